@@ -1,0 +1,22 @@
+"""Lists the fixture plugins, and gives each test the marker of the folder that it lives in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
+
+KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat"}
+MARKER_OF = {"contract": "unit", "compat": "spark"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    root = Path(__file__).parent
+    for item in items:
+        kind = item.path.relative_to(root).parts[0]
+        if kind not in KINDS:
+            msg = f"{item.nodeid}: tests live in one of {sorted(KINDS)}"
+            raise pytest.UsageError(msg)
+        item.add_marker(MARKER_OF.get(kind, kind))
