@@ -1,0 +1,85 @@
+# Every target sets up what it needs by itself, once. `make` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+PYTEST_ARGS ?=
+NATIVE := $(wildcard src/penstock/codec/*.pyx src/penstock/codec/*.pxd src/penstock/codec/*.h src/penstock/codec/*.c.in)
+SETUP := $(VENV)/.setup-done
+JARS := $(VENV)/.jars-done
+
+##@ Start here
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(SETUP) $(JARS) ## Make .venv, build the codec, fetch Kafka's jars
+
+demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to Kafka
+	$(BIN)/penstock demo
+
+test: unit kafka spark chaos parity ## Run all tests
+
+##@ Tests
+unit: $(SETUP) ## No JVM, no broker, under 30 s
+	$(PYTEST) tests/unit tests/contract $(PYTEST_ARGS)
+
+kafka: $(SETUP) $(JARS) ## Against the real broker
+	$(PYTEST) tests/kafka $(PYTEST_ARGS)
+
+spark: $(SETUP) $(JARS) ## Real Spark on the real broker
+	$(PYTEST) tests/spark tests/compat $(PYTEST_ARGS)
+
+chaos: $(SETUP) $(JARS) ## Kills and faults
+	$(PYTEST) tests/chaos $(PYTEST_ARGS)
+
+parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
+	$(PYTEST) tests/parity $(PYTEST_ARGS)
+
+##@ Checks
+lint: $(SETUP) ## ruff (check and format) and codespell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell src tests docs benchmarks *.md
+
+types: $(SETUP) ## mypy, strict, over src and tests
+	$(BIN)/mypy
+
+arch: $(SETUP) ## The layers between the rooms
+	$(BIN)/lint-imports
+
+docs: $(SETUP) ## Write the generated pages anew
+	$(BIN)/python -m penstock.options.reference
+
+ci: lint types arch test ## What .ci/run runs
+
+##@ More
+bench: $(SETUP) $(JARS) ## Compare with Spark's own connector on this machine
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove what the targets made (not the jars in the user's cache)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f src/penstock/codec/*.so
+	rm -rf src/*.egg-info
+
+$(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "penstock needs Python 3.10 or newer; run make PYTHON=python3.x"; exit 1; }
+	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "penstock needs Java 17 or newer (PySpark and the development broker run on it)"; exit 1; }
+	@echo "==> virtual environment in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "==> packages (PySpark is 450 MB; the first time takes a minute or two)"
+	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements-dev.lock
+	@echo "==> penstock itself, with its compiled codec"
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(JARS): $(SETUP)
+	@echo "==> Kafka's jars"
+	$(BIN)/python -m penstock.devbroker.jars
+	@touch $@
+
+.PHONY: help setup demo test unit kafka spark chaos parity lint types arch docs ci bench clean
