@@ -80,15 +80,21 @@ class OffsetsSpec:
     """A starting or stopping point before it is resolved to numbers.
 
     `offsets` is used with SPECIFIC_OFFSETS only. The sentinels EARLIEST_OFFSET (-2) and LATEST_OFFSET
-    (-1) are allowed in it, as in Spark's `startingOffsets` JSON.
+    (-1) are allowed in it, as in Spark's `startingOffsets` JSON. `fallback` is for subscribed topic
+    partitions that `offsets` does not name: None makes them an error (Spark's dialect), EARLIEST or
+    LATEST is where they start (Flink's dialect: EARLIEST).
     """
 
     mode: StartupMode
     offsets: tuple[tuple[TopicPartition, int], ...] = ()
+    fallback: StartupMode | None = None
 
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1
+
+DISCOVER_EVERY_BATCH_MS = 1
+"""An interval so short that it has always passed when the next batch is planned."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,8 @@ class SourceConfig:
 
     `starting` None means: the caller's default (Spark's dialect: latest for streams, earliest for
     batch; Flink's dialect: earliest). `stopping` is used by batch reads; None means latest.
+    `discovery_interval_ms` 0 means: the set of topic partitions is looked up once, at the start;
+    DISCOVER_EVERY_BATCH_MS: with every batch (Spark's dialect).
     """
 
     properties: KafkaProperties

@@ -1,0 +1,35 @@
+"""How far a batch may go: a limit on records divided among topic partitions.
+
+Runs on the driver. Pure. Invariant: no topic partition gets more than its backlog, every one with a
+backlog gets at least one record (so none starves behind a big one), and the same input gives the same
+answer whatever the order of the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.types import TopicPartition
+
+
+def share_records(backlogs: Mapping[TopicPartition, int], max_records: int | None) -> dict[TopicPartition, int]:
+    """Divide `max_records` pro rata by backlog, as Spark's `maxOffsetsPerTrigger` does.
+
+    Shares are rounded down, except that a share below one record becomes one: so the sum may pass the
+    limit by up to one record for each topic partition, and never by more. That is Spark's rule too.
+
+    Args:
+        backlogs: how many offsets lie between the position and the end; values <= 0 have no share.
+        max_records: the limit for all together; None for no limit.
+
+    Returns:
+        For each topic partition that has a backlog how many offsets it may advance, at least 1.
+    """
+    waiting = {topic_partition: backlog for topic_partition, backlog in backlogs.items() if backlog > 0}
+    total = sum(waiting.values())
+    if max_records is None or total <= max_records:
+        return waiting
+    # Whole numbers only: offsets pass 2**53, where floating point would lose some.
+    return {
+        topic_partition: max(1, backlog * max_records // total) for topic_partition, backlog in waiting.items()
+    }

@@ -1,0 +1,66 @@
+"""The unit of work of one Spark task, and how planned ranges are divided into such units.
+
+Planned on the driver, read on the executor. Pure. Invariant: the splits of a range tile it exactly,
+without gap or overlap, and the same ranges always give the same splits in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.types import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one task reads: `[starting_offset, stopping_offset)` of one topic partition."""
+
+    offset_range: OffsetRange
+
+
+def divide(
+    ranges: Iterable[OffsetRange],
+    *,
+    min_splits: int | None = None,
+    max_records_per_split: int | None = None,
+) -> list[Split]:
+    """Divide ranges among tasks: one each, more where a limit asks for it.
+
+    As Spark's `minPartitions` and `maxRecordsPerPartition`: first every range is cut into pieces of at
+    most `max_records_per_split` offsets; then, if that gives fewer than `min_splits`, the ranges are cut
+    in proportion to their size so that about `min_splits` (and never fewer, as long as there are as many
+    offsets) come out.
+    """
+    waiting = sorted((r for r in ranges if len(r) > 0), key=lambda r: (r.topic_partition, r.starting_offset))
+    pieces = [_pieces_by_size(len(offset_range), max_records_per_split) for offset_range in waiting]
+    wanted = min(min_splits or 0, sum(len(offset_range) for offset_range in waiting))
+    if sum(pieces) < wanted:
+        pieces = _grow(pieces, [len(offset_range) for offset_range in waiting], wanted)
+    return [split for offset_range, count in zip(waiting, pieces, strict=True) for split in _cut(offset_range, count)]
+
+
+def _pieces_by_size(length: int, max_length: int | None) -> int:
+    return 1 if max_length is None else -(-length // max_length)
+
+
+def _grow(pieces: Sequence[int], lengths: Sequence[int], wanted: int) -> list[int]:
+    """Give every range its proportional number of pieces, then the rest to those with the largest pieces."""
+    total = sum(lengths)
+    grown = [max(least, wanted * length // total) for least, length in zip(pieces, lengths, strict=True)]
+    while sum(grown) < wanted:
+        # Few rounds: rounding down lost less than one piece for each range.
+        for _, index in sorted((-length / count, i) for i, (length, count) in enumerate(zip(lengths, grown, strict=True))):
+            if sum(grown) < wanted and grown[index] < lengths[index]:
+                grown[index] += 1
+    return grown
+
+
+def _cut(offset_range: OffsetRange, count: int) -> list[Split]:
+    """Cut into `count` pieces whose lengths differ by one at most."""
+    start, length = offset_range.starting_offset, len(offset_range)
+    bounds = [start + length * i // count for i in range(count + 1)]
+    return [
+        Split(OffsetRange(offset_range.topic_partition, low, high))
+        for low, high in zip(bounds, bounds[1:], strict=False)
+    ]
