@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark program uses
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-WATERMARK_DELAY_DAYS = 3
+WATERMARK_DELAY_DAYS = 1
 FLIGHT = "carrier string, flight int, origin string, dest string, dep_delay int, arr_delay int"
 
 
@@ -38,13 +38,13 @@ def daily_delays(flights: DataFrame) -> DataFrame:
     """Per carrier and day: flights, departures, and their delay in minutes."""
     day = F.window("event_time", "1 day")
     return (
-        flights.withWatermark("event_time", f"{WATERMARK_DELAY_DAYS} days")
+        flights.withWatermark("event_time", f"{WATERMARK_DELAY_DAYS} day")
         .groupBy(day.alias("day"), "carrier")
         .agg(
             F.count("*").alias("flights"),
             F.count("dep_delay").alias("departed"),
             F.coalesce(F.sum("dep_delay"), F.lit(0)).alias("delay_minutes"),
-            F.count(F.when(F.col("dep_delay") > 15, 1)).alias("late"),  # noqa: PLR2004 - minutes; the field's usual bound
+            F.count(F.when(F.col("dep_delay") > 15, 1)).alias("late"),
         )
         .select(F.date_format("day.start", "yyyy-MM-dd").alias("day"), "carrier", "flights", "departed",
                 "delay_minutes", "late")
