@@ -15,6 +15,7 @@ driver), carries its facts as attributes, and never holds a secret.
     │   ├── AuthenticationError
     │   ├── AuthorizationError
     │   ├── UnknownTopicOrPartitionError
+    │   ├── UnsupportedBrokerError  the broker does not speak what is needed
     │   ├── FetchError              reading a split failed
     │   ├── ProduceError            a record was not acknowledged
     │   └── RequestTimeoutError
@@ -97,6 +98,10 @@ class AuthorizationError(ClientError):
 
 class UnknownTopicOrPartitionError(ClientError):
     """A topic or one of its partitions does not exist."""
+
+
+class UnsupportedBrokerError(ClientError):
+    """The broker and penstock share no version of a request."""
 
 
 class FetchError(ClientError):

@@ -1,0 +1,259 @@
+"""kafka-python's connection manager with our sockets: frames are read straight into one buffer.
+
+Runs wherever a `KafkaConnections` is open, on its IO thread only. Invariant: every wait has a deadline
+(connect, TLS handshake), and a response that cannot be parsed closes its connection instead of leaving
+it silent. Nothing outside `client.connection` imports this module.
+
+kafka-python reads 4 KiB at a time and copies a response four times before it is parsed; a Fetch of some
+megabytes would spend more time there than in the codec. `tests/contract/test_kafka_python.py` holds what
+these subclasses rely on.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.parser import KafkaProtocol
+
+_READ_AT_ONCE_BYTES = 4 << 20
+"""After so many bytes the other tasks of the IO thread get a turn."""
+
+
+class TlsHandshakeError(kafka_errors.KafkaConnectionError):  # type: ignore[misc]  # kafka-python is untyped
+    """The TLS handshake failed for a reason that trying again does not cure."""
+
+
+class FrameReader:
+    """One received frame with the file-like interface that kafka-python's parser asks for."""
+
+    def __init__(self, frame: bytearray) -> None:
+        self._view = memoryview(frame)
+        self._position = 0
+
+    def read(self, size: int | None = None) -> bytes | memoryview:
+        """The next `size` bytes; without a size the rest, as a view that copies nothing."""
+        start = self._position
+        if size is None:
+            self._position = len(self._view)
+            return self._view[start:]
+        self._position = min(start + size, len(self._view))
+        return bytes(self._view[start : self._position])
+
+    def seek(self, position: int) -> None:
+        self._position = position
+
+    def tell(self) -> int:
+        return self._position
+
+
+class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyped
+    """The request and response parser of one connection, fed by `wanted()` and `advance()`.
+
+    The transport asks where the next bytes belong, receives into that place, and says how many came.
+    """
+
+    def __init__(self, parser: KafkaProtocol) -> None:
+        # Takes over a parser in use: its correlation ids and what it has in flight go on.
+        self.__dict__.update(vars(parser))
+        self._length = bytearray(4)
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._parsed: list[tuple[int, Any]] = []
+
+    def wanted(self) -> memoryview:
+        """Where the next bytes from the socket belong; never empty."""
+        target = self._length if self._frame is None else self._frame
+        return memoryview(target)[self._filled :]
+
+    def advance(self, count: int) -> None:
+        """Say that `count` bytes have been received into `wanted()`.
+
+        Raises:
+            KafkaProtocolError: the bytes are no Kafka response to what was asked.
+        """
+        self._filled += count
+        if self._frame is None and self._filled == len(self._length):
+            size = int.from_bytes(self._length, "big", signed=True)
+            self._validate_frame_size(size)
+            self._frame, self._filled = bytearray(size), 0
+        if self._frame is not None and self._filled == len(self._frame):
+            frame, self._frame, self._filled = self._frame, None, 0
+            self._parsed.append(self._process_response(FrameReader(frame)))
+
+    @property
+    def has_responses(self) -> bool:
+        return bool(self._parsed)
+
+    def receive_bytes(self, data: bytes) -> list[tuple[int, Any]]:
+        """Hand over the responses parsed so far; bytes come through `advance()` only."""
+        if data:
+            raise kafka_errors.KafkaProtocolError("bytes reached the parser beside its transport")
+        responses, self._parsed = self._parsed, []
+        return responses
+
+
+async def _read_frames(transport: Any, receive: Callable[[memoryview], int | None]) -> None:
+    """Read loop of a transport: receive until the socket is empty, then hand the responses over.
+
+    `receive` returns the number of bytes, 0 at the end of the stream, None when it would block.
+    """
+    connection = transport.get_protocol()
+    parser = connection.parser = FrameParser(connection.parser)
+    while transport.is_reading() and not transport.is_closing():
+        await transport.wait_readable()
+        error = _receive_responses(connection, parser, receive)
+        if error is not None:
+            transport.abort(error=error)
+
+
+def _receive_responses(
+    connection: Any, parser: FrameParser, receive: Callable[[memoryview], int | None]
+) -> Exception | None:
+    """Receive what is there and hand over whole responses; returns what ends the connection, if anything."""
+    try:
+        is_open = _receive_available(parser, receive)
+        if parser.has_responses:
+            connection.data_received(b"")
+    except kafka_errors.KafkaProtocolError as error:
+        return error  # type: ignore[no-any-return]  # kafka-python is untyped
+    except OSError as error:
+        return kafka_errors.KafkaConnectionError(str(error))  # type: ignore[no-any-return]  # kafka-python is untyped
+    except Exception as error:  # noqa: BLE001  # a crash in here must not leave a connection that never answers
+        return kafka_errors.KafkaProtocolError(f"response is not readable: {error!r}")  # type: ignore[no-any-return]  # kafka-python is untyped
+    if not is_open:
+        return kafka_errors.KafkaConnectionError("the broker closed the connection")  # type: ignore[no-any-return]  # kafka-python is untyped
+    return None
+
+
+def _receive_available(parser: FrameParser, receive: Callable[[memoryview], int | None]) -> bool:
+    """Receive what is there, up to a limit at a frame's end. False: the stream ended."""
+    total = 0
+    while True:
+        count = receive(parser.wanted())
+        if count is None:
+            return True
+        if count == 0:
+            return False
+        parser.advance(count)
+        total += count
+        if total >= _READ_AT_ONCE_BYTES:
+            return True
+
+
+class TcpTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python is untyped
+    """A plain socket."""
+
+    async def wait_readable(self) -> None:
+        await self._net.wait_read(self._sock)
+        self.last_read = time.monotonic()
+
+    async def _read_from_sock(self) -> None:
+        await _read_frames(self, self._receive)
+
+    def _receive(self, into: memoryview) -> int | None:
+        try:
+            return int(self._sock.recv_into(into))
+        except (BlockingIOError, InterruptedError):
+            return None
+
+
+class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is untyped
+    """A TLS socket, whose handshake has a deadline and tells hopeless errors from passing ones."""
+
+    def __init__(self, *args: Any, timeout_at: float | None, **configs: Any) -> None:
+        super().__init__(*args, **configs)
+        self._handshake_timeout_at = timeout_at
+
+    async def handshake(self) -> None:
+        """Shake hands.
+
+        Raises:
+            TlsHandshakeError: certificates or protocols do not fit; trying again is useless.
+            KafkaConnectionError: the connection broke or took too long.
+        """
+        try:
+            while (wait := self._shake()) is not None:
+                await wait(self._sock, timeout_at=self._handshake_timeout_at)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError) as error:
+            raise kafka_errors.KafkaConnectionError(
+                f"TLS handshake with {self.host} was cut off ({error}); "
+                "is this port a TLS listener (security.protocol)?"
+            ) from error
+        except ssl.SSLError as error:
+            raise TlsHandshakeError(f"TLS handshake with {self.host} failed: {error}") from error
+
+    def _shake(self) -> Callable[..., Any] | None:
+        """One step of the handshake; what to wait for, or None when it is done."""
+        try:
+            self._sock.do_handshake()
+        except ssl.SSLWantReadError:
+            return self._net.wait_read  # type: ignore[no-any-return]  # kafka-python is untyped
+        except ssl.SSLWantWriteError:
+            return self._net.wait_write  # type: ignore[no-any-return]  # kafka-python is untyped
+        return None
+
+    async def wait_readable(self) -> None:
+        # Decrypted bytes may wait inside the TLS layer while the socket has nothing more to read.
+        if not self._sock.pending():
+            await self._net.wait_read(self._sock)
+        self.last_read = time.monotonic()
+
+    async def _read_from_sock(self) -> None:
+        await _read_frames(self, self._receive)
+
+    def _receive(self, into: memoryview) -> int | None:
+        try:
+            return int(self._sock.recv_into(into))
+        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+
+
+class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python is untyped
+    """kafka-python's manager, building our transports."""
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        sock = await self._open_socket(node.host, node.port, timeout_at)
+        if not self.ssl_enabled:
+            return TcpTransport(self._net, sock, host=node.host)
+        tls = {name: value for name, value in self.config.items() if name.startswith("ssl_")}
+        transport = TlsTransport(self._net, sock, host=node.host, timeout_at=timeout_at, **tls)
+        try:
+            await transport.handshake()
+        except BaseException:
+            transport.abort()
+            raise
+        return transport
+
+    async def _open_socket(self, host: str, port: int, timeout_at: float | None) -> socket.socket:
+        """Connect to the first address of the host that answers."""
+        sockets = KafkaNetSocket()
+        cause: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
+        for family, kind, protocol, _, address in sockets.dns_lookup(host, port, raise_error=True):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                for option in self.config["socket_options"]:
+                    sock.setsockopt(*option)
+                await sockets.sock_connect(self._net, sock, address, timeout_at=timeout_at)
+            except (kafka_errors.KafkaError, OSError) as error:
+                # kafka-python forgets such a socket, which is a leak until the garbage collector comes.
+                sock.close()
+                cause = kafka_errors.KafkaConnectionError(f"{host}:{port}: {_reason(error)}")
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise cause
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(argument) for argument in error.args) or type(error).__name__
