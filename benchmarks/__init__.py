@@ -1,0 +1,1 @@
+"""Speed, side by side: penstock against Spark's own Kafka connector, on this machine, in one run."""
