@@ -1,0 +1,74 @@
+"""PEP 517 backend: setuptools, with a C compiler from PyPI on machines that have none.
+
+Runs in pip's build environment. Invariant: a compiler that the machine has (or that CC names) is used as it
+is; only without one, the `ziglang` wheel is asked for and takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from setuptools import build_meta as setuptools_backend
+from setuptools.build_meta import build_sdist as build_sdist
+from setuptools.build_meta import get_requires_for_build_sdist as get_requires_for_build_sdist
+from setuptools.build_meta import prepare_metadata_for_build_editable as prepare_metadata_for_build_editable
+from setuptools.build_meta import prepare_metadata_for_build_wheel as prepare_metadata_for_build_wheel
+
+COMPILERS = ("cc", "gcc", "clang")
+ZIG = "ziglang>=0.13"
+
+
+def _has_compiler() -> bool:
+    return bool(os.environ.get("CC")) or any(shutil.which(name) for name in COMPILERS)
+
+
+def _zig_settings() -> dict[str, str]:
+    # The baseline CPU: a wheel may travel to other machines of a cluster than the one that built it.
+    compiler = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
+    shared = "-bundle -undefined dynamic_lookup" if sys.platform == "darwin" else "-shared"
+    return {"CC": compiler, "LDSHARED": f"{compiler} {shared}", "LDCXXSHARED": f"{compiler} {shared}"}
+
+
+@contextmanager
+def _some_compiler() -> Iterator[None]:
+    settings = {} if _has_compiler() else _zig_settings()
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _with_zig(requirements: list[str]) -> list[str]:
+    return requirements if _has_compiler() else [*requirements, ZIG]
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    return _with_zig(setuptools_backend.get_requires_for_build_wheel(config_settings))
+
+
+def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    return _with_zig(setuptools_backend.get_requires_for_build_editable(config_settings))
+
+
+def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    with _some_compiler():
+        return setuptools_backend.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
+) -> str:
+    with _some_compiler():
+        return setuptools_backend.build_editable(wheel_directory, config_settings, metadata_directory)

@@ -1,0 +1,54 @@
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+class RecordBatchDecoder:
+    """Turns the bytes of Fetch responses into KafkaRecords, for one read of one split.
+
+    Not thread-safe. Every yielded batch has the fields of KAFKA_RECORDS named in `columns`, in schema order,
+    and at most `max_rows` rows and `max_bytes` of keys, values and headers (one larger record comes alone).
+    No record outside of `[starting_offset, stopping_offset)` is ever yielded.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        starting_offset: int,
+        stopping_offset: int,
+        columns: Sequence[str] = ...,
+        read_committed: bool = False,
+        check_crcs: bool = True,
+        max_rows: int = 32_768,
+        max_bytes: int = 8_388_608,
+        max_decompressed_bytes: int = 1_073_741_824,
+    ) -> None: ...
+    @property
+    def next_offset(self) -> int:
+        """The position: where the next Fetch has to start. Never beyond `stopping_offset`.
+
+        It passes control batches, aborted data and compaction gaps, because it follows the last offset in
+        the batch headers. If a `decode()` did not move it, the data held no whole batch.
+        """
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the position has reached `stopping_offset`."""
+
+    def decode(
+        self, data: bytes | bytearray | memoryview, aborted: Sequence[tuple[int, int]] | None = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the full batches in `data`, and keep the rest for the next call or `flush()`.
+
+        Args:
+            data: The records of one topic partition of one Fetch response. A partial last batch is ignored.
+            aborted: That response's aborted transactions, (producer_id, first_offset) each; used when
+                reading committed. Each response brings the whole list for its own range.
+
+        Raises:
+            CorruptBatchError: A checksum or a length does not hold.
+        """
+
+    def flush(self) -> pa.RecordBatch | None:
+        """Return what is left, or None."""

@@ -1,0 +1,60 @@
+import pyarrow as pa
+
+class RecordColumns:
+    """The columns key, value, headers and timestamp of an Arrow RecordBatch, checked once for encoding.
+
+    Each may be absent, which means null in every row. `key` and `value` are binary or string of any width,
+    `headers` is a list of struct<key: string, value: binary>, `timestamp` is an Arrow timestamp.
+
+    Raises:
+        RowError: A column has another type.
+    """
+
+    def __init__(self, records: pa.RecordBatch) -> None: ...
+    @property
+    def row_count(self) -> int: ...
+
+def murmur2_partitions(keys: pa.Array, partition_count: int) -> pa.Int32Array:
+    """Return the partition that Java's default partitioner gives each key; -1 where the key is null."""
+
+def group_rows(group_of_row: pa.Int32Array, group_count: int) -> list[pa.Int32Array]:
+    """Return the row indices of each group, in row order. Every row must name a group in `[0, group_count)`."""
+
+class RecordBatchBuilder:
+    """Puts rows of one topic partition into record batches (magic 2), one batch after the other.
+
+    Not thread-safe. A batch holds at most `batch_size_bytes` before compression; one larger record gets a batch
+    of its own, as long as that batch is not larger than `max_record_bytes`.
+
+    Compression levels are Java's: gzip 1 to 9, lz4 1 to 17 (9 is the fast compressor), zstd as the library's.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        compression_type: str = "none",
+        compression_level: int | None = None,
+        batch_size_bytes: int = 262_144,
+        max_record_bytes: int = 1_048_576,
+        is_transactional: bool = False,
+    ) -> None: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def size_bytes(self) -> int:
+        """Size of the open batch before compression; 0 when it holds no record."""
+
+    def append(
+        self, columns: RecordColumns, rows: pa.Int32Array, first: int = 0, *, default_timestamp_ms: int
+    ) -> int:
+        """Append `rows[first:]` and return the index of the first row that was not (`len(rows)` = all).
+
+        Raises:
+            RecordTooLargeError: A record does not fit into `max_record_bytes`. The rows before it are appended.
+            RowError: A row holds what a Kafka record cannot. The rows before it are appended.
+        """
+
+    def build(self, *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> bytes:
+        """Close the open batch and return its bytes; the builder is empty afterwards."""
