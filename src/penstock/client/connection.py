@@ -25,9 +25,11 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import MetadataResponse
 
 from penstock.client._kafka_logs import IO_THREAD_MARK, move_kafka_python_logs
 from penstock.client._network import ConnectionManager
+from penstock.client.backoff import Backoff
 from penstock.client.broker_errors import error_from_exception, is_retriable
 from penstock.client.properties import ConnectionSettings
 from penstock.errors import BrokerUnavailableError, PenstockError, RequestTimeoutError
@@ -202,7 +204,8 @@ class KafkaConnections:
             except PenstockError as error:
                 if not is_retriable(error):
                     raise
-                cause = error
+                if cause is None or error.facts.get("kafka_error") != "NodeNotReadyError":
+                    cause = error  # "not ready" only says that an earlier attempt failed
             else:
                 self._last_good_node_id = candidate
                 return response
@@ -210,8 +213,24 @@ class KafkaConnections:
 
     def learn_brokers(self, metadata_response: Any) -> None:
         """Take the brokers' addresses from a MetadataResponse; blocks until they are known."""
-        if metadata_response.brokers:
-            self._on_io_thread(self._manager.cluster.update_metadata, metadata_response)
+        if not metadata_response.brokers:
+            return
+        brokers_only = MetadataResponse(
+            version=metadata_response.API_VERSION,
+            brokers=metadata_response.brokers,
+            cluster_id=metadata_response.cluster_id,
+            controller_id=metadata_response.controller_id,
+            topics=[],  # leaders are kept by `client.metadata`
+        )
+        self._on_io_thread(self._manager.cluster.update_metadata, brokers_only)
+
+    def knows_broker(self, node_id: NodeId) -> bool:
+        """Whether a request can be addressed to this broker."""
+        return self._manager.cluster.broker_metadata(node_id) is not None
+
+    def new_backoff(self) -> Backoff:
+        """Pauses between attempts, as the settings say; `close()` ends them."""
+        return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, self._closed.wait)
 
     def close(self) -> None:
         """Close the sockets, fail what is in flight, end the IO thread. Again is harmless."""
@@ -278,14 +297,11 @@ class KafkaConnections:
 
     def _candidates(self, deadline: float) -> Iterator[NodeId]:
         """Brokers to ask, round after round with back-off, until the deadline."""
-        backoff_ms = self.settings.retry_backoff_ms
+        backoff = self.new_backoff()
         while True:
             yield from self._known_nodes()
-            left_seconds = deadline - time.monotonic()
-            pause_seconds = min(left_seconds, backoff_ms * random.uniform(0.8, 1.2) / 1000)  # noqa: S311  # jitter
-            if left_seconds <= 0 or self._closed.wait(pause_seconds):
+            if not backoff.pause(deadline):
                 return
-            backoff_ms = min(2 * backoff_ms, self.settings.retry_backoff_max_ms)
 
     def _known_nodes(self) -> list[NodeId]:
         """Brokers of the metadata (the one that answered last first), then the bootstrap servers."""

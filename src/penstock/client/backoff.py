@@ -1,0 +1,54 @@
+"""Waiting between attempts: exponential, with jitter, never past a deadline.
+
+Runs on driver and executor. Invariant: a pause ends early when the connections are closed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+
+class Backoff:
+    """The pauses of one series of attempts."""
+
+    def __init__(
+        self, initial_ms: int, max_ms: int, wait: Callable[[float], bool], *, jitter: float = 0.2
+    ) -> None:
+        """Make a series.
+
+        Args:
+            initial_ms: the first pause.
+            max_ms: no pause is longer, apart from jitter.
+            wait: sleeps for some seconds; True when it was woken because everything is closing.
+            jitter: part of a pause that is random, either way.
+        """
+        self._initial_ms = initial_ms
+        self._max_ms = max_ms
+        self._wait = wait
+        self._jitter = jitter
+        self._next_ms = initial_ms
+
+    def reset(self) -> None:
+        """Begin again with the shortest pause: there was progress."""
+        self._next_ms = self._initial_ms
+
+    def pause(self, deadline: float) -> bool:
+        """Sleep before the next attempt; `deadline` is on the clock of `time.monotonic()`.
+
+        Returns:
+            Whether there may be another attempt: False after the deadline or when closing.
+        """
+        left_seconds = deadline - time.monotonic()
+        if left_seconds <= 0:
+            return False
+        jitter = random.uniform(1 - self._jitter, 1 + self._jitter)  # noqa: S311  # jitter needs no secrecy
+        pause_seconds = self._next_ms / 1000 * jitter
+        self._next_ms = min(2 * self._next_ms, self._max_ms)
+        return not self._wait(min(left_seconds, pause_seconds))
+
+
+def left_ms(deadline: float) -> int:
+    """Milliseconds until a deadline on the clock of `time.monotonic()`; at least 1."""
+    return max(1, int((deadline - time.monotonic()) * 1000))
