@@ -1,0 +1,62 @@
+"""Who a producer is to the broker, and how it numbers its records.
+
+Runs on the executor. Invariant: one identity numbers the records of each topic partition without a gap
+and never uses a number for two different records; on that rests that a resend is written once.
+
+Transactions (a transactional id, its time-out, a taken-over identity) fit in by handing another
+`ProducerIdentity` to the producer; nothing else there depends on where it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.types import TopicPartition
+
+NO_SEQUENCE = -1
+SEQUENCE_LIMIT = 1 << 31
+"""Sequence numbers run from 0 to 2^31 - 1 and then start at 0 again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Producer id and epoch as InitProducerId returned them; -1 and -1 for a producer without."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether batches carry sequence numbers."""
+        return self.producer_id >= 0
+
+
+ANONYMOUS = ProducerIdentity()
+"""The identity of a producer that is not idempotent (`sink.delivery-guarantee` none)."""
+
+
+def advance_sequence(sequence: int, record_count: int) -> int:
+    """Return the sequence number that lies `record_count` records after `sequence`."""
+    return (sequence + record_count) % SEQUENCE_LIMIT
+
+
+def sequence_distance(first: int, second: int) -> int:
+    """Return how many records `second` lies after `first`; negative when before (the shorter way round)."""
+    distance = (second - first) % SEQUENCE_LIMIT
+    return distance - SEQUENCE_LIMIT if distance >= SEQUENCE_LIMIT // 2 else distance
+
+
+@dataclass(slots=True)
+class SequenceNumbers:
+    """The next sequence number of each topic partition under one identity."""
+
+    identity: ProducerIdentity
+    next_sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def take(self, topic_partition: TopicPartition, record_count: int) -> int:
+        """Number `record_count` records: return the first number, NO_SEQUENCE without idempotence."""
+        if not self.identity.is_idempotent:
+            return NO_SEQUENCE
+        sequence = self.next_sequences.get(topic_partition, 0)
+        self.next_sequences[topic_partition] = advance_sequence(sequence, record_count)
+        return sequence

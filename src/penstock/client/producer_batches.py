@@ -1,0 +1,186 @@
+"""Unacknowledged batches of one topic partition: which may be sent next, which must be sent again.
+
+Runs on the executor. Pure: no I/O, no clock of its own. Invariant: whatever is lost on the way, a topic
+partition's batches reach the log in the order of their sequence numbers, and a resend carries the very
+same bytes. What that takes, rule by rule:
+
+1. While a batch has to be sent again, nothing is sent until everything under way has been answered;
+   then all of them go again, from the first. So a resend never overtakes its predecessor.
+2. At most `max_in_flight` batches, counted from the first unacknowledged one, are on their way. The
+   broker recognises a duplicate among a producer's last five batches only.
+3. Until the first batch is acknowledged, it travels alone. A broker that knows nothing of a producer yet
+   accepts *any* sequence number, so batch 2 could be written before a batch 1 that was turned away.
+4. Batches go to one broker at a time: after a leader change the old leader's answers are awaited.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.client.idempotence import advance_sequence, sequence_distance
+from penstock.types import TopicPartition
+
+FORGOTTEN_AFTER_MS = 600_000
+"""After so long without a write, rule 3 starts anew: the broker may have expired what it knew of us."""
+
+
+@dataclass(eq=False, slots=True)
+class ProducerBatch:
+    """One closed record batch. `data` never changes, so that a resend is the same batch to the broker."""
+
+    topic_partition: TopicPartition
+    data: bytes
+    record_count: int
+    base_sequence: int
+    closed_at_ms: int
+    ordinal: int = 0
+    send_count: int = 0
+    node_id: int | None = None
+    covers: list[ProducerBatch] = field(default_factory=list)
+    """Earlier batches that are known to stand in the log before this one; see `settle_doubt`."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an answer is awaited."""
+        return self.node_id is not None
+
+    @property
+    def is_resend(self) -> bool:
+        """Whether the broker may have seen this batch before its latest sending."""
+        return self.send_count > 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record."""
+        return advance_sequence(self.base_sequence, self.record_count - 1)
+
+
+class TopicPartitionQueue:
+    """The unacknowledged batches of one topic partition, oldest first.
+
+    Args:
+        max_in_flight: how many batches may await an answer (rule 2).
+        is_idempotent: False lifts rule 3, which has a meaning with sequence numbers only.
+    """
+
+    def __init__(self, max_in_flight: int, *, is_idempotent: bool) -> None:
+        self.batches: deque[ProducerBatch] = deque()
+        self.under_way_count = 0
+        self.is_in_doubt = False
+        self.retry_at_ms = 0
+        self._max_in_flight = max_in_flight
+        self._is_idempotent = is_idempotent
+        self._is_known_to_broker = not is_idempotent
+        self._is_resending = False
+        self._failure_count = 0
+        self._batch_count = 0
+        self._acknowledged_at_ms = 0
+
+    def add(self, batch: ProducerBatch) -> None:
+        """Append a closed batch; its sequence number must follow the one added before."""
+        if (
+            self._is_idempotent
+            and not self.batches
+            and batch.closed_at_ms - self._acknowledged_at_ms > FORGOTTEN_AFTER_MS
+        ):
+            self._is_known_to_broker = False
+        batch.ordinal = self._batch_count
+        self._batch_count += 1
+        self.batches.append(batch)
+
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Whether every batch before this one has been acknowledged."""
+        return bool(self.batches) and self.batches[0] is batch
+
+    def next_to_send(self, now_ms: int, leader_id: int) -> ProducerBatch | None:
+        """Return the batch that may go to the leader now, None when there is none."""
+        if self.is_in_doubt or now_ms < self.retry_at_ms or self._must_wait_for_answers(leader_id):
+            return None
+        window_end = self.batches[0].ordinal + self._max_in_flight if self.batches else 0
+        for batch in self.batches:
+            if batch.ordinal >= window_end:
+                return None
+            if not batch.is_under_way:
+                return batch
+        return None
+
+    def _must_wait_for_answers(self, leader_id: int) -> bool:
+        if not self.under_way_count:
+            return False
+        if self._is_resending or not self._is_known_to_broker:
+            return True
+        return any(batch.is_under_way and batch.node_id != leader_id for batch in self.batches)
+
+    def mark_sent(self, batch: ProducerBatch, node_id: int) -> None:
+        """Note that the batch is on its way to a broker."""
+        batch.node_id = node_id
+        batch.send_count += 1
+        self.under_way_count += 1
+        self._is_resending = False
+
+    def acknowledge(self, batch: ProducerBatch, now_ms: int) -> list[ProducerBatch]:
+        """Take out a batch that the broker has written, and return it with those that it covers."""
+        self._came_back(batch)
+        self.batches.remove(batch)
+        self._is_known_to_broker = True
+        self._acknowledged_at_ms = now_ms
+        self._failure_count = 0
+        return [*batch.covers, batch]
+
+    def take_back(self, batch: ProducerBatch) -> bool:
+        """Keep an unanswered or rejected batch for a resend; return whether it is the first to come back.
+
+        The first of a group that fails together sets the pause before the next attempt; the others,
+        failing for its sake, must not make it longer.
+        """
+        self._came_back(batch)
+        is_first_to_fail = not self._is_resending
+        self._is_resending = True
+        return is_first_to_fail
+
+    def pause_until(self, now_ms: int, backoff_ms: int, backoff_max_ms: int, jitter: float) -> None:
+        """Wait before the next attempt, twice as long after each failure without a success between."""
+        pause_ms = min(backoff_max_ms, backoff_ms << min(self._failure_count, 16))
+        self._failure_count += 1
+        self.retry_at_ms = now_ms + int(pause_ms * jitter)
+
+    def _came_back(self, batch: ProducerBatch) -> None:
+        batch.node_id = None
+        self.under_way_count -= 1
+
+    def settle_doubt(self, last_sequence: int, now_ms: int) -> list[ProducerBatch] | None:
+        """End a doubt with the sequence number that the leader says it holds last of this producer.
+
+        Returns:
+            The batches that are thereby acknowledged; None when the first batch is not in the log, so
+            that the broker's refusal was right: records before it are missing there.
+
+        A batch is appended only right after its predecessor, so everything up to `last_sequence` stands
+        in the leader's log. That the log is *replicated* that far is known only when its newest batch
+        is acknowledged: that one is sent again (the broker recognises it, it is the last) and its
+        acknowledgement stands for those before it.
+        """
+        self.is_in_doubt = False
+        written = [
+            batch for batch in self.batches if sequence_distance(batch.last_sequence, last_sequence) >= 0
+        ]
+        if not written:
+            return None
+        newest = written[-1]
+        settled = written if newest.last_sequence != last_sequence else written[:-1]
+        for batch in settled:
+            self.batches.remove(batch)
+        if newest in settled:
+            # The log goes on with batches that were acknowledged, hence replicated, with all before.
+            self._acknowledged_at_ms = now_ms
+            return [covered for batch in settled for covered in (*batch.covers, batch)]
+        newest.covers = [covered for batch in settled for covered in (*batch.covers, batch)] + newest.covers
+        return []
+
+    def unacknowledged(self) -> Iterator[ProducerBatch]:
+        """Yield every batch without an acknowledgement, also those that wait for a later one's."""
+        for batch in self.batches:
+            yield from batch.covers
+            yield batch
