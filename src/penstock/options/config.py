@@ -45,6 +45,7 @@ class KafkaProperties:
     items: tuple[tuple[str, str], ...] = ()
 
     def get(self, name: str, default: str | None = None) -> str | None:
+        """Return the text of a property."""
         return dict(self.items).get(name, default)
 
     def __repr__(self) -> str:

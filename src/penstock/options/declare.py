@@ -1,0 +1,66 @@
+"""How an option is declared, once, for parsing, for messages and for the reference page.
+
+Runs on the driver. Invariant: nothing here knows a particular option.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from penstock.options.values import TEXT, ValueType
+
+T = TypeVar("T")
+
+
+class Dialect(Enum):
+    """Whose spelling a key belongs to."""
+
+    FLINK = "Flink"
+    SPARK = "Spark"
+    SHARED = "shared"
+
+
+class Reader(Enum):
+    """Which side reads an option. One table may serve both sides, so the other side's keys are let pass."""
+
+    SOURCE = "source"
+    SINK = "sink"
+    BOTH = "source and sink"
+
+
+class Status(Enum):
+    """What becomes of an option that is set."""
+
+    SUPPORTED = "supported"
+    NO_EFFECT = "accepted, no effect"
+    NOT_YET = "not supported yet"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Option(Generic[T]):
+    """One option of a reader or writer, under its canonical spelling.
+
+    A key that ends in `*` stands for every key with that beginning. `doc` of a refused option says what
+    to use instead. `default` is for the reader of the page; a parser decides by context.
+    """
+
+    key: str
+    dialect: Dialect
+    reader: Reader
+    type: ValueType[T]
+    doc: str
+    default: str = ""
+    status: Status = Status.SUPPORTED
+
+
+def not_yet(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:
+    """Declare an option that Flink or Spark has and a later version of penstock will have."""
+    return Option(key, dialect, reader, TEXT, doc, status=Status.NOT_YET)
+
+
+def refused(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:
+    """Declare an option that will not come; `doc` says what to use instead."""
+    return Option(key, dialect, reader, TEXT, doc, status=Status.REFUSED)

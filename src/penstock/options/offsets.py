@@ -1,0 +1,158 @@
+"""The ways to write offsets and topic partitions down: Flink's strings and Spark's JSON, both directions.
+
+Runs on the driver. Invariant: `parse(format(x)) == x`; nothing is guessed: a topic partition given
+twice, a negative partition, or an offset that is neither a number nor a sentinel raises `ValueError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET
+from penstock.options.values import INT_MAX, LONG_MAX, check_topic_name, parse_integer, split_list
+from penstock.types import TopicPartition
+
+Offsets = tuple[tuple[TopicPartition, int], ...]
+
+FLINK_OFFSETS_FORM = (
+    "'partition:0,offset:42;partition:1,offset:300' for a single topic, or "
+    "'topic:orders,partition:0,offset:42;topic:...' for several"
+)
+SPARK_OFFSETS_FORM = 'JSON such as {"orders":{"0":23,"1":-2}} (-2 is earliest, -1 is latest)'
+SPARK_ASSIGN_FORM = 'JSON such as {"orders":[0,1],"payments":[0]}'
+TOPIC_PARTITIONS_FORM = "'orders:0;orders:1;payments:0'"
+
+_SPECIFIC_OFFSET = re.compile(
+    r"\s*(?:topic:(?P<topic>[^,;:]+),\s*)?partition:(?P<partition>[0-9]+),\s*offset:(?P<offset>-?[0-9]+)\s*"
+)
+
+
+def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:
+    """Parse `scan.*.specific-offsets`.
+
+    Args:
+        text: what the user wrote.
+        topic_of_plain_form: the topic meant where an entry names none; None when there is no single one.
+    """
+    found: dict[TopicPartition, int] = {}
+    for entry in split_list(text, ";"):
+        match = _SPECIFIC_OFFSET.fullmatch(entry)
+        if match is None:
+            raise ValueError(FLINK_OFFSETS_FORM)
+        topic = match["topic"] or topic_of_plain_form
+        if topic is None:
+            raise ValueError(
+                f"{FLINK_OFFSETS_FORM}; here several topics are possible, so each entry names its"
+            )
+        topic_partition = TopicPartition(check_topic_name(topic.strip()), _partition(match["partition"]))
+        _add(found, topic_partition, _offset(match["offset"]))
+    return tuple(sorted(found.items()))
+
+
+def format_flink_offsets(offsets: Offsets) -> str:
+    """Write offsets in the form that names its topics."""
+    return ";".join(f"topic:{tp.topic},partition:{tp.partition},offset:{offset}" for tp, offset in offsets)
+
+
+def parse_topic_partitions(text: str) -> tuple[TopicPartition, ...]:
+    """Parse `topic-partitions`, e.g. `orders:0;orders:1`."""
+    found: dict[TopicPartition, None] = {}
+    for entry in split_list(text, ";"):
+        topic, colon, partition = entry.rpartition(":")
+        if not colon:
+            raise ValueError(TOPIC_PARTITIONS_FORM)
+        found[TopicPartition(check_topic_name(topic.strip()), _partition(partition))] = None
+    return tuple(sorted(found))
+
+
+def format_topic_partitions(topic_partitions: Iterable[TopicPartition]) -> str:
+    """Write topic partitions as `topic-partitions` has them."""
+    return ";".join(f"{topic}:{partition}" for topic, partition in topic_partitions)
+
+
+def parse_spark_offsets(text: str) -> Offsets:
+    """Parse Spark's `startingOffsets` / `endingOffsets` JSON."""
+    found: dict[TopicPartition, int] = {}
+    for topic, offset_of_partition in _json_object(text, SPARK_OFFSETS_FORM).items():
+        if not isinstance(offset_of_partition, dict) or not offset_of_partition:
+            raise ValueError(SPARK_OFFSETS_FORM)
+        for partition, offset in offset_of_partition.items():
+            # bool is an int in Python, but `true` is no offset.
+            if not isinstance(offset, int) or isinstance(offset, bool):
+                raise ValueError(SPARK_OFFSETS_FORM)
+            _add(found, TopicPartition(check_topic_name(topic), _partition(partition)), _offset(str(offset)))
+    return tuple(sorted(found.items()))
+
+
+def format_spark_offsets(offsets: Offsets) -> str:
+    """Write offsets as Spark's JSON, sorted, because Spark compares offsets as text."""
+    tree: dict[str, dict[str, int]] = {}
+    for topic_partition, offset in sorted(offsets):
+        tree.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offset
+    return json.dumps(tree, separators=(",", ":"))
+
+
+def parse_spark_assign(text: str) -> tuple[TopicPartition, ...]:
+    """Parse Spark's `assign` JSON."""
+    found: dict[TopicPartition, None] = {}
+    for topic, partitions in _json_object(text, SPARK_ASSIGN_FORM).items():
+        if not isinstance(partitions, list) or not partitions:
+            raise ValueError(SPARK_ASSIGN_FORM)
+        for partition in partitions:
+            if not isinstance(partition, int) or isinstance(partition, bool):
+                raise ValueError(SPARK_ASSIGN_FORM)
+            found[TopicPartition(check_topic_name(topic), _partition(str(partition)))] = None
+    return tuple(sorted(found))
+
+
+def format_spark_assign(topic_partitions: Iterable[TopicPartition]) -> str:
+    """Write topic partitions as Spark's `assign` JSON."""
+    tree: dict[str, list[int]] = {}
+    for topic, partition in sorted(topic_partitions):
+        tree.setdefault(topic, []).append(partition)
+    return json.dumps(tree, separators=(",", ":"))
+
+
+def _json_object(text: str, form: str) -> dict[str, Any]:
+    try:
+        tree = json.loads(text, object_pairs_hook=_once_each(form))
+    except (ValueError, RecursionError):
+        raise ValueError(form) from None
+    if not isinstance(tree, dict) or not tree:
+        raise ValueError(form)
+    return tree
+
+
+def _once_each(form: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        tree = dict(pairs)
+        if len(tree) != len(pairs):
+            raise ValueError(form)
+        return tree
+
+    return build
+
+
+def _add(found: dict[TopicPartition, int], topic_partition: TopicPartition, offset: int) -> None:
+    if topic_partition in found:
+        raise ValueError(f"each topic partition once ({topic_partition} is there twice)")
+    found[topic_partition] = offset
+
+
+def _partition(text: str) -> int:
+    try:
+        return parse_integer(text, 0, INT_MAX)
+    except ValueError:
+        raise ValueError("partition numbers of at least 0") from None
+
+
+def _offset(text: str) -> int:
+    try:
+        return parse_integer(text, EARLIEST_OFFSET, LONG_MAX)
+    except ValueError:
+        raise ValueError(
+            f"offsets of at least 0, {EARLIEST_OFFSET} for earliest, or {LATEST_OFFSET} for latest"
+        ) from None

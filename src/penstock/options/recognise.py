@@ -1,0 +1,198 @@
+"""From the options that Spark hands over to the ones that a side reads, under their canonical spelling.
+
+Runs on the driver. Invariant: every key is accounted for: read, let pass because it is the other side's,
+warned about because nobody knows it, or refused because ignoring it would change the data.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options.config import KafkaProperties
+from penstock.options.declare import Dialect, Option, Reader, Status
+from penstock.options.flink import FLINK_OPTIONS, TOPIC
+from penstock.options.properties import PROPERTIES, Role
+from penstock.options.properties.check import check_properties
+from penstock.options.spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
+from penstock.options.warn import warn_once
+
+T = TypeVar("T")
+
+_log = logging.getLogger("penstock.options")
+
+OPTIONS: tuple[Option[Any], ...] = FLINK_OPTIONS + SPARK_OPTIONS + SPARK_ADDED_OPTIONS
+_EXACT = {option.key.lower(): option for option in OPTIONS if not option.key.endswith("*")}
+_PREFIXES = {option.key[:-1].lower(): option for option in OPTIONS if option.key.endswith("*")}
+_PROPERTY_PREFIX = {Dialect.FLINK: "properties.", Dialect.SPARK: "kafka."}
+
+
+@dataclass(frozen=True)
+class GivenOptions:
+    """The options that one side reads, by canonical key, and the Kafka properties."""
+
+    dialect: Dialect
+    texts: Mapping[str, str]
+    properties: KafkaProperties
+
+    def has(self, option: Option[Any]) -> bool:
+        """Whether the user set the option."""
+        return option.key in self.texts
+
+    def text(self, option: Option[Any]) -> str | None:
+        """Return what the user wrote."""
+        return self.texts.get(option.key)
+
+    def flag(self, option: Option[bool], *, default: bool) -> bool:
+        """Return a switch, or `default` when it is not set."""
+        value = self.value(option)
+        return default if value is None else value
+
+    def value(self, option: Option[T]) -> T | None:
+        """Return the parsed value, None when the option is not set.
+
+        Raises:
+            OptionError: the value is not allowed.
+        """
+        text = self.texts.get(option.key)
+        if text is None:
+            return None
+        return parse_option(option, text)
+
+
+def parse_option(option: Option[T], text: str) -> T:
+    """Parse the value of an option.
+
+    Raises:
+        OptionError: the value is not allowed.
+    """
+    try:
+        return option.type.parse(text)
+    except ValueError as error:
+        raise_not_allowed(option.key, text, str(error))
+
+
+def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
+    """Raise the error for a value that an option cannot have."""
+    raise OptionError(
+        f"Option '{key}' cannot be '{text}'. Allowed: {allowed}.", option=key, value=text, allowed=allowed
+    )
+
+
+def recognise(options: Mapping[str, str], side: Reader) -> GivenOptions:
+    """Sort the options of a reader or writer out.
+
+    Args:
+        options: as Spark hands them over: keys in any case (usually lower), values as written.
+        side: SOURCE or SINK.
+
+    Raises:
+        OptionError: both dialects at once, one key twice, a property with a value that is not allowed.
+        MissingOptionError: no bootstrap servers.
+        UnsupportedOptionError: an option that is known and cannot be honoured.
+    """
+    found, unknown = _find(options)
+    dialect = _one_dialect(found, side)
+    for key in unknown:
+        warn_once(_log, f"Unknown option '{key}' is ignored.{_hint(key, dialect)}")
+    texts, properties = {}, {}
+    prefix = _PROPERTY_PREFIX[dialect]
+    for key, (option, text) in found.items():
+        if key.startswith(prefix):
+            properties[key[len(prefix) :]] = text
+        elif option.reader in (side, Reader.BOTH):
+            _refuse_unsupported(option, key)
+            texts[key] = text
+            if option.status is Status.NO_EFFECT:
+                parse_option(option, text)
+    role = Role.CONSUMER if side is Reader.SOURCE else Role.PRODUCER
+    checked = check_properties(properties, prefix=prefix, role=role)
+    _require_bootstrap_servers(checked, dialect if found else None)
+    return GivenOptions(dialect, texts, checked)
+
+
+def _find(options: Mapping[str, str]) -> tuple[dict[str, tuple[Option[Any], str]], list[str]]:
+    """Look the keys up; canonical key to option and text, and the keys that nobody knows."""
+    found: dict[str, tuple[Option[Any], str]] = {}
+    unknown = []
+    for key, text in sorted(options.items()):
+        option = _option_of(key.lower())
+        if option is None:
+            unknown.append(key)
+            continue
+        canonical = key.lower() if option.key.endswith("*") else option.key
+        if canonical in found:
+            raise OptionError(f"Option '{canonical}' is given twice, in different case.", option=canonical)
+        found[canonical] = (option, text)
+    return found, unknown
+
+
+def _option_of(key: str) -> Option[Any] | None:
+    if key in _EXACT:
+        return _EXACT[key]
+    matches = (option for prefix, option in _PREFIXES.items() if key.startswith(prefix) and key != prefix)
+    return next(matches, None)
+
+
+def _one_dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> Dialect:
+    keys: dict[Dialect, list[str]] = {Dialect.FLINK: [], Dialect.SPARK: []}
+    for key, (option, _) in found.items():
+        # `topic` names what to read in Flink's dialect only; both write to it.
+        is_flinks = option is TOPIC and side is Reader.SOURCE
+        dialect = Dialect.FLINK if is_flinks else option.dialect
+        if dialect in keys:
+            keys[dialect].append(key)
+    if all(keys.values()):
+        raise OptionError(
+            f"Options of two dialects are mixed: {_quoted(keys[Dialect.FLINK])} of Flink's, "
+            f"{_quoted(keys[Dialect.SPARK])} of Spark's. Use one dialect.",
+            flink=tuple(keys[Dialect.FLINK]),
+            spark=tuple(keys[Dialect.SPARK]),
+        )
+    return Dialect.SPARK if keys[Dialect.SPARK] else Dialect.FLINK
+
+
+def _refuse_unsupported(option: Option[Any], key: str) -> None:
+    if option.status is Status.NOT_YET:
+        raise UnsupportedOptionError(
+            f"Option '{key}' is not supported by this version of penstock yet. {option.doc} "
+            "Leave it out: ignoring it would change what is read or written.",
+            option=key,
+        )
+    if option.status is Status.REFUSED:
+        raise UnsupportedOptionError(f"Option '{key}' is not supported. {option.doc}", option=key)
+
+
+def _require_bootstrap_servers(properties: KafkaProperties, dialect: Dialect | None) -> None:
+    if properties.get("bootstrap.servers") is not None:
+        return
+    keys = [f"{prefix}bootstrap.servers" for of, prefix in _PROPERTY_PREFIX.items() if dialect in (of, None)]
+    raise MissingOptionError(
+        f"Option {' or '.join(f'{key!r}' for key in keys)} is required: the Kafka brokers to begin with, as "
+        "'host:port,host:port'.",
+        option=keys[0],
+    )
+
+
+def _hint(key: str, dialect: Dialect) -> str:
+    prefix = _PROPERTY_PREFIX[dialect]
+    lower = key.lower()
+    if lower in PROPERTIES:
+        return f" Did you mean '{prefix}{lower}'?"
+    names = {option.key.lower(): option.key for option in OPTIONS if _is_suggested(option, dialect)}
+    names |= {name: name for name in (prefix + name for name in PROPERTIES)}
+    near = difflib.get_close_matches(lower, names, n=1)
+    return f" Did you mean '{names[near[0]]}'?" if near else ""
+
+
+def _is_suggested(option: Option[Any], dialect: Dialect) -> bool:
+    is_ours = option.dialect in (dialect, Dialect.SHARED)
+    return is_ours and option.status is Status.SUPPORTED and not option.key.endswith("*")
+
+
+def _quoted(keys: Iterable[str]) -> str:
+    return ", ".join(f"'{key}'" for key in keys)

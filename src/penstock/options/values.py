@@ -1,0 +1,165 @@
+"""How the text of an option or Kafka property becomes a value.
+
+Runs on the driver. Invariant: a parser either returns a value or raises `ValueError` whose text says
+what is allowed, without repeating the text (the caller knows whether it may be shown).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+TOPIC_NAME_LENGTH_MAX = 249
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_DURATION = re.compile(r"([0-9]{1,20})\s*([a-zµ]*)")
+_DURATION_UNITS_IN_MS = {
+    Fraction(86_400_000): ("d", "day", "days"),
+    Fraction(3_600_000): ("h", "hour", "hours"),
+    Fraction(60_000): ("min", "m", "minute", "minutes"),
+    Fraction(1_000): ("s", "sec", "secs", "second", "seconds"),
+    Fraction(1): ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
+    Fraction(1, 1_000): ("µs", "micro", "micros", "microsecond", "microseconds"),
+    Fraction(1, 1_000_000): ("ns", "nano", "nanos", "nanosecond", "nanoseconds"),
+}
+_MS_OF_UNIT = {name: ms for ms, names in _DURATION_UNITS_IN_MS.items() for name in names}
+
+
+@dataclass(frozen=True)
+class ValueType(Generic[T]):
+    """A type of value: its name and what is allowed, for the reference page, and its parser."""
+
+    name: str
+    allowed: str
+    parse: Callable[[str], T]
+
+
+def parse_integer(text: str, minimum: int, maximum: int) -> int:
+    """Parse a decimal integer within bounds."""
+    text = text.strip()
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"a whole number {_bounds(minimum, maximum)}")
+    value = int(text)
+    if not minimum <= value <= maximum:
+        raise ValueError(f"a whole number {_bounds(minimum, maximum)}")
+    return value
+
+
+def _bounds(minimum: int, maximum: int) -> str:
+    if maximum >= INT_MAX:
+        return f"of at least {minimum}"
+    return f"from {minimum} to {maximum}"
+
+
+def integer(minimum: int = 0, maximum: int = INT_MAX, *, name: str = "integer") -> ValueType[int]:
+    """Return the type of whole numbers from `minimum` to `maximum`."""
+    return ValueType(name, _bounds(minimum, maximum), lambda text: parse_integer(text, minimum, maximum))
+
+
+def parse_boolean(text: str) -> bool:
+    """Parse `true` or `false`; nothing else, so that a slip of the pen never turns a guard off."""
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("true or false")
+    return word == "true"
+
+
+def choice(*words: str) -> ValueType[str]:
+    """Return the type of some words, written in any case."""
+    allowed = ", ".join(words)
+    by_lower = {word.lower(): word for word in words}
+
+    def parse(text: str) -> str:
+        word = by_lower.get(text.strip().lower())
+        if word is None:
+            raise ValueError(f"one of {allowed}")
+        return word
+
+    return ValueType("word", allowed, parse)
+
+
+def parse_duration_ms(text: str) -> int:
+    """Parse a duration as Flink writes it, e.g. `5 min`, `10 s`, `0`; a bare number is milliseconds."""
+    allowed = "a duration such as '5 min', '10 s', '500 ms' or '0' (no unit: milliseconds)"
+    match = _DURATION.fullmatch(text.strip().lower().replace("\u03bc", "\u00b5"))
+    if match is None or match[2] not in _MS_OF_UNIT:
+        raise ValueError(allowed)
+    duration_ms = int(match[1]) * _MS_OF_UNIT[match[2]]
+    if duration_ms.denominator != 1:
+        raise ValueError(f"{allowed}, in whole milliseconds")
+    if duration_ms > LONG_MAX:
+        raise ValueError(f"{allowed}, of at most {LONG_MAX} ms")
+    return int(duration_ms)
+
+
+def split_list(text: str, separator: str) -> tuple[str, ...]:
+    """Split a list, drop the spaces around its items, refuse an empty list or item."""
+    items = tuple(item.strip() for item in text.split(separator))
+    # A separator at the end is common and harmless; an empty item in the middle is a lost name.
+    if len(items) > 1 and not items[-1]:
+        items = items[:-1]
+    if not all(items):
+        raise ValueError(f"names separated by '{separator}', none of them empty")
+    return items
+
+
+def check_topic_name(name: str) -> str:
+    """Return `name` when Kafka allows it for a topic."""
+    if name in (".", "..") or len(name) > TOPIC_NAME_LENGTH_MAX or not _LEGAL_TOPIC_NAME.fullmatch(name):
+        raise ValueError(
+            "topic names of letters, digits, '.', '_' and '-', at most "
+            f"{TOPIC_NAME_LENGTH_MAX} characters long, not '.' or '..'"
+        )
+    return name
+
+
+def topic_list(separator: str) -> ValueType[tuple[str, ...]]:
+    """Return the type of topic names separated by `separator`; a name given twice counts once."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        return unique(check_topic_name(name) for name in split_list(text, separator))
+
+    return ValueType("list", f"topic names separated by `{separator}`", parse)
+
+
+def unique(items: Iterable[T]) -> tuple[T, ...]:
+    """Return the items in order, each once."""
+    return tuple(dict.fromkeys(items))
+
+
+def parse_pattern(text: str) -> str:
+    """Return the regular expression if Python can compile it."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression as Python's re module reads it ({error.msg})") from None
+    return text
+
+
+def parse_text(text: str) -> str:
+    """Return the text without the spaces around it."""
+    return text.strip()
+
+
+def parse_words(text: str) -> tuple[str, ...]:
+    """Split a comma-separated list as Kafka's configs do; an empty text is an empty list."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+BOOLEAN = ValueType("boolean", "true, false", parse_boolean)
+DURATION = ValueType("duration", "e.g. `5 min`, `10 s`, `500 ms`, `0`; no unit: ms", parse_duration_ms)
+PATTERN = ValueType("regex", "a regular expression that matches the whole topic name", parse_pattern)
+TOPIC = ValueType("topic", "one topic name", lambda text: check_topic_name(text.strip()))
+TEXT = ValueType("text", "", parse_text)
+SECRET = ValueType("secret", "", lambda text: text)
+WORDS = ValueType("list", "items separated by `,`", parse_words)
+POSITIVE_INT = integer(1)
+POSITIVE_LONG = integer(1, LONG_MAX, name="long")
