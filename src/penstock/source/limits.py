@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from penstock.types import TopicPartition
 
 
-def share_records(backlogs: Mapping[TopicPartition, int], max_records: int | None) -> dict[TopicPartition, int]:
+def share_records(
+    backlogs: Mapping[TopicPartition, int], max_records: int | None
+) -> dict[TopicPartition, int]:
     """Divide `max_records` pro rata by backlog, as Spark's `maxOffsetsPerTrigger` does.
 
     Shares are rounded down, except that a share below one record becomes one: so the sum may pass the
@@ -31,5 +33,6 @@ def share_records(backlogs: Mapping[TopicPartition, int], max_records: int | Non
         return waiting
     # Whole numbers only: offsets pass 2**53, where floating point would lose some.
     return {
-        topic_partition: max(1, backlog * max_records // total) for topic_partition, backlog in waiting.items()
+        topic_partition: max(1, backlog * max_records // total)
+        for topic_partition, backlog in waiting.items()
     }

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from penstock.errors import CheckpointError
 from penstock.types import TopicPartition
@@ -118,7 +118,8 @@ def _read_marker(key: str, value: object) -> tuple[str, dict[TopicPartition, int
     head, _, rest = key.partition(" ")
     kind, _, text = rest.partition(" ")
     if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in {_WHOLE_START, _PARTIAL_START}:
-        raise _unreadable(key, f"this version knows {_MARKER_PREFIX}{MARKER_VERSION} only; a newer one wrote it")
+        why = f"this version knows {_MARKER_PREFIX}{MARKER_VERSION} only; a newer one wrote it"
+        raise _unreadable(key, why)
     if value != {}:
         raise _unreadable(key, "a marker with a value")
     try:

@@ -6,8 +6,10 @@ without gap or overlap, and the same ranges always give the same splits in the s
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from penstock.types import OffsetRange
 
@@ -37,7 +39,11 @@ def divide(
     wanted = min(min_splits or 0, sum(len(offset_range) for offset_range in waiting))
     if sum(pieces) < wanted:
         pieces = _grow(pieces, [len(offset_range) for offset_range in waiting], wanted)
-    return [split for offset_range, count in zip(waiting, pieces, strict=True) for split in _cut(offset_range, count)]
+    return [
+        split
+        for offset_range, count in zip(waiting, pieces, strict=True)
+        for split in _cut(offset_range, count)
+    ]
 
 
 def _pieces_by_size(length: int, max_length: int | None) -> int:
@@ -48,11 +54,18 @@ def _grow(pieces: Sequence[int], lengths: Sequence[int], wanted: int) -> list[in
     """Give every range its proportional number of pieces, then the rest to those with the largest pieces."""
     total = sum(lengths)
     grown = [max(least, wanted * length // total) for least, length in zip(pieces, lengths, strict=True)]
-    while sum(grown) < wanted:
-        # Few rounds: rounding down lost less than one piece for each range.
-        for _, index in sorted((-length / count, i) for i, (length, count) in enumerate(zip(lengths, grown, strict=True))):
-            if sum(grown) < wanted and grown[index] < lengths[index]:
-                grown[index] += 1
+    # Rounding down lost less than one piece for each range, so this gives few more.
+    by_piece_size = [
+        (-length / count, index) for index, (length, count) in enumerate(zip(lengths, grown, strict=True))
+    ]
+    heapq.heapify(by_piece_size)
+    missing = wanted - sum(grown)
+    while missing > 0:
+        _, index = heapq.heappop(by_piece_size)
+        if grown[index] < lengths[index]:
+            grown[index] += 1
+            missing -= 1
+            heapq.heappush(by_piece_size, (-lengths[index] / grown[index], index))
     return grown
 
 
@@ -60,7 +73,4 @@ def _cut(offset_range: OffsetRange, count: int) -> list[Split]:
     """Cut into `count` pieces whose lengths differ by one at most."""
     start, length = offset_range.starting_offset, len(offset_range)
     bounds = [start + length * i // count for i in range(count + 1)]
-    return [
-        Split(OffsetRange(offset_range.topic_partition, low, high))
-        for low, high in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [Split(OffsetRange(offset_range.topic_partition, low, high)) for low, high in pairwise(bounds)]

@@ -1,0 +1,57 @@
+"""What planning asks of a Kafka cluster: a small protocol, so that planning is tested without a broker.
+
+Runs on the driver. Invariant: an answer is complete. Each topic partition that was asked for is either
+in `offsets` or, with the reason, in `errors`; one that cannot be answered never hides the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from penstock.errors import PenstockError
+from penstock.options.config import IsolationLevel
+from penstock.types import TopicPartition
+
+
+class LogEnd(Enum):
+    """Which end of a log an offset look-up asks for."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class TopicView:
+    """A topic as the cluster describes it."""
+
+    topic_partitions: frozenset[TopicPartition]
+    is_internal: bool = False
+
+
+@dataclass(frozen=True)
+class OffsetAnswers:
+    """Offsets that were found, and for each other topic partition why not."""
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, PenstockError] = field(default_factory=dict)
+
+    def all_or_raise(self) -> Mapping[TopicPartition, int]:
+        """The offsets, where each is needed; the first error (by topic partition) otherwise."""
+        for topic_partition in sorted(self.errors):
+            raise self.errors[topic_partition]
+        return self.offsets
+
+
+class OffsetAdmin(Protocol):
+    """Batched look-ups; each ends within the client's time-outs."""
+
+    def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
+        """The named topics that exist, or all that exist."""
+
+    def list_offsets(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, isolation_level: IsolationLevel
+    ) -> OffsetAnswers:
+        """One end of each log. Under read_committed the latest offset is the last stable one."""

@@ -1,0 +1,79 @@
+"""What happens when records that a query still has to read are gone: one place that decides.
+
+Runs on driver and executor. Invariant: nothing is skipped silently. Either the query fails with an error
+that names what was wanted and what is available, or the same text is logged as a warning first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from penstock.errors import DataLossError, OffsetOutOfRangeError, TopicPartitionsRemovedError
+from penstock.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+def report(error: DataLossError, *, fail: bool) -> None:
+    """Raise the error, or log it where the user chose to go on (`failOnDataLoss` false)."""
+    if fail:
+        raise error
+    _log.warning("%s (Going on, because failOnDataLoss is false.)", error)
+
+
+def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -> OffsetOutOfRangeError:
+    """The position lies before the first record that the broker still has."""
+    return OffsetOutOfRangeError(
+        f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but the first one "
+        f"that Kafka still has is {log_start}. Up to {log_start - wanted} records were deleted before they "
+        "were read (retention, or on purpose). Nothing after them was read yet. To accept the loss and go on "
+        "at the first available record, set failOnDataLoss to false; to avoid it, raise the retention.",
+        **_facts(topic_partition, wanted),
+        log_start_offset=log_start,
+    )
+
+
+def position_past_end(
+    topic_partition: TopicPartition, wanted: int, log_start: int, log_end: int
+) -> OffsetOutOfRangeError:
+    """The position lies behind the last record: the log was cut, or the topic deleted and made anew."""
+    return OffsetOutOfRangeError(
+        f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but Kafka has only "
+        f"[{log_start}, {log_end}). Either this offset never existed (check the starting offsets), or the "
+        "topic was deleted and created again, or its log was cut back in an unclean leader election. Nothing "
+        f"was read past {log_end}. To go on with what is there, from offset {log_start}, set failOnDataLoss "
+        "to false.",
+        **_facts(topic_partition, wanted),
+        log_start_offset=log_start,
+        log_end_offset=log_end,
+    )
+
+
+def range_not_available(
+    topic_partition: TopicPartition, stopping_offset: int, log_end: int
+) -> OffsetOutOfRangeError:
+    """A planned range ends behind the last record."""
+    return OffsetOutOfRangeError(
+        f"Data loss in {topic_partition}: the range to read ends at offset {stopping_offset}, but Kafka has "
+        f"nothing from {log_end} on. Either the ending offset is wrong, or the topic was deleted and created "
+        "again, or its log was cut back. To read only what is there, set failOnDataLoss to false.",
+        **_facts(topic_partition, stopping_offset),
+        log_end_offset=log_end,
+    )
+
+
+def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemovedError:
+    """Topic partitions that the checkpoint has do not exist any more."""
+    gone = sorted(topic_partitions)
+    names = ", ".join(str(topic_partition) for topic_partition in gone)
+    return TopicPartitionsRemovedError(
+        f"Data loss: the query was reading {names}, which Kafka does not have any more. Records in it that "
+        "were not read yet are gone. To go on without, set failOnDataLoss to false; a topic of that name "
+        "that appears again is then read from its start.",
+        topic_partitions=tuple(gone),
+    )
+
+
+def _facts(topic_partition: TopicPartition, wanted: int) -> dict[str, object]:
+    return {"topic": topic_partition.topic, "partition": topic_partition.partition, "offset": wanted}

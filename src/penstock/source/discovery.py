@@ -1,0 +1,84 @@
+"""When the topic partitions of a subscription are looked up again, and what is said about changes.
+
+Runs on the driver. Invariant: a topic partition that a query was reading leaves the plan only after that
+was reported; one missing answer of one broker is not enough for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable
+
+from penstock.options.config import SourceConfig
+from penstock.source import data_loss
+from penstock.source.admin import OffsetAdmin
+from penstock.source.subscriber import Discovery, discover, is_subscribed
+from penstock.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+def monotonic_ms() -> int:
+    """Milliseconds of a clock that never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class DiscoverySchedule:
+    """The subscribed topic partitions, looked up at the start and then at the configured interval."""
+
+    def __init__(self, config: SourceConfig, admin: OffsetAdmin, clock_ms: Callable[[], int]) -> None:
+        self._config = config
+        self._admin = admin
+        self._clock_ms = clock_ms
+        self._last: Discovery | None = None
+        self._last_at_ms = 0
+        self._said: set[str] = set()
+
+    def now(self) -> Discovery:
+        """Look up, whenever the last time was."""
+        self._last = discover(self._admin, self._config.subscription)
+        self._last_at_ms = self._clock_ms()
+        return self._last
+
+    def current(self, in_use: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """What exists, as of the last discovery that is not too old; changes against `in_use` are reported.
+
+        Raises:
+            TopicPartitionsRemovedError: one in use is gone, and data loss is an error.
+            UnknownTopicOrPartitionError: a subscribed topic never existed, and data loss is an error.
+        """
+        discovery = self._last if self._last is not None and not self._is_due() else self.now()
+        if self._gone(in_use, discovery):
+            discovery = self.now()
+        self._report(in_use, discovery)
+        return discovery.topic_partitions
+
+    def _is_due(self) -> bool:
+        interval_ms = self._config.discovery_interval_ms
+        return interval_ms > 0 and self._clock_ms() - self._last_at_ms >= interval_ms
+
+    def _gone(self, in_use: Iterable[TopicPartition], discovery: Discovery) -> list[TopicPartition]:
+        subscription = self._config.subscription
+        return [
+            tp for tp in in_use if tp not in discovery.topic_partitions and is_subscribed(subscription, tp)
+        ]
+
+    def _report(self, in_use: Collection[TopicPartition], discovery: Discovery) -> None:
+        fail = self._config.fail_on_data_loss
+        gone = self._gone(in_use, discovery)
+        if gone:
+            data_loss.report(data_loss.removed(gone), fail=fail)
+        if fail:
+            discovery.raise_if_missing()
+        elif discovery.missing:
+            self._say_once(f"Not on the Kafka cluster, so not read: {', '.join(discovery.missing)}.")
+        left = sorted(tp for tp in in_use if not is_subscribed(self._config.subscription, tp))
+        if left:
+            names = ", ".join(map(str, left))
+            self._say_once(f"Not subscribed any more, so not read from now on: {names}.")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            _log.warning("%s", text)

@@ -1,0 +1,222 @@
+"""SplitEnumerator: plans what each micro-batch of a streaming query reads.
+
+Runs on the driver, in the one process that Spark keeps for a running query. The life of a topic partition:
+
+1. `initial_offset` discovers it and resolves the user's start to a number. Later ones are found by
+   `latest_offset`, which starts them at the first record of their log.
+2. `latest_offset` plans how far the next batch goes, sharing out the record limit. The end that it returns
+   also carries the starts that Spark cannot know (see offsets_json.py), because Spark asks for the initial
+   offset again after a crash in batch 0, when "latest" would already be another number.
+3. `plan` turns a range, new or replayed from the checkpoint, into splits.
+4. Deleted topics, deleted records and logs that were cut back are reported (see data_loss.py).
+
+Invariant: the ranges of consecutive batches tile each log from its start, without gap or overlap, whatever
+the limits, discoveries and restarts; and the plan of a range follows from its two offsets alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+
+from penstock.errors import CheckpointError
+from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
+from penstock.source import data_loss
+from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
+from penstock.source.discovery import DiscoverySchedule, monotonic_ms
+from penstock.source.limits import share_records
+from penstock.source.offsets_initializer import is_fixed, resolve_offsets
+from penstock.source.offsets_json import Positions, SourceOffset
+from penstock.source.ranges import check_available, forward_ranges
+from penstock.source.splits import Split, divide
+from penstock.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class SplitEnumerator:
+    """Plans the batches of one running query.
+
+    Args:
+        config: what the user asked for.
+        admin: look-ups on the cluster.
+        clock_ms: a monotonic clock, for the discovery interval.
+    """
+
+    def __init__(
+        self, config: SourceConfig, admin: OffsetAdmin, clock_ms: Callable[[], int] = monotonic_ms
+    ) -> None:
+        self._config = config
+        self._admin = admin
+        self._discovery = DiscoverySchedule(config, admin, clock_ms)
+        self._starting = config.starting or OffsetsSpec(StartupMode.EARLIEST)
+        self._initial: SourceOffset | None = None
+        self._target: Positions | None = None
+        self._planned_end: Positions | None = None
+        self._latest: dict[TopicPartition, int] = {}
+
+    def initial_offset(self) -> SourceOffset:
+        """Where a new query starts, in numbers; the same on every call of one run."""
+        if self._initial is None:
+            discovery = self._discovery.now()
+            discovery.raise_if_missing()
+            existing = discovery.topic_partitions if self._target is None else self._target.keys()
+            self._initial = SourceOffset(resolve_offsets(self._starting, existing, self._look_up))
+        return self._initial
+
+    def freeze(self) -> None:
+        """Take the present ends as the target of an AvailableNow run: nothing later is read in it.
+
+        Every topic partition has to answer: a run that leaves one out would look complete.
+        """
+        existing = self._discovery.now().topic_partitions
+        self._target = self._look_up(existing, LogEnd.LATEST).all_or_raise()
+
+    def latest_offset(self, start: SourceOffset, max_records: int | None) -> SourceOffset:
+        """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
+
+        Raises:
+            DataLossError: topic partitions or records of `start` are gone.
+            ClientError: no topic partition answers.
+        """
+        begin, special, latest = self._next_begin(start)
+        shares = share_records({tp: latest[tp] - begin[tp] for tp in begin if tp in latest}, max_records)
+        self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
+        if self._is_initial(start):
+            return SourceOffset(self._planned_end, whole_start=begin)
+        if not special and self._planned_end == start.positions:
+            return start
+        return SourceOffset(self._planned_end, partial_start=special)
+
+    def latest_known(self) -> Positions | None:
+        """The ends of the logs as last looked up, for progress reports; no look-up of its own."""
+        return dict(self._latest) or None
+
+    def plan(self, start: SourceOffset, end: SourceOffset) -> list[Split]:
+        """The splits of the range between two offsets, the same on each call.
+
+        Raises:
+            DataLossError: records of the range are gone.
+            CheckpointError: the start of the range cannot be known.
+        """
+        begin = self._begin_of_range(start, end)
+        available = check_available(
+            forward_ranges(begin, end.positions, fail_on_data_loss=self._config.fail_on_data_loss),
+            self._admin,
+            fail_on_data_loss=self._config.fail_on_data_loss,
+            check_ends=end.positions != self._planned_end,
+        )
+        return divide(
+            available,
+            min_splits=self._config.min_splits,
+            max_records_per_split=self._config.max_records_per_split,
+        )
+
+    def _next_begin(
+        self, start: SourceOffset
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Where the next range begins; those of it that `start` does not say; the ends of the logs."""
+        existing = self._existing(start)
+        kept = {tp: offset for tp, offset in start.positions.items() if tp in existing}
+        special = self._starts_of_new(start, [tp for tp in existing if tp not in kept])
+        latest = self._ends_of([*kept, *special])
+        special.update(self._restarts(kept, latest))
+        return {**kept, **special}, special, latest
+
+    def _begin_of_range(self, start: SourceOffset, end: SourceOffset) -> Positions:
+        """Where a range begins that may have been planned in another process, or by Spark's own source."""
+        if end.whole_start is not None:
+            return end.whole_start
+        if self._is_initial(start) and not is_fixed(self._starting):
+            raise CheckpointError(
+                "The first batch of this checkpoint was planned by another source and not finished, and "
+                "where it started is not in its offset, because the query starts at the latest offset. "
+                'Nothing was read. Run the query once more with the source that began it (format("kafka")), then '
+                "come back.",
+                start=str(start.to_json()),
+            )
+        begin = {**start.positions, **end.partial_start}
+        # Spark's own source found these and read them from the start of their logs.
+        unsaid = [tp for tp in end.positions if tp not in begin]
+        return {**begin, **self._first_offsets(start, self._look_up(unsaid, LogEnd.EARLIEST).all_or_raise())}
+
+    def _is_initial(self, start: SourceOffset) -> bool:
+        """Whether this is what `initial_offset` gave, and not the end of a batch."""
+        initial = self._initial
+        return initial is not None and start.whole_start is None and start.positions == initial.positions
+
+    def _existing(self, start: SourceOffset) -> Collection[TopicPartition]:
+        existing = self._discovery.current(start.positions.keys())
+        if self._target is None:
+            return existing
+        return [tp for tp in existing if tp in self._target or tp in start.positions]
+
+    def _starts_of_new(
+        self, start: SourceOffset, added: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Where topic partitions begin that `start` does not have."""
+        if not added:
+            return {}
+        nothing_found_yet = not start.positions and (start.whole_start is not None or self._is_initial(start))
+        if nothing_found_yet:
+            # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
+            return resolve_offsets(self._starting, added, self._look_up)
+        answers = self._look_up(added, LogEnd.EARLIEST)
+        _warn_of(answers, "is new and will be read when it answers")
+        starts = self._first_offsets(start, answers.offsets)
+        _log.info("Found new topic partitions, read from their first records: %s", starts)
+        return starts
+
+    def _first_offsets(self, start: SourceOffset, log_starts: Positions) -> dict[TopicPartition, int]:
+        """`log_starts` of topic partitions that `start` does not have, after a look for lost records."""
+        known_topics = {tp.topic for tp in start.positions}
+        grows = not isinstance(self._config.subscription, TopicPartitionSet)
+        for tp, log_start in sorted(log_starts.items()):
+            # A partition added to a topic that is being read was empty at first, so all of it is wanted.
+            if grows and tp.topic in known_topics and log_start > 0:
+                error = data_loss.records_gone(tp, 0, log_start)
+                data_loss.report(error, fail=self._config.fail_on_data_loss)
+        return dict(log_starts)
+
+    def _ends_of(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of the logs; those that do not answer are left for the next batch, unless none does."""
+        answers = self._look_up(topic_partitions, LogEnd.LATEST)
+        if answers.errors and not answers.offsets:
+            answers.all_or_raise()
+        _warn_of(answers, "is left for the next batch")
+        self._latest = dict(answers.offsets)
+        return self._latest
+
+    def _restarts(self, kept: Positions, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Topic partitions whose log ends before the position, and where they begin instead.
+
+        `latest` is corrected: a position between the last stable offset and the high watermark is no loss.
+        """
+        behind = [tp for tp, offset in kept.items() if latest.get(tp, offset) < offset]
+        if not behind:
+            return {}
+        uncommitted = IsolationLevel.READ_UNCOMMITTED
+        log_ends = self._admin.list_offsets(behind, LogEnd.LATEST, uncommitted).all_or_raise()
+        log_starts = self._admin.list_offsets(behind, LogEnd.EARLIEST, uncommitted).all_or_raise()
+        restarts: dict[TopicPartition, int] = {}
+        for tp in sorted(behind):
+            if log_ends[tp] >= kept[tp]:
+                latest[tp] = kept[tp]
+                continue
+            error = data_loss.position_past_end(tp, kept[tp], log_starts[tp], log_ends[tp])
+            data_loss.report(error, fail=self._config.fail_on_data_loss)
+            restarts[tp] = log_starts[tp]
+            latest[tp] = max(log_starts[tp], min(latest[tp], log_ends[tp]))
+        return restarts
+
+    def _look_up(self, topic_partitions: Collection[TopicPartition], end: LogEnd) -> OffsetAnswers:
+        if not topic_partitions:
+            return OffsetAnswers()
+        if self._target is not None and end is LogEnd.LATEST:
+            return OffsetAnswers({tp: self._target[tp] for tp in topic_partitions if tp in self._target})
+        return self._admin.list_offsets(topic_partitions, end, self._config.isolation_level)
+
+
+def _warn_of(answers: OffsetAnswers, consequence: str) -> None:
+    for topic_partition, error in sorted(answers.errors.items()):
+        _log.warning("%s %s: %s", topic_partition, consequence, error)

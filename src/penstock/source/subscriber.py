@@ -1,0 +1,103 @@
+"""From a subscription to the topic partitions that exist for it now.
+
+Runs on the driver. Invariant: a topic that does not match the subscription is never read, and what is
+subscribed by name and does not exist is reported, never skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.errors import OptionError, UnknownTopicOrPartitionError
+from penstock.options.config import Subscription, TopicList, TopicPartitionSet, TopicPattern
+from penstock.source.admin import OffsetAdmin
+from penstock.types import TopicPartition
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What one discovery found.
+
+    Attributes:
+        topic_partitions: subscribed and existing.
+        missing: what the subscription names (topics or topic partitions) and the cluster does not have.
+    """
+
+    topic_partitions: frozenset[TopicPartition]
+    missing: tuple[str, ...] = ()
+
+    def raise_if_missing(self) -> None:
+        """For the first planning of a query, where a missing topic is a mistake of the user.
+
+        Raises:
+            UnknownTopicOrPartitionError: naming all that is missing.
+        """
+        if self.missing:
+            names = ", ".join(self.missing)
+            raise UnknownTopicOrPartitionError(
+                f"Not on the Kafka cluster: {names}. Nothing was read. Check the names in the subscription, "
+                "and that the principal may describe them; penstock never creates a topic that it reads.",
+                missing=self.missing,
+            )
+
+
+def discover(admin: OffsetAdmin, subscription: Subscription) -> Discovery:
+    """Look up which subscribed topic partitions exist now."""
+    if isinstance(subscription, TopicPattern):
+        views = admin.describe_topics(None)
+        found = [
+            view.topic_partitions
+            for name, view in views.items()
+            if _matches(subscription, name, view.is_internal)
+        ]
+        return Discovery(frozenset().union(*found))
+    if isinstance(subscription, TopicList):
+        views = admin.describe_topics(sorted(set(subscription.topics)))
+        missing = tuple(f"topic {name!r}" for name in sorted(set(subscription.topics) - set(views)))
+        found = [views[name].topic_partitions for name in subscription.topics if name in views]
+        return Discovery(frozenset().union(*found), missing)
+    wanted = frozenset(subscription.topic_partitions)
+    views = admin.describe_topics(sorted({topic_partition.topic for topic_partition in wanted}))
+    existing = frozenset().union(*(view.topic_partitions for view in views.values()))
+    return Discovery(wanted & existing, tuple(f"topic partition {tp}" for tp in sorted(wanted - existing)))
+
+
+def is_subscribed(subscription: Subscription, topic_partition: TopicPartition) -> bool:
+    """Whether the subscription wants this topic partition, should it exist."""
+    if isinstance(subscription, TopicPartitionSet):
+        return topic_partition in subscription.topic_partitions
+    if isinstance(subscription, TopicList):
+        return topic_partition.topic in subscription.topics
+    return _matches(subscription, topic_partition.topic, is_internal=False)
+
+
+def _matches(subscription: TopicPattern, topic: str, is_internal: bool) -> bool:
+    return not is_internal and compile_pattern(subscription.pattern).fullmatch(topic) is not None
+
+
+# Intersections and unions of classes, POSIX and Unicode classes, quoting: Python reads these otherwise.
+_JAVA_ONLY = re.compile(r"\[(?:[^\]\\]|\\.)*?(?:&&|\[)|\\[pP]\{|\\[QEGZhHRX]")
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A Java regular expression as Python's; what Python cannot express is an error, never another meaning.
+
+    Topic names are ASCII and hold letters, digits, `.`, `_` and `-` only, where both engines agree on
+    nearly everything. Named groups are spelled differently.
+    """
+    translated = re.sub(r"\(\?<([A-Za-z][A-Za-z0-9]*)>", r"(?P<\1>", pattern)
+    if _JAVA_ONLY.search(translated):
+        raise _bad_pattern(pattern, "it uses a feature of Java's regular expressions that Python lacks")
+    try:
+        return re.compile(translated, re.ASCII)
+    except re.error as error:
+        raise _bad_pattern(pattern, str(error)) from error
+
+
+def _bad_pattern(pattern: str, why: str) -> OptionError:
+    return OptionError(
+        f"The topic pattern {pattern!r} cannot be used: {why}. Write it with the features that Java and "
+        "Python share: classes, groups, alternatives, repetition.",
+        value=pattern,
+    )
