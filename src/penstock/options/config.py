@@ -95,7 +95,7 @@ EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1
 
 DISCOVER_EVERY_BATCH_MS = 1
-"""An interval so short that it has always passed when the next batch is planned."""
+"""Stands for: look with every batch, however soon after the last."""
 
 
 @dataclass(frozen=True)

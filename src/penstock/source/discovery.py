@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from penstock.options.config import SourceConfig
+from penstock.options.config import DISCOVER_EVERY_BATCH_MS, SourceConfig
 from penstock.source import data_loss
 from penstock.source.admin import OffsetAdmin
 from penstock.source.subscriber import Discovery, discover, is_subscribed
@@ -56,6 +56,8 @@ class DiscoverySchedule:
 
     def _is_due(self) -> bool:
         interval_ms = self._config.discovery_interval_ms
+        if interval_ms == DISCOVER_EVERY_BATCH_MS:
+            return True
         return interval_ms > 0 and self._clock_ms() - self._last_at_ms >= interval_ms
 
     def _gone(self, in_use: Iterable[TopicPartition], discovery: Discovery) -> list[TopicPartition]:

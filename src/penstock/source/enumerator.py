@@ -131,8 +131,8 @@ class SplitEnumerator:
             raise CheckpointError(
                 "The first batch of this checkpoint was planned by another source and not finished, and "
                 "where it started is not in its offset, because the query starts at the latest offset. "
-                'Nothing was read. Run the query once more with the source that began it (format("kafka")), then '
-                "come back.",
+                'Nothing was read. Run the query once more with the source that began it (format("kafka")), '
+                "then come back.",
                 start=str(start.to_json()),
             )
         begin = {**start.positions, **end.partial_start}

@@ -1,0 +1,93 @@
+"""A Kafka cluster in memory, as far as planning sees one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.errors import PenstockError, UnknownTopicOrPartitionError
+from penstock.options.config import (
+    DISCOVER_EVERY_BATCH_MS,
+    IsolationLevel,
+    KafkaProperties,
+    OffsetsSpec,
+    SourceConfig,
+    StartupMode,
+    Subscription,
+    TopicList,
+)
+from penstock.source.admin import LogEnd, OffsetAnswers, TopicView
+from penstock.types import TopicPartition
+
+EARLIEST = OffsetsSpec(StartupMode.EARLIEST)
+LATEST = OffsetsSpec(StartupMode.LATEST)
+
+
+@dataclass
+class Log:
+    """One topic partition: offsets [start, end), of which those below `stable_end` are decided."""
+
+    start: int = 0
+    end: int = 0
+    stable_end: int | None = None
+
+
+@dataclass
+class FakeAdmin:
+    """An `OffsetAdmin` whose logs a test changes between calls."""
+
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)
+    internal_topics: set[str] = field(default_factory=set)
+    failing: dict[TopicPartition, PenstockError] = field(default_factory=dict)
+    discovery_count: int = 0
+    look_up_count: int = 0
+
+    def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
+        self.discovery_count += 1
+        existing = {topic_partition.topic for topic_partition in self.logs}
+        return {
+            name: TopicView(
+                frozenset(tp for tp in self.logs if tp.topic == name),
+                is_internal=name in self.internal_topics,
+            )
+            for name in sorted(existing if topics is None else existing & set(topics))
+        }
+
+    def list_offsets(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, isolation_level: IsolationLevel
+    ) -> OffsetAnswers:
+        self.look_up_count += 1
+        offsets: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, PenstockError] = {}
+        for tp in topic_partitions:
+            if tp in self.failing:
+                errors[tp] = self.failing[tp]
+            elif tp not in self.logs:
+                errors[tp] = UnknownTopicOrPartitionError(f"{tp} does not exist")
+            else:
+                offsets[tp] = _end_of(self.logs[tp], end, isolation_level)
+        return OffsetAnswers(offsets, errors)
+
+
+def _end_of(log: Log, end: LogEnd, isolation_level: IsolationLevel) -> int:
+    if end is LogEnd.EARLIEST:
+        return log.start
+    if isolation_level is IsolationLevel.READ_COMMITTED and log.stable_end is not None:
+        return log.stable_end
+    return log.end
+
+
+def tp(partition: int, topic: str = "t") -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+def source_config(
+    subscription: Subscription | None = None, starting: OffsetsSpec = EARLIEST, **changes: object
+) -> SourceConfig:
+    settings: dict[str, object] = {"discovery_interval_ms": DISCOVER_EVERY_BATCH_MS, **changes}
+    return SourceConfig(
+        properties=KafkaProperties((("bootstrap.servers", "unused:9092"),)),
+        subscription=subscription or TopicList(("t",)),
+        starting=starting,
+        **settings,  # type: ignore[arg-type]  # tests name fields of the dataclass
+    )

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from penstock.errors import (
+    CheckpointError,
+    OffsetOutOfRangeError,
+    OptionError,
+    PenstockError,
+    RequestTimeoutError,
+    TopicPartitionsRemovedError,
+    UnknownTopicOrPartitionError,
+)
+from penstock.options.config import IsolationLevel, OffsetsSpec, StartupMode, TopicPartitionSet, TopicPattern
+from penstock.source.enumerator import SplitEnumerator
+from penstock.source.offsets_json import SourceOffset
+from penstock.source.splits import Split
+from penstock.types import TopicPartition
+
+from .source_fakes import EARLIEST, LATEST, FakeAdmin, Log, source_config, tp
+
+
+def ranges(splits: list[Split]) -> dict[TopicPartition, list[tuple[int, int]]]:
+    found: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for split in splits:
+        piece = split.offset_range
+        found.setdefault(piece.topic_partition, []).append((piece.starting_offset, piece.stopping_offset))
+    return found
+
+
+def through_json(offset: SourceOffset) -> SourceOffset:
+    return SourceOffset.from_json(json.loads(json.dumps(offset.to_json())))
+
+
+class TestStart:
+    def test_each_mode_is_resolved_to_numbers(self) -> None:
+        admin = FakeAdmin({tp(0): Log(3, 10), tp(1): Log(0, 0)})
+        modes = {
+            EARLIEST: {tp(0): 3, tp(1): 0},
+            LATEST: {tp(0): 10, tp(1): 0},
+            OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 5), (tp(1), -1))): {tp(0): 5, tp(1): 0},
+            OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), -2), (tp(1), -2))): {tp(0): 3, tp(1): 0},
+            OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(1), 0),), StartupMode.EARLIEST): {
+                tp(0): 3,
+                tp(1): 0,
+            },
+        }
+        for starting, expected in modes.items():
+            enumerator = SplitEnumerator(source_config(starting=starting), admin)
+            assert enumerator.initial_offset().positions == expected
+
+    def test_it_does_not_move_within_a_run(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        first = enumerator.initial_offset()
+        admin.logs[tp(0)].end = 20
+        assert enumerator.initial_offset() == first
+
+    def test_latest_is_the_last_stable_offset_under_read_committed(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10, stable_end=7)})
+        config = source_config(starting=LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
+        assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 7}
+
+    def test_a_missing_topic_is_an_error(self) -> None:
+        with pytest.raises(UnknownTopicOrPartitionError, match="topic 't'"):
+            SplitEnumerator(source_config(), FakeAdmin()).initial_offset()
+
+    def test_a_missing_topic_partition_is_an_error(self) -> None:
+        config = source_config(TopicPartitionSet((tp(0), tp(4))))
+        with pytest.raises(UnknownTopicOrPartitionError, match="t-4"):
+            SplitEnumerator(config, FakeAdmin({tp(0): Log()})).initial_offset()
+
+    @pytest.mark.parametrize("offsets", [((tp(0), 1),), ((tp(0), 1), (tp(1), 1), (tp(2), 1))])
+    def test_specific_offsets_have_to_fit_the_subscription(
+        self, offsets: tuple[tuple[TopicPartition, int], ...]
+    ) -> None:
+        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, offsets)
+        admin = FakeAdmin({tp(0): Log(0, 5), tp(1): Log(0, 5)})
+        with pytest.raises(OptionError, match=r"t-[12]"):
+            SplitEnumerator(source_config(starting=starting), admin).initial_offset()
+
+    def test_a_start_that_never_existed_is_an_error(self) -> None:
+        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 99),))
+        enumerator = SplitEnumerator(source_config(starting=starting), FakeAdmin({tp(0): Log(2, 5)}))
+        with pytest.raises(OffsetOutOfRangeError, match=r"99.*\[2, 5\)"):
+            enumerator.latest_offset(enumerator.initial_offset(), None)
+
+
+class TestFirstBatch:
+    def test_a_crash_in_it_replays_the_same_records_although_latest_moved(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        config = source_config(starting=LATEST)
+        before = SplitEnumerator(config, admin)
+        start = before.initial_offset()
+        admin.logs[tp(0)].end = 15
+        end = before.latest_offset(through_json(start), None)
+        admin.logs[tp(0)].end = 40
+        after = SplitEnumerator(config, admin)
+        assert ranges(after.plan(through_json(after.initial_offset()), through_json(end))) == {
+            tp(0): [(10, 15)]
+        }
+
+    def test_it_says_its_start_even_when_nothing_is_there_yet(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        end = enumerator.latest_offset(enumerator.initial_offset(), None)
+        assert end == SourceOffset({tp(0): 10}, whole_start={tp(0): 10})
+        assert enumerator.latest_offset(end, None) is end
+        assert enumerator.plan(enumerator.initial_offset(), end) == []
+
+    def test_later_ends_do_not_carry_the_start(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        first = enumerator.latest_offset(enumerator.initial_offset(), 4)
+        second = enumerator.latest_offset(through_json(first), 4)
+        assert first.whole_start == {tp(0): 0}
+        assert second == SourceOffset({tp(0): 8})
+
+    def test_one_that_sparks_source_left_unfinished_is_refused_when_its_start_is_unknown(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 40)})
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        with pytest.raises(CheckpointError, match="planned by another source"):
+            enumerator.plan(enumerator.initial_offset(), SourceOffset({tp(0): 40}))
+
+    def test_one_that_sparks_source_left_unfinished_is_finished_when_its_start_is_fixed(self) -> None:
+        enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(0, 40)}))
+        splits = enumerator.plan(enumerator.initial_offset(), SourceOffset({tp(0): 30}))
+        assert ranges(splits) == {tp(0): [(0, 30)]}
+
+
+class TestDiscovery:
+    def test_a_new_topic_partition_starts_at_its_first_record_whatever_the_start(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        first = enumerator.latest_offset(enumerator.initial_offset(), None)
+        admin.logs[tp(1)] = Log(0, 5)
+        second = enumerator.latest_offset(first, None)
+        assert second == SourceOffset({tp(0): 10, tp(1): 5}, partial_start={tp(1): 0})
+        assert ranges(enumerator.plan(first, second)) == {tp(1): [(0, 5)]}
+        assert enumerator.latest_offset(second, None) is second
+
+    def test_one_that_sparks_source_found_starts_at_its_first_record(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 5), tp(0, "u"): Log(7, 9)})
+        enumerator = SplitEnumerator(source_config(TopicPattern("[tu]")), admin)
+        end = SourceOffset({tp(0): 10, tp(1): 5, tp(0, "u"): 9})
+        assert ranges(enumerator.plan(SourceOffset({tp(0): 8}), end)) == {
+            tp(0): [(8, 10)],
+            tp(1): [(0, 5)],
+            tp(0, "u"): [(7, 9)],
+        }
+
+    def test_one_that_lost_records_before_it_was_found_is_an_error(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(3, 5)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        with pytest.raises(OffsetOutOfRangeError, match="t-1"):
+            enumerator.latest_offset(SourceOffset({tp(0): 10}), None)
+
+    def test_a_new_topic_may_have_lost_records_before_it_was_subscribed(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(3, 5)})
+        enumerator = SplitEnumerator(source_config(TopicPattern("t|u")), admin)
+        end = enumerator.latest_offset(SourceOffset({tp(0): 10}), None)
+        assert end == SourceOffset({tp(0): 10, tp(0, "u"): 5}, partial_start={tp(0, "u"): 3})
+
+    def test_a_pattern_that_matched_nothing_yet_uses_the_users_start(self) -> None:
+        admin = FakeAdmin()
+        enumerator = SplitEnumerator(source_config(TopicPattern("t.*"), LATEST), admin)
+        nothing = enumerator.latest_offset(enumerator.initial_offset(), None)
+        assert nothing == SourceOffset({}, whole_start={})
+        assert enumerator.latest_offset(nothing, None) is nothing
+        admin.logs[tp(0, "t1")] = Log(0, 8)
+        found = enumerator.latest_offset(through_json(nothing), None)
+        assert found == SourceOffset({tp(0, "t1"): 8}, partial_start={tp(0, "t1"): 8})
+
+    def test_a_pattern_matches_in_full_and_no_internal_topic(self) -> None:
+        logs = {tp(0, name): Log() for name in ("orders", "orders2", "my-orders", "__orders")}
+        admin = FakeAdmin(logs, internal_topics={"__orders"})
+        enumerator = SplitEnumerator(source_config(TopicPattern("(__)?(?<x>orders)")), admin)
+        assert enumerator.initial_offset().positions == {tp(0, "orders"): 0}
+
+    @pytest.mark.parametrize("pattern", ["[", r"\p{Alpha}", "[a-z&&[^b]]", "[a[b]]", r"\Qa\E"])
+    def test_a_pattern_that_would_mean_something_else_is_refused(self, pattern: str) -> None:
+        admin = FakeAdmin({tp(0): Log()})
+        with pytest.raises(OptionError, match="pattern"):
+            SplitEnumerator(source_config(TopicPattern(pattern)), admin).initial_offset()
+
+    def test_it_waits_for_its_interval(self) -> None:
+        now_ms = 0
+        admin = FakeAdmin({tp(0): Log(0, 1)})
+        enumerator = SplitEnumerator(source_config(discovery_interval_ms=1000), admin, lambda: now_ms)
+        offset = enumerator.latest_offset(enumerator.initial_offset(), None)
+        admin.logs[tp(1)] = Log(0, 1)
+        now_ms = 999
+        assert enumerator.latest_offset(offset, None) is offset
+        assert admin.discovery_count == 1
+        now_ms = 1000
+        assert tp(1) in enumerator.latest_offset(offset, None).positions
+
+    def test_it_happens_once_when_the_interval_is_zero(self) -> None:
+        now_ms = 0
+        admin = FakeAdmin({tp(0): Log(0, 1)})
+        enumerator = SplitEnumerator(source_config(discovery_interval_ms=0), admin, lambda: now_ms)
+        offset = enumerator.latest_offset(enumerator.initial_offset(), None)
+        admin.logs[tp(1)] = Log(0, 1)
+        now_ms = 10**9
+        assert enumerator.latest_offset(offset, None) is offset
+
+
+class TestUnavailable:
+    def test_a_leaderless_topic_partition_delays_only_itself(self, caplog: pytest.LogCaptureFixture) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        enumerator = SplitEnumerator(source_config(), admin)
+        end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 3}), None)
+        assert end.positions == {tp(0): 10, tp(1): 3}
+        assert "t-1 is left for the next batch: no leader" in caplog.text
+
+    def test_none_that_answers_is_an_error(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
+        with pytest.raises(RequestTimeoutError):
+            SplitEnumerator(source_config(), admin).latest_offset(SourceOffset({tp(0): 2}), None)
+
+    def test_a_replay_never_skips_what_it_cannot_look_up(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        enumerator = SplitEnumerator(source_config(), admin)
+        with pytest.raises(RequestTimeoutError):
+            enumerator.plan(SourceOffset({tp(0): 2}), SourceOffset({tp(0): 10, tp(1): 10}))
+        planned = enumerator.plan(SourceOffset({tp(0): 2, tp(1): 3}), SourceOffset({tp(0): 10, tp(1): 10}))
+        assert ranges(planned) == {tp(0): [(2, 10)], tp(1): [(3, 10)]}
+
+
+class TestDataLoss:
+    def lossy(self, admin: FakeAdmin) -> SplitEnumerator:
+        return SplitEnumerator(source_config(fail_on_data_loss=False), admin)
+
+    def test_deleted_records_are_an_error_that_says_what_there_is(self) -> None:
+        enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(6, 10)}))
+        start = SourceOffset({tp(0): 2})
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            enumerator.plan(start, enumerator.latest_offset(start, None))
+        assert caught.value.facts == {"topic": "t", "partition": 0, "offset": 2, "log_start_offset": 6}
+
+    def test_deleted_records_are_skipped_on_request_with_a_warning(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        enumerator = self.lossy(FakeAdmin({tp(0): Log(6, 10), tp(1): Log(9, 10)}))
+        start, end = SourceOffset({tp(0): 2, tp(1): 2}), SourceOffset({tp(0): 8, tp(1): 8})
+        assert ranges(enumerator.plan(start, end)) == {tp(0): [(6, 8)]}
+        assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+        assert "go on at offset 2" in caplog.text
+
+    def test_a_deleted_topic_partition(self, caplog: pytest.LogCaptureFixture) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        start = SourceOffset({tp(0): 2, tp(1): 5})
+        with pytest.raises(TopicPartitionsRemovedError, match="t-1"):
+            SplitEnumerator(source_config(), admin).latest_offset(start, None)
+        assert self.lossy(admin).latest_offset(start, None) == SourceOffset({tp(0): 10})
+        assert "t-1" in caplog.text
+
+    def test_a_deleted_topic_in_a_replay(self) -> None:
+        start, end = SourceOffset({tp(0): 2}), SourceOffset({tp(0): 5})
+        with pytest.raises(TopicPartitionsRemovedError):
+            SplitEnumerator(source_config(), FakeAdmin()).plan(start, end)
+        assert self.lossy(FakeAdmin()).plan(start, end) == []
+
+    def test_a_missing_answer_is_asked_for_again(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        whole = admin.describe_topics
+        hidden = admin.logs.pop(tp(1))
+
+        def describe_then_show(topics: object) -> object:
+            views = whole(topics)  # type: ignore[arg-type]  # passed through
+            admin.logs[tp(1)] = hidden
+            return views
+
+        admin.describe_topics = describe_then_show  # type: ignore[method-assign,assignment]  # one stale answer
+        end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 5}), None)
+        assert end.positions == {tp(0): 10, tp(1): 10}
+
+    def test_a_topic_made_again_starts_anew_on_request(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 4)})
+        start = SourceOffset({tp(0): 20})
+        with pytest.raises(OffsetOutOfRangeError, match=r"20.*\[0, 4\)"):
+            SplitEnumerator(source_config(), admin).latest_offset(start, None)
+        enumerator = self.lossy(admin)
+        end = enumerator.latest_offset(start, None)
+        assert end == SourceOffset({tp(0): 4}, partial_start={tp(0): 0})
+        assert ranges(enumerator.plan(start, through_json(end))) == {tp(0): [(0, 4)]}
+
+    def test_a_replay_of_a_log_that_was_cut_back(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 12)})
+        start, end = SourceOffset({tp(0): 10}), SourceOffset({tp(0): 20})
+        with pytest.raises(OffsetOutOfRangeError, match="nothing from 12 on"):
+            SplitEnumerator(source_config(), admin).plan(start, end)
+        assert ranges(self.lossy(admin).plan(start, end)) == {tp(0): [(10, 12)]}
+
+    def test_a_position_above_the_last_stable_offset_is_no_loss(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10, stable_end=5)})
+        config = source_config(isolation_level=IsolationLevel.READ_COMMITTED)
+        start = SourceOffset({tp(0): 8})
+        assert SplitEnumerator(config, admin).latest_offset(start, None) is start
+
+    def test_what_is_no_longer_subscribed_is_left_without_an_error(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(0, "u"): 3}), None)
+        assert end == SourceOffset({tp(0): 10})
+        assert "u-0" in caplog.text
+
+    def test_an_end_without_a_start_is_an_error(self) -> None:
+        enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(0, 9), tp(1): Log(0, 9)}))
+        with pytest.raises(CheckpointError, match="t-1"):
+            enumerator.plan(SourceOffset({}), SourceOffset({tp(0): 5, tp(1): 5}, whole_start={tp(0): 0}))
+
+
+class TestAvailableNow:
+    def test_nothing_that_came_later_is_read(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        enumerator.freeze()
+        admin.logs[tp(0)].end = 50
+        admin.logs[tp(1)] = Log(0, 50)
+        offset = enumerator.initial_offset()
+        for _ in range(20):
+            offset = enumerator.latest_offset(offset, 3)
+        assert offset.positions == {tp(0): 10}
+        assert enumerator.latest_offset(offset, 3) is offset
+
+    def test_latest_is_the_frozen_end(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        enumerator.freeze()
+        admin.logs[tp(0)].end = 50
+        assert enumerator.initial_offset().positions == {tp(0): 10}
+
+    def test_a_topic_partition_that_was_hidden_when_the_target_was_taken_is_kept(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        enumerator.freeze()
+        admin.logs[tp(1)] = Log(0, 10)
+        end = enumerator.latest_offset(SourceOffset({tp(0): 5, tp(1): 5}), None)
+        assert end == SourceOffset({tp(0): 10, tp(1): 5})
+
+    def test_every_topic_partition_has_to_answer(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 1)}, failing={tp(1): RequestTimeoutError("none")})
+        with pytest.raises(PenstockError):
+            SplitEnumerator(source_config(), admin).freeze()
+
+
+class TestCost:
+    def test_a_batch_of_thousands_of_topic_partitions_takes_a_few_calls(self) -> None:
+        admin = FakeAdmin({tp(partition): Log(0, 100) for partition in range(2000)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        start = SourceOffset({tp(partition): 1 for partition in range(2000)})
+        end = enumerator.latest_offset(start, 50_000)
+        assert len(enumerator.plan(start, end)) == 2000
+        assert (admin.discovery_count, admin.look_up_count) == (1, 2)
