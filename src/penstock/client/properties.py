@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client.security import SecuritySettings
+from penstock.client.security import SecuritySettings, security_settings
+from penstock.errors import MissingOptionError, OptionError
+from penstock.options.config import DeliveryGuarantee, KafkaProperties
+from penstock.options.properties import property_value
 
 MAX_RESPONSE_BYTES = 256 << 20
 """A longer answer is no answer of Kafka's. Below a TLS alert read as a length, so that a TLS port taken
 for a plain one is noticed at once instead of after a time-out."""
 
+_RESPONSE_MARGIN_BYTES = 16 << 20
 _NO_CONNECTION_LIMIT = 1 << 20
+_IN_FLIGHT_WITH_IDEMPOTENCE_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ class ProduceSettings:
     compression_type: str = "none"
     compression_level: int | None = None
     batch_size_bytes: int = 256 << 10
-    linger_ms: int = 0
+    linger_ms: int = 20
     max_request_size_bytes: int = 1 << 20
     max_in_flight: int = 5
     request_timeout_ms: int = 30_000
@@ -124,3 +130,148 @@ class ProduceSettings:
     retry_backoff_max_ms: int = 1_000
     max_block_ms: int = 60_000
     buffer_memory_bytes: int = 32 << 20
+
+
+def connection_settings(properties: KafkaProperties, *, client_id: str) -> ConnectionSettings:
+    """Make the settings of connections.
+
+    Args:
+        properties: under Java's names.
+        client_id: used unless the user gives `client.id`.
+
+    Raises:
+        OptionError: a property is missing, malformed or contradicts another.
+    """
+    value = partial(property_value, properties)
+    servers = value("bootstrap.servers")
+    if servers is None:
+        raise MissingOptionError(
+            "Option 'bootstrap.servers' is required: the Kafka brokers to begin with, as "
+            "'host:port,host:port'.",
+            option="bootstrap.servers",
+        )
+    return ConnectionSettings(
+        bootstrap_servers=servers,
+        client_id=value("client.id") or client_id,
+        security=security_settings(properties),
+        request_timeout_ms=value("request.timeout.ms"),
+        default_api_timeout_ms=value("default.api.timeout.ms"),
+        retry_backoff_ms=value("retry.backoff.ms"),
+        retry_backoff_max_ms=value("retry.backoff.max.ms"),
+        reconnect_backoff_ms=value("reconnect.backoff.ms"),
+        reconnect_backoff_max_ms=value("reconnect.backoff.max.ms"),
+        socket_connection_setup_timeout_ms=value("socket.connection.setup.timeout.ms"),
+        socket_connection_setup_timeout_max_ms=value("socket.connection.setup.timeout.max.ms"),
+        connections_max_idle_ms=value("connections.max.idle.ms"),
+        metadata_max_age_ms=value("metadata.max.age.ms"),
+        client_dns_lookup=value("client.dns.lookup"),
+        send_buffer_bytes=value("send.buffer.bytes"),
+        receive_buffer_bytes=value("receive.buffer.bytes"),
+        max_response_bytes=max(MAX_RESPONSE_BYTES, value("fetch.max.bytes") + _RESPONSE_MARGIN_BYTES),
+    )
+
+
+def fetch_settings(properties: KafkaProperties) -> FetchSettings:
+    """Make the settings of a fetch loop.
+
+    Raises:
+        OptionError: a property is malformed.
+    """
+    value = partial(property_value, properties)
+    return FetchSettings(
+        max_partition_fetch_bytes=value("max.partition.fetch.bytes"),
+        fetch_max_bytes=value("fetch.max.bytes"),
+        fetch_min_bytes=value("fetch.min.bytes"),
+        fetch_max_wait_ms=value("fetch.max.wait.ms"),
+        check_crcs=value("check.crcs"),
+        client_rack=value("client.rack"),
+        request_timeout_ms=value("request.timeout.ms"),
+        default_api_timeout_ms=value("default.api.timeout.ms"),
+        retry_backoff_ms=value("retry.backoff.ms"),
+        retry_backoff_max_ms=value("retry.backoff.max.ms"),
+    )
+
+
+def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProduceSettings:
+    """Make the settings of a produce loop, and hold them to the delivery guarantee.
+
+    Raises:
+        OptionError: a property is malformed, or contradicts another or the guarantee.
+    """
+    value = partial(property_value, properties)
+    idempotence = value("enable.idempotence")
+    compression_type = value("compression.type")
+    has_level = compression_type in ("gzip", "lz4", "zstd")
+    settings = ProduceSettings(
+        acks=value("acks"),
+        enable_idempotence=guarantee is not DeliveryGuarantee.NONE if idempotence is None else idempotence,
+        compression_type=compression_type,
+        compression_level=value(f"compression.{compression_type}.level") if has_level else None,
+        batch_size_bytes=value("batch.size"),
+        linger_ms=value("linger.ms"),
+        max_request_size_bytes=value("max.request.size"),
+        max_in_flight=value("max.in.flight.requests.per.connection"),
+        request_timeout_ms=value("request.timeout.ms"),
+        delivery_timeout_ms=_delivery_timeout_ms(properties),
+        retry_backoff_ms=value("retry.backoff.ms"),
+        retry_backoff_max_ms=value("retry.backoff.max.ms"),
+        max_block_ms=value("max.block.ms"),
+        buffer_memory_bytes=value("buffer.memory"),
+    )
+    _check_guarantee(settings, guarantee)
+    _check_idempotence(settings, properties)
+    return settings
+
+
+def _delivery_timeout_ms(properties: KafkaProperties) -> int:
+    """As Java: a value of the user's must leave room for one request; the default makes room."""
+    linger_ms = property_value(properties, "linger.ms")
+    request_timeout_ms = property_value(properties, "request.timeout.ms")
+    delivery_timeout_ms: int = property_value(properties, "delivery.timeout.ms")
+    room_ms: int = linger_ms + request_timeout_ms
+    if delivery_timeout_ms >= room_ms:
+        return delivery_timeout_ms
+    if properties.get("delivery.timeout.ms") is not None:
+        raise OptionError(
+            f"Option 'delivery.timeout.ms' cannot be {delivery_timeout_ms}: it must be at least 'linger.ms' "
+            f"+ 'request.timeout.ms' = {linger_ms} + {request_timeout_ms}.",
+            option="delivery.timeout.ms",
+        )
+    return room_ms
+
+
+def _check_guarantee(settings: ProduceSettings, guarantee: DeliveryGuarantee) -> None:
+    if guarantee is not DeliveryGuarantee.NONE and settings.acks != -1:
+        raise OptionError(
+            f"Option 'acks' = '{settings.acks}' contradicts the delivery guarantee {guarantee.value}: "
+            "records that one broker alone has are lost when it fails. Use acks=all, or (Flink's dialect) "
+            "'sink.delivery-guarantee' = 'none'.",
+            option="acks",
+        )
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE and not settings.enable_idempotence:
+        raise OptionError(
+            "Option 'enable.idempotence' = 'false' contradicts the delivery guarantee exactly-once: leave "
+            "it out.",
+            option="enable.idempotence",
+        )
+
+
+def _check_idempotence(settings: ProduceSettings, properties: KafkaProperties) -> None:
+    if not settings.enable_idempotence:
+        return
+    rest = "Change it, or set 'enable.idempotence' = 'false' and accept records that are doubled or out of order."
+    if settings.acks != -1:
+        raise OptionError(
+            f"Option 'acks' = '{settings.acks}' contradicts an idempotent producer, which needs all. {rest}",
+            option="acks",
+        )
+    if settings.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:
+        raise OptionError(
+            f"Option 'max.in.flight.requests.per.connection' = '{settings.max_in_flight}' contradicts an "
+            f"idempotent producer: brokers remember {_IN_FLIGHT_WITH_IDEMPOTENCE_MAX} batches. {rest}",
+            option="max.in.flight.requests.per.connection",
+        )
+    if property_value(properties, "enable.idempotence") and property_value(properties, "retries") == 0:
+        raise OptionError(
+            f"Option 'retries' = '0' contradicts 'enable.idempotence' = 'true'. {rest}", option="retries"
+        )

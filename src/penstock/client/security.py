@@ -1,81 +1,29 @@
-"""How a connection proves who we are and checks who the broker is: TLS from PEM, SASL/PLAIN and SCRAM.
+"""How a connection proves who we are: protocol, SASL/PLAIN and SCRAM from Java-style properties.
 
-Settings are made from Java-style properties (driver or executor), and become an `SSLContext` only where
-a socket is opened. Invariant: hashable, and neither `repr` nor an error shows a secret.
+Runs wherever settings are made from properties. Invariant: hashable, and neither `repr` nor an error
+shows a secret.
 """
 
 from __future__ import annotations
 
-import ssl
-import tempfile
+import logging
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from penstock.errors import OptionError
+from penstock.client.jaas import KEY as JAAS_KEY
+from penstock.client.jaas import LoginModule, parse_jaas_config
+from penstock.client.tls import TlsSettings, tls_settings
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options.config import KafkaProperties
+from penstock.options.properties import property_value
+from penstock.options.warn import warn_once
 
-_TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class TlsSettings:
-    """What a TLS connection trusts and presents. PEM text, never a path.
-
-    `trusted_certificates` None means the system's certificate authorities.
-    """
-
-    trusted_certificates: str | None = field(default=None, repr=False)
-    certificate_chain: str | None = field(default=None, repr=False)
-    private_key: str | None = field(default=None, repr=False)
-    private_key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
-    minimum_version: str = "TLSv1.2"
-    maximum_version: str = "TLSv1.3"
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """Build the context that every TLS connection with these settings uses.
-
-        Raises:
-            OptionError: a certificate or key is not what it should be.
-        """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = self.check_hostname
-        context.minimum_version = _TLS_VERSIONS[self.minimum_version]
-        context.maximum_version = _TLS_VERSIONS[self.maximum_version]
-        self._load_trust(context)
-        if self.certificate_chain is not None:
-            self._load_identity(context, self.certificate_chain)
-        return context
-
-    def _load_trust(self, context: ssl.SSLContext) -> None:
-        if self.trusted_certificates is None:
-            context.load_default_certs()
-            return
-        try:
-            context.load_verify_locations(cadata=self.trusted_certificates)
-        except (ssl.SSLError, ValueError):
-            raise OptionError(
-                "The trusted certificates (ssl.truststore.certificates, or the file of "
-                "ssl.truststore.location) are not PEM certificates that OpenSSL can read. Give one or "
-                "more blocks from '-----BEGIN CERTIFICATE-----' to '-----END CERTIFICATE-----'.",
-                option="ssl.truststore.certificates",
-            ) from None
-
-    def _load_identity(self, context: ssl.SSLContext, chain: str) -> None:
-        # OpenSSL's Python face reads a key only from a file; this one is ours alone and gone at once.
-        with tempfile.TemporaryDirectory(prefix="penstock-tls-") as folder:
-            path = Path(folder) / "identity.pem"
-            path.touch(mode=0o600)
-            path.write_text(f"{self.private_key or ''}\n{chain}\n", encoding="utf-8")
-            try:
-                # An empty password where none is given: OpenSSL would ask the terminal for one.
-                context.load_cert_chain(path, password=self.private_key_password or "")
-            except (ssl.SSLError, ValueError):
-                raise OptionError(
-                    "The client certificate and key (ssl.keystore.certificate.chain and "
-                    "ssl.keystore.key, or the file of ssl.keystore.location) cannot be used: they are "
-                    "not PEM, do not belong together, or ssl.key.password does not open the key.",
-                    option="ssl.keystore.key",
-                ) from None
+_MODULE_OF_MECHANISM = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+}
 
 
 @dataclass(frozen=True)
@@ -87,3 +35,86 @@ class SecuritySettings:
     sasl_mechanism: str | None = None
     sasl_username: str | None = field(default=None, repr=False)
     sasl_password: str | None = field(default=None, repr=False)
+
+
+def security_settings(properties: KafkaProperties) -> SecuritySettings:
+    """Make security settings from `security.protocol`, `sasl.*` and `ssl.*`.
+
+    Raises:
+        OptionError: they are incomplete, contradictory or malformed.
+        UnsupportedOptionError: a mechanism, login module or key store that is not supported.
+    """
+    protocol = property_value(properties, "security.protocol")
+    tls = tls_settings(properties) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL_"):
+        if properties.get(JAAS_KEY) is not None:
+            warn_once(
+                _log,
+                f"Option '{JAAS_KEY}' is not used, because 'security.protocol' is '{protocol}'. To log in, "
+                "set 'security.protocol' to SASL_SSL or SASL_PLAINTEXT.",
+            )
+        return SecuritySettings(protocol, tls)
+    mechanism = _mechanism(properties)
+    username, password = _credentials(properties, mechanism)
+    return SecuritySettings(protocol, tls, mechanism, username, password)
+
+
+def _mechanism(properties: KafkaProperties) -> str:
+    mechanism = property_value(properties, "sasl.mechanism")
+    if mechanism is None:
+        raise MissingOptionError(
+            f"Option 'sasl.mechanism' is required with 'security.protocol' = "
+            f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MODULE_OF_MECHANISM)}. "
+            "(Java's default, GSSAPI, is not supported yet.)",
+            option="sasl.mechanism",
+        )
+    if mechanism not in _MODULE_OF_MECHANISM:
+        raise UnsupportedOptionError(
+            f"Option 'sasl.mechanism' cannot be '{mechanism}': it is not supported yet. Use one of "
+            f"{', '.join(_MODULE_OF_MECHANISM)}.",
+            option="sasl.mechanism",
+        )
+    return str(mechanism)
+
+
+def _credentials(properties: KafkaProperties, mechanism: str) -> tuple[str, str]:
+    text = properties.get(JAAS_KEY)
+    if text is None:
+        raise MissingOptionError(
+            f"Option '{JAAS_KEY}' is required with 'sasl.mechanism' = '{mechanism}': it holds the user name "
+            "and password.",
+            option=JAAS_KEY,
+        )
+    module = parse_jaas_config(text)
+    _check_module(module, mechanism)
+    username, password = module.option("username"), module.option("password")
+    if not username or not password:
+        raise OptionError(
+            f"Option '{JAAS_KEY}' has no {'password' if username else 'username'}: {module.simple_name} "
+            'needs username="..." and password="...".',
+            option=JAAS_KEY,
+        )
+    return username, password
+
+
+def _check_module(module: LoginModule, mechanism: str) -> None:
+    known = sorted(set(_MODULE_OF_MECHANISM.values()))
+    if module.simple_name not in known:
+        # The name is not shown: in a text that is put together wrongly it may be anything.
+        raise UnsupportedOptionError(
+            f"Option '{JAAS_KEY}' names a login module that is not supported; {' and '.join(known)} are.",
+            option=JAAS_KEY,
+        )
+    wanted = _MODULE_OF_MECHANISM[mechanism]
+    if module.simple_name != wanted:
+        raise OptionError(
+            f"Option '{JAAS_KEY}' names {module.simple_name}, but 'sasl.mechanism' = '{mechanism}' needs "
+            f"{wanted}.",
+            option=JAAS_KEY,
+        )
+    if (module.option("tokenauth") or "false").lower() == "true":
+        raise UnsupportedOptionError(
+            f"Option '{JAAS_KEY}': delegation tokens (tokenauth) are not supported yet. Use a user name and "
+            "password.",
+            option=JAAS_KEY,
+        )
