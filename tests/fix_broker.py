@@ -1,1 +1,102 @@
-"""Fixtures of the real broker."""
+"""Fixtures of the real broker: one shared by the run, and private ones for tests that break theirs.
+
+Invariant: a cluster is started by the first test that asks for it, never before, and each test has
+topics of its own, so tests on the shared broker do not see one another.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+
+from penstock.devbroker import DevCluster
+from tests import judge
+
+
+class MakeTopic(Protocol):
+    """Creates a topic with a name of its own on the shared broker (or on `cluster`) and returns the name."""
+
+    def __call__(
+        self,
+        partitions: int = 1,
+        *,
+        config: dict[str, str] | None = None,
+        cluster: DevCluster | None = None,
+        suffix: str = "",
+    ) -> str: ...
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[DevCluster]:
+    """One broker, shared by the whole run. Do not kill, pause or restart it: see `own_broker`."""
+    with DevCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: DevCluster) -> str:
+    """The address of the shared broker."""
+    return broker.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def cluster3() -> Iterator[DevCluster]:
+    """Three brokers for the tests of one file. Leave all of them running as you found them."""
+    with DevCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def make_cluster() -> Iterator[Callable[..., DevCluster]]:
+    """Starts private clusters, with DevCluster's own arguments; they end with the test."""
+    clusters: list[DevCluster] = []
+
+    def make(*args: object, **kwargs: object) -> DevCluster:
+        cluster = DevCluster(*args, **kwargs)  # type: ignore[arg-type]  # passed through as given
+        clusters.append(cluster)
+        cluster.start()
+        return cluster
+
+    yield make
+    for cluster in clusters:
+        cluster.stop()
+
+
+@pytest.fixture
+def own_broker(make_cluster: Callable[..., DevCluster]) -> DevCluster:
+    """One broker that this test alone uses, and may kill."""
+    return make_cluster()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test has; says which test it belongs to. The topic does not exist yet."""
+    return _unique(request.node.name)
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
+    """Creates topics with names of their own, with a leader for each partition."""
+
+    def make(
+        partitions: int = 1,
+        *,
+        config: dict[str, str] | None = None,
+        cluster: DevCluster | None = None,
+        suffix: str = "",
+    ) -> str:
+        used: DevCluster = cluster if cluster is not None else request.getfixturevalue("broker")
+        topic = _unique(request.node.name) + suffix
+        judge.create_topic(used.bootstrap_servers, topic, partitions=partitions, config=config)
+        return topic
+
+    return make
+
+
+def _unique(test_name: str) -> str:
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", test_name).strip("-")[:80]
+    return f"{readable}-{uuid.uuid4().hex[:12]}"

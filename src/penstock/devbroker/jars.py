@@ -1,0 +1,172 @@
+"""The jars of the development broker and of the tests: fetched once a user, checked at each use.
+
+Runs on the driver or in a test. Invariant: no jar is handed out whose SHA-256 is not the one pinned in
+the `*.sha256` file beside this module; a folder of jars appears in the cache whole or not at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.devbroker import ivy
+from penstock.devbroker.ivy import Coordinate, Progress
+from penstock.devbroker.paths import cache_folder, locked
+from penstock.errors import DevBrokerError
+
+KAFKA_VERSION = "4.3.0"
+_LOCK_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """Jars that belong together, and the file that pins them.
+
+    Attributes:
+        name: Folder in the cache; holds the version, so that another version is another folder.
+        title: What progress and errors call it.
+        coordinates: What Ivy fetches.
+        pins_file: Lines of `sha256  file name`, as sha256sum writes them; says which jars there are.
+    """
+
+    name: str
+    title: str
+    coordinates: tuple[Coordinate, ...]
+    pins_file: str
+
+    def pins(self) -> dict[str, str]:
+        """Return the SHA-256 of each jar by file name."""
+        text = Path(__file__).with_name(self.pins_file).read_text(encoding="ascii")
+        return {name: digest for digest, name in (line.split() for line in text.splitlines() if line)}
+
+
+KAFKA_JARS = JarSet(
+    name=f"kafka-{KAFKA_VERSION}",
+    title=f"Apache Kafka {KAFKA_VERSION}",
+    coordinates=(
+        Coordinate("org.apache.kafka", "kafka_2.13", KAFKA_VERSION, is_transitive=True),
+        # Kafka's own distribution adds this one too: without it the broker writes no log.
+        Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+    ),
+    pins_file="kafka.sha256",
+)
+SPARK_KAFKA_CONNECTOR_JARS = JarSet(
+    name="spark-sql-kafka-4.2.0",
+    title="Spark's own Kafka connector 4.2.0",
+    coordinates=(
+        Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+        Coordinate("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+        Coordinate("org.apache.commons", "commons-pool2", "2.12.1"),
+        Coordinate("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ),
+    pins_file="spark_kafka.sha256",
+)
+
+
+def print_progress(message: str) -> None:
+    """Show progress on stderr."""
+    sys.stderr.write(f"penstock: {message}\n")
+    sys.stderr.flush()
+
+
+def kafka_jars(progress: Progress = print_progress) -> list[Path]:
+    """Return the broker's class path: of KAFKA_HOME when that is set, else from the cache."""
+    kafka_home = os.environ.get("KAFKA_HOME")
+    if not kafka_home:
+        return ensure_jars(KAFKA_JARS, progress)
+    jars = sorted(Path(kafka_home, "libs").absolute().glob("*.jar"))
+    if not jars:
+        msg = (
+            f"KAFKA_HOME is {kafka_home}, but there are no jars in its libs folder. Correct it, or unset it."
+        )
+        raise DevBrokerError(msg, kafka_home=kafka_home)
+    return jars
+
+
+def spark_kafka_connector_jars(progress: Progress = print_progress) -> list[Path]:
+    """Return the jars of Spark's own Kafka source and sink, which tests compare penstock with."""
+    return ensure_jars(SPARK_KAFKA_CONNECTOR_JARS, progress)
+
+
+def ensure_jars(jar_set: JarSet, progress: Progress = print_progress) -> list[Path]:
+    """Return the checked jars of a set, in the order of their names; fetch them when needed.
+
+    Raises:
+        DevBrokerError: They could not be fetched, or what was fetched is not what was pinned.
+    """
+    folder = cache_folder() / "jars" / jar_set.name
+    return list(_ensured(jar_set, folder, progress))
+
+
+@functools.cache
+def _ensured(jar_set: JarSet, folder: Path, progress: Progress) -> tuple[Path, ...]:
+    pins = jar_set.pins()
+    if find_damage(folder, pins):
+        with locked(folder.with_suffix(".lock"), timeout_s=_LOCK_TIMEOUT_S, purpose="fetching jars"):
+            damage = find_damage(folder, pins)  # another process may have fetched them meanwhile
+            if damage:
+                if folder.exists():
+                    progress(f"{jar_set.title} in the cache is damaged and is fetched again: {damage}")
+                _fetch(jar_set, folder, pins, progress)
+    return tuple(folder / name for name in sorted(pins))
+
+
+def find_damage(folder: Path, pins: dict[str, str]) -> str | None:
+    """Say what is wrong with a folder of jars, naming the file; None when all are as pinned."""
+    for name, pinned in sorted(pins.items()):
+        jar = folder / name
+        try:
+            actual = sha256_of(jar)
+        except FileNotFoundError:
+            return f"{jar} is missing"
+        except OSError as error:
+            return f"{jar} cannot be read: {error}"
+        if actual != pinned:
+            return f"{jar} has SHA-256 {actual} instead of {pinned}"
+    return None
+
+
+def sha256_of(file: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _fetch(jar_set: JarSet, folder: Path, pins: dict[str, str], progress: Progress) -> None:
+    progress(f"fetching {jar_set.title}, {len(pins)} jars, once for this user, into {folder}")
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work_name:
+        work = Path(work_name)
+        fetched = work / "jars"
+        fetched.mkdir()
+        ivy.fetch(jar_set.coordinates, fetched, work, progress)
+        damage = find_damage(fetched, pins)
+        if damage:
+            msg = (
+                f"{jar_set.title} was fetched but is not what penstock knows: {damage}. "
+                "Nothing was kept. Try again; if it stays so, the repository serves other files."
+            )
+            raise DevBrokerError(msg, jar_set=jar_set.name)
+        for surplus in {path.name for path in fetched.iterdir()} - set(pins):
+            (fetched / surplus).unlink()
+        if folder.exists():
+            folder.rename(work / "damaged")
+        fetched.rename(folder)
+    progress(f"{jar_set.title} is there")
+
+
+def _fetch_all() -> None:
+    """Fetch all jars ahead of their use (`python -m penstock.devbroker.jars`, from the Makefile)."""
+    kafka_jars()
+    spark_kafka_connector_jars()
+
+
+if __name__ == "__main__":
+    _fetch_all()

@@ -1,0 +1,131 @@
+"""One broker as a child process: start, signal, stop.
+
+Runs on the driver or in a test. Invariant: no process id is ever signalled from here; the supervisor,
+whose child the broker is, does that (see `supervisor`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from penstock.errors import DevBrokerError
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_ANSWER_TIMEOUT_S = 10.0
+_TAIL_LINES = 25
+_ERROR_LINES = 12
+
+
+class BrokerProcess:
+    """A running (or ended) broker of ours and the supervisor that holds it."""
+
+    def __init__(
+        self, command: list[str], *, folder: Path, log_file: Path, is_temporary: bool, grace_s: float = 10.0
+    ) -> None:
+        settings = {
+            "command": command,
+            "folder": str(folder),
+            "log_file": str(log_file),
+            "is_temporary": is_temporary,
+            "grace_s": grace_s,
+            "owner_pid": os.getpid(),
+        }
+        self._lock = threading.Lock()
+        self._grace_s = grace_s
+        # A session of its own: Ctrl-C in a terminal is for the owner, which then stops its brokers.
+        self._supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SUPERVISOR), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.pid = int(self._read_line())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the broker's process exists (a paused one does)."""
+        return self._supervisor.poll() is None
+
+    def send_signal(self, signal_number: signal.Signals) -> None:
+        """Send a signal to the broker; return when it was sent. Does nothing when it has ended."""
+        with self._lock:
+            if not self.is_alive or self._supervisor.stdin is None:
+                return
+            try:
+                self._supervisor.stdin.write(f"{int(signal_number)}\n".encode())
+                self._read_line()
+            except (BrokenPipeError, EOFError):  # it ended just now
+                return
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the broker has ended; False when it has not after `timeout_s`."""
+        try:
+            self._supervisor.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End the broker as a crash would (SIGKILL), and wait until it is gone."""
+        self.send_signal(signal.SIGKILL)
+        self._join()
+
+    def stop(self) -> None:
+        """End the broker cleanly; one that does not end in its time of grace is killed."""
+        self.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGCONT)
+        if not self.wait(self._grace_s):
+            self.send_signal(signal.SIGKILL)
+        self._join()
+
+    def _join(self) -> None:
+        if not self.wait(_ANSWER_TIMEOUT_S):
+            msg = (
+                f"The broker (process {self.pid}) did not end {_ANSWER_TIMEOUT_S:.0f} s after it was killed."
+            )
+            raise DevBrokerError(msg, pid=self.pid)
+        with self._lock:
+            for pipe in (self._supervisor.stdin, self._supervisor.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def _read_line(self) -> str:
+        stdout = self._supervisor.stdout
+        if stdout is None or stdout.closed:
+            raise EOFError
+        line = b""
+        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        while not line.endswith(b"\n"):
+            readable, _, _ = select.select([stdout], [], [], max(0.0, deadline_s - time.monotonic()))
+            if not readable:
+                msg = f"The supervisor of the broker did not answer within {_ANSWER_TIMEOUT_S:.0f} s."
+                raise DevBrokerError(msg)
+            data = os.read(stdout.fileno(), 1)
+            if not data:
+                raise EOFError
+            line += data
+        return line.decode().strip()
+
+
+def log_excerpt(log_file: Path) -> str:
+    """Return what explains a failure: the first error in a broker's log, and its last lines."""
+    try:
+        lines = log_file.read_text(errors="replace").splitlines()
+    except OSError as error:
+        return f"(no log: {error})"
+    tail_start = max(0, len(lines) - _TAIL_LINES)
+    is_error = (" ERROR " in line or " FATAL " in line or line.startswith("Error") for line in lines)
+    first_error = next((index for index, found in enumerate(is_error) if found), tail_start)
+    if first_error >= tail_start:
+        return "\n".join(lines[tail_start:])
+    error_end = min(first_error + _ERROR_LINES, tail_start)
+    return "\n".join([*lines[first_error:error_end], "    [...]", *lines[tail_start:]])

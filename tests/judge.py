@@ -1,0 +1,314 @@
+"""An independent judge: what is in Kafka, as librdkafka sees it.
+
+Runs in tests only. Invariant: uses nothing of penstock and never sleeps for a fixed time; every wait
+has a condition and an end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+_POLL_S = 0.1
+# `fetch.queue.backoff.ms`: the default stalls a partition for a second whenever its queue is full.
+_CONSUMER = {
+    "group.id": "judge",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "fetch.queue.backoff.ms": 1,
+    "fetch.wait.max.ms": 50,
+    "check.crcs": True,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A record to write, or one that was read. Unset fields of one to write are Kafka's to choose."""
+
+    value: bytes | None = None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    timestamp_type: int | None = None
+    topic: str | None = None
+
+
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def create_topic(
+    bootstrap: str,
+    topic: str,
+    *,
+    partitions: int = 1,
+    replication: int = -1,
+    config: dict[str, str] | None = None,
+    timeout_s: float = 30.0,
+) -> None:
+    """Create a topic; return when every partition has a leader that all brokers asked know of."""
+    client = admin(bootstrap)
+    new_topic = NewTopic(
+        topic, num_partitions=partitions, replication_factor=replication, config=config or {}
+    )
+    client.create_topics([new_topic], operation_timeout=timeout_s)[topic].result(timeout_s)
+    wait_for_leaders(bootstrap, topic, partitions, timeout_s=timeout_s)
+
+
+def wait_for_leaders(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 30.0) -> None:
+    """Wait until each broker says that each partition has a leader."""
+    deadline_s = time.monotonic() + timeout_s
+    for server in bootstrap.split(","):
+        client = admin(server)
+        while True:
+            found = client.list_topics(topic, timeout=timeout_s).topics[topic]
+            leaders = [partition.leader for partition in found.partitions.values()]
+            if len(leaders) == partitions and min(leaders) >= 0:
+                break
+            if time.monotonic() > deadline_s:
+                msg = f"{topic} has no leaders after {timeout_s} s on {server}: {leaders}, {found.error}"
+                raise AssertionError(msg)
+            client.poll(_POLL_S)
+
+
+def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = 30.0) -> None:
+    """Delete a topic; return when the brokers say that it is gone."""
+    client = admin(bootstrap)
+    client.delete_topics([topic], operation_timeout=timeout_s)[topic].result(timeout_s)
+    deadline_s = time.monotonic() + timeout_s
+    while topic in client.list_topics(timeout=timeout_s).topics:
+        assert time.monotonic() < deadline_s, f"{topic} is still there {timeout_s} s after it was deleted"
+        client.poll(_POLL_S)
+
+
+def delete_records(bootstrap: str, topic: str, before: dict[int, int], *, timeout_s: float = 30.0) -> None:
+    """Delete the records of partitions below an offset each, as retention would."""
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    for future in admin(bootstrap).delete_records(wanted).values():
+        future.result(timeout_s)
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    *records: Record | bytes | tuple[bytes | None, bytes | None],
+    config: dict[str, Any] | None = None,
+    timeout_s: float = 60.0,
+) -> list[Record]:
+    """Write records (or plain values, or (key, value) pairs) and return them as the broker placed them.
+
+    `config` is librdkafka's (compression.type, linger.ms, ...). An unacknowledged record is an error.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, **(config or {})})
+    written = send(producer, topic, records, timeout_s=timeout_s)
+    assert producer.flush(timeout_s) == 0, f"records for {topic} were not acknowledged in {timeout_s} s"
+    return _checked(written)
+
+
+def produce_in_transaction(
+    bootstrap: str,
+    topic: str,
+    *records: Record | bytes | tuple[bytes | None, bytes | None],
+    transactional_id: str,
+    is_committed: bool = True,
+    config: dict[str, Any] | None = None,
+    timeout_s: float = 60.0,
+) -> None:
+    """Write records in one transaction that is then committed or aborted."""
+    producer = transactional_producer(bootstrap, transactional_id, config=config, timeout_s=timeout_s)
+    producer.begin_transaction()
+    written = send(producer, topic, records, timeout_s=timeout_s)
+    # Flushed before the abort: an aborted transaction must really have put records into the log.
+    assert producer.flush(timeout_s) == 0, f"records for {topic} were not acknowledged in {timeout_s} s"
+    _checked(written)
+    if is_committed:
+        producer.commit_transaction(timeout_s)
+    else:
+        producer.abort_transaction(timeout_s)
+
+
+def transactional_producer(
+    bootstrap: str, transactional_id: str, *, config: dict[str, Any] | None = None, timeout_s: float = 60.0
+) -> Producer:
+    """Return a producer whose transactions the caller opens and ends."""
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0}
+    producer = Producer({**settings, **(config or {})})
+    producer.init_transactions(timeout_s)
+    return producer
+
+
+def send(
+    producer: Producer,
+    topic: str,
+    records: Iterable[Record | bytes | tuple[bytes | None, bytes | None]],
+    *,
+    timeout_s: float = 60.0,
+) -> list[Record | KafkaError]:
+    """Hand records to a producer; the list is filled, in their order, once `producer.flush()` returned 0."""
+    wanted = [_as_record(record) for record in records]
+    written: list[Record | KafkaError] = [record for record in wanted]  # noqa: C416 - of a wider type
+    deadline_s = time.monotonic() + timeout_s
+
+    def note(index: int, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            written[index] = error
+        else:  # the report of a delivery has no headers
+            written[index] = dataclasses.replace(_from_message(message), headers=tuple(wanted[index].headers))
+
+    for index, record in enumerate(wanted):
+        arguments: dict[str, Any] = {
+            "key": record.key,
+            "value": record.value,
+            "headers": list(record.headers),
+        }
+        if record.partition is not None:
+            arguments["partition"] = record.partition
+        if record.timestamp_ms is not None:
+            arguments["timestamp"] = record.timestamp_ms
+        while True:
+            try:
+                producer.produce(
+                    topic, **arguments, on_delivery=lambda error, message, at=index: note(at, error, message)
+                )
+                break
+            except BufferError:
+                assert time.monotonic() < deadline_s, f"the queue to {topic} stays full"
+                producer.poll(_POLL_S)
+        producer.poll(0)
+    return written
+
+
+def offsets_of(
+    bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = 30.0
+) -> dict[int, tuple[int, int]]:
+    """Return the first offset and the end offset (last stable one when read_committed) of each partition."""
+    consumer = _consumer(bootstrap, isolation)
+    try:
+        return _watermarks(consumer, topic, timeout_s)
+    finally:
+        consumer.close()
+
+
+def consume_all(
+    bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = 60.0
+) -> list[Record]:
+    """Read a topic from its first offsets to the end offsets of now, partition by partition in order."""
+    consumer = _consumer(bootstrap, isolation)
+    deadline_s = time.monotonic() + timeout_s
+    try:
+        bounds = {
+            part: span for part, span in _watermarks(consumer, topic, timeout_s).items() if span[0] < span[1]
+        }
+        consumer.assign([TopicPartition(topic, part, first) for part, (first, _) in bounds.items()])
+        records: list[Record] = []
+        unfinished = set(bounds)
+        while unfinished:
+            if time.monotonic() > deadline_s:
+                msg = f"{topic} was not read to its end in {timeout_s} s: at {unfinished} of {bounds}"
+                raise AssertionError(msg)
+            for message in consumer.consume(10_000, _POLL_S):
+                _take(message, bounds, unfinished, records)
+        return sorted(records, key=lambda record: (record.partition or 0, record.offset or 0))
+    finally:
+        consumer.close()
+
+
+def consume_until(
+    bootstrap: str,
+    topic: str,
+    record_count: int,
+    isolation: str = "read_committed",
+    *,
+    timeout_s: float = 60.0,
+) -> list[Record]:
+    """Read a topic again until it holds at least `record_count` records, and return them all."""
+    deadline_s = time.monotonic() + timeout_s
+    while len(records := consume_all(bootstrap, topic, isolation, timeout_s=timeout_s)) < record_count:
+        assert time.monotonic() < deadline_s, (
+            f"{topic} holds {len(records)} of {record_count} records after {timeout_s} s"
+        )
+    return records
+
+
+def _take(
+    message: Any, bounds: dict[int, tuple[int, int]], unfinished: set[int], records: list[Record]
+) -> None:
+    error = message.error()
+    if error is not None:
+        # Control records and compaction gaps at the end show no message: the end of the partition does.
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        unfinished.discard(message.partition())
+        return
+    _, end = bounds[message.partition()]
+    if message.offset() < end:
+        records.append(_from_message(message))
+    if message.offset() >= end - 1:
+        unfinished.discard(message.partition())
+
+
+def _consumer(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer({**_CONSUMER, "bootstrap.servers": bootstrap, "isolation.level": isolation})
+
+
+def _watermarks(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, tuple[int, int]]:
+    metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    return {
+        part: consumer.get_watermark_offsets(
+            TopicPartition(topic, part, OFFSET_END), timeout=timeout_s, cached=False
+        )
+        for part in sorted(metadata.partitions)
+    }
+
+
+def _from_message(message: Any) -> Record:
+    kind, timestamp_ms = message.timestamp()
+    return Record(
+        value=message.value(),
+        key=message.key(),
+        headers=tuple(message.headers() or ()),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        timestamp_type=kind - 1,  # librdkafka counts from 1; Kafka: 0 create time, 1 log append time
+        topic=message.topic(),
+    )
+
+
+def _as_record(record: Record | bytes | tuple[bytes | None, bytes | None]) -> Record:
+    if isinstance(record, Record):
+        return record
+    if isinstance(record, bytes):
+        return Record(value=record)
+    key, value = record
+    return Record(key=key, value=value)
+
+
+def _checked(written: list[Record | KafkaError]) -> list[Record]:
+    placed = []
+    for record in written:
+        if isinstance(record, KafkaError):
+            raise KafkaException(record)
+        assert record.offset is not None, f"{record} was not acknowledged"
+        placed.append(record)
+    return placed
