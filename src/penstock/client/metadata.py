@@ -29,6 +29,7 @@ UNKNOWN_TOPIC_GRACE_MS = 5_000
 """How long a topic may be unknown before that is an error."""
 
 NO_LEADER = -1
+_NEVER = float("-inf")
 _RELIABLE_LEADER_EPOCH_VERSION = 9
 """Older MetadataResponses may carry stale leader epochs (KAFKA-9212)."""
 
@@ -172,7 +173,7 @@ class ClusterView:
         wanted = set(topics)
         return self._settle(
             wanted,
-            lambda known: [problem for topic in wanted if (problem := _topic_problem(known, topic))],
+            lambda known: [problem for topic in wanted if (problem := topic_problem(known, topic))],
             timeout_ms,
         )
 
@@ -193,10 +194,10 @@ class ClusterView:
         wanted = list(topic_partitions)
         topics = self._settle(
             {tp.topic for tp in wanted},
-            lambda known: [problem for tp in wanted if (problem := _leader_problem(known, tp))],
+            lambda known: [problem for tp in wanted if (problem := leader_problem(known, tp))],
             timeout_ms,
         )
-        return {tp: _leader(topics[tp.topic], tp.partition) for tp in wanted}
+        return {tp: leader_in(topics[tp.topic], tp.partition) for tp in wanted}
 
     def reload(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
         """Ask the cluster, whatever is cached; single topics may come back with an error code."""
@@ -205,9 +206,11 @@ class ClusterView:
             return {name: self._remember(topic) for name, topic in cluster.topics.items()}
 
     def invalidate(self, topic: str) -> None:
-        """Forget the topic: a leader or its id turned out to be wrong, and the next caller shall ask."""
+        """Let the next caller ask the cluster: a leader or the topic's id turned out to be wrong."""
         with self._lock:
-            self._topics.pop(topic, None)
+            if topic in self._topics:
+                # Kept, because a broker that lags behind must not bring back an older leader.
+                self._topics[topic] = (_NEVER, self._topics[topic][1])
 
     def apply_hint(self, topic_partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
         """Take a new leader from the error response of the old one (KIP-951).
@@ -219,7 +222,7 @@ class ClusterView:
         if leader_id == NO_LEADER or leader_epoch < 0 or not self._connections.knows_broker(leader_id):
             return False
         with self._lock:
-            loaded_at, cached = self._topics.get(topic, (0.0, None))
+            loaded_at, cached = self._topics.get(topic, (_NEVER, None))
             old = cached.partitions.get(partition) if cached is not None else None
             if cached is None or old is None or leader_epoch <= old.leader_epoch:
                 return False
@@ -235,29 +238,32 @@ class ClusterView:
             raise BrokerUnavailableError("The connections of this view of the cluster are closed.")
         return connections
 
+    def look_up(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
+        """The topics, each from the cache or, in one request, from the cluster; no waiting, no raising.
+
+        A topic that does not exist has an error code. Use `leader_problem()` to judge the answer.
+        """
+        known = self._cached(topics)
+        missing = set(topics) - known.keys()
+        return known | self.reload(missing, timeout_ms=timeout_ms) if missing else known
+
     def _settle(
         self, topics: Collection[str], find_problems: _FindProblems, timeout_ms: int | None
     ) -> dict[str, TopicMetadata]:
-        """Load what has a problem again and again, until nothing has one or the error is final."""
+        """Load what has a problem again and again, until nothing has one or its patience is over."""
         connections = self._connections
-        if timeout_ms is None:
-            timeout_ms = connections.settings.default_api_timeout_ms
-        deadline = time.monotonic() + timeout_ms / 1000
-        grace_ends = min(deadline, time.monotonic() + UNKNOWN_TOPIC_GRACE_MS / 1000)
+        patience = Patience.from_now(connections, timeout_ms)
         backoff = connections.new_backoff()
-        known = self._cached(topics)
-        stale = {problem.topic for problem in find_problems(known)}
-        while stale:
-            known |= self.reload(stale, timeout_ms=left_ms(deadline))
+        while True:
+            known = self.look_up(topics, timeout_ms=left_ms(patience.deadline))
             problems = find_problems(known)
             if not problems:
-                break
+                return known
             worst = min(problems, key=lambda problem: problem.kind)
-            patience = {_Kind.FINAL: 0.0, _Kind.UNKNOWN: grace_ends, _Kind.PASSING: deadline}[worst.kind]
-            if not backoff.pause(patience):
+            if not backoff.pause(patience.ends_for(worst)):
                 raise worst.error
-            stale = {problem.topic for problem in problems}
-        return known
+            for problem in problems:
+                self.invalidate(problem.topic)
 
     def _cached(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         oldest = time.monotonic() - self._connections.settings.metadata_max_age_ms / 1000
@@ -270,7 +276,7 @@ class ClusterView:
         if loaded.error_code:
             self._topics.pop(loaded.topic, None)
             return loaded
-        _, old = self._topics.get(loaded.topic, (0.0, None))
+        _, old = self._topics.get(loaded.topic, (_NEVER, None))
         if old is not None and old.topic_id is not None and old.topic_id == loaded.topic_id:
             newest = {
                 partition: max(new, old.partitions.get(partition, new), key=lambda it: it.leader_epoch)
@@ -281,24 +287,48 @@ class ClusterView:
         return loaded
 
 
-class _Kind(IntEnum):
-    """How long a problem may last, the worst first."""
+class ProblemKind(IntEnum):
+    """How long a problem may last before it is an error, the worst first."""
 
     FINAL = 0
     UNKNOWN = 1
     PASSING = 2
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
+    """Why a topic or topic partition cannot be used right now."""
+
     topic: str
-    kind: _Kind
+    kind: ProblemKind
     error: PenstockError
 
 
-_FindProblems = Callable[[Mapping[str, TopicMetadata]], list[_Problem]]
+class Patience(NamedTuple):
+    """Until when each kind of problem is waited out, on the clock of `time.monotonic()`."""
+
+    deadline: float
+    grace_ends: float
+
+    @classmethod
+    def from_now(cls, connections: KafkaConnections, timeout_ms: int | None) -> Patience:
+        """Patience of `timeout_ms` (default `default_api_timeout_ms`), less for what is unknown."""
+        if timeout_ms is None:
+            timeout_ms = connections.settings.default_api_timeout_ms
+        now = time.monotonic()
+        return cls(now + timeout_ms / 1000, now + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS) / 1000)
+
+    def ends_for(self, problem: Problem) -> float:
+        """When this problem becomes an error."""
+        if problem.kind is ProblemKind.FINAL:
+            return _NEVER
+        return self.grace_ends if problem.kind is ProblemKind.UNKNOWN else self.deadline
 
 
-def _topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> _Problem | None:
+_FindProblems = Callable[[Mapping[str, TopicMetadata]], list[Problem]]
+
+
+def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | None:
+    """What keeps the topic from being used, judged by what a broker said of it."""
     metadata = known.get(topic)
     if metadata is not None and not metadata.error_code:
         return None
@@ -309,31 +339,33 @@ def _topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> _Problem |
             "penstock never creates a topic by itself.",
             topic=topic,
         )
-        return _Problem(topic, _Kind.UNKNOWN, error)
-    kind = _Kind.PASSING if code in _PASSING_CODES else _Kind.FINAL
-    return _Problem(topic, kind, error_from_code(code, f"Asking for topic {topic!r}", topic=topic))
+        return Problem(topic, ProblemKind.UNKNOWN, error)
+    kind = ProblemKind.PASSING if code in _PASSING_CODES else ProblemKind.FINAL
+    return Problem(topic, kind, error_from_code(code, f"Asking for topic {topic!r}", topic=topic))
 
 
-def _leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPartition) -> _Problem | None:
+def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPartition) -> Problem | None:
+    """What keeps the topic partition's leader from being asked."""
     topic, partition = topic_partition
-    if (problem := _topic_problem(known, topic)) is not None:
+    if (problem := topic_problem(known, topic)) is not None:
         return problem
     metadata = known[topic].partitions.get(partition)
     facts = {"topic": topic, "partition": partition}
     if metadata is None:
         count = len(known[topic].partitions)
         text = f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1})."
-        return _Problem(topic, _Kind.UNKNOWN, UnknownTopicOrPartitionError(text, **facts))
+        return Problem(topic, ProblemKind.UNKNOWN, UnknownTopicOrPartitionError(text, **facts))
     if metadata.leader_id == NO_LEADER:
         text = (
             f"{topic_partition} has no leader: none of its replicas (brokers {list(metadata.replica_ids)}) "
             "is available. Its records are not lost, but cannot be read or written until one is back."
         )
-        return _Problem(topic, _Kind.PASSING, BrokerUnavailableError(text, **facts))
+        return Problem(topic, ProblemKind.PASSING, BrokerUnavailableError(text, **facts))
     return None
 
 
-def _leader(metadata: TopicMetadata, partition: int) -> Leader:
+def leader_in(metadata: TopicMetadata, partition: int) -> Leader:
+    """The leader in this metadata; it must have one."""
     found = metadata.partitions[partition]
     return Leader(found.leader_id, found.leader_epoch, metadata.topic_id)
 
