@@ -1,0 +1,125 @@
+"""Starts a job in a session of its own, follows what it prints, and kills it or its workers."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).parents[2]
+
+
+class JobProcess:
+    """One `python -m tests.chaos.<job>`; on exit from the context nothing of it is left."""
+
+    def __init__(self, module: str, arguments: list[str], log: Path) -> None:
+        self._log = log.open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", module, *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> JobProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line.decode().strip())
+        self._lines.put(None)
+
+    def wait_for_line(self, is_wanted: Callable[[str], bool], timeout_s: float = 120) -> str:
+        """Waits for a line of the job's output; fails with the job's log when it ends before."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
+            if line is None:
+                self.process.wait(timeout=30)
+                raise AssertionError(f"the job ended with {self.process.returncode}:\n{self.log_tail()}")
+            if is_wanted(line):
+                return line
+
+    def wait_for_batch(self, batch_id: int, timeout_s: float = 120) -> None:
+        """Waits until the batch with this id, or a later one, is finished."""
+        self.wait_for_line(lambda line: line.startswith("batch ") and int(line[6:]) >= batch_id, timeout_s)
+
+    def wait_until_done(self, timeout_s: float = 180) -> None:
+        self.wait_for_line(lambda line: line == "done", timeout_s)
+        assert self.process.wait(timeout=60) == 0, self.log_tail()
+
+    def log_tail(self, size_bytes: int = 6_000) -> str:
+        self._log.flush()
+        return Path(self._log.name).read_bytes()[-size_bytes:].decode(errors="replace")
+
+    def python_workers(self) -> list[int]:
+        """Process ids of Spark's Python workers (the children of its daemon) under this job."""
+        table = _processes()
+        daemons = {pid for pid, (_, _, command) in table.items() if "pyspark.daemon" in command}
+        ours = set(self._tree(table))
+        return sorted(pid for pid in ours if pid in daemons and table[pid][0] in daemons)
+
+    def kill(self) -> None:
+        """SIGKILL to the job and everything that it started."""
+        for pid in self._tree(_processes()):
+            _kill(pid)
+        self.process.wait(timeout=30)
+        self._reader.join(timeout=30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self._log.close()
+
+    def kill_driver(self) -> None:
+        """SIGKILL to the driver: the Python program and its JVM, at once."""
+        self.kill()
+
+    def _tree(self, table: dict[int, tuple[int, int, str]]) -> list[int]:
+        """The job's processes: its session's group, and all descendants (workers make groups of their own)."""
+        found = [pid for pid, (_, group, _) in table.items() if group == self.process.pid]
+        for pid in found:
+            found.extend(
+                child for child, (parent, _, _) in table.items() if parent == pid and child not in found
+            )
+        return found
+
+
+def kill_one(pids: list[int]) -> int:
+    """SIGKILL to the first that still lives; returns its id, or 0."""
+    return next((pid for pid in pids if _kill(pid)), 0)
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _processes() -> dict[int, tuple[int, int, str]]:
+    """Pid -> (parent pid, process group, command line)."""
+    listing = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,pgid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    table = {}
+    for line in listing.splitlines():
+        pid, parent, group, *command = line.split(None, 3)
+        table[int(pid)] = (int(parent), int(group), command[0] if command else "")
+    return table
