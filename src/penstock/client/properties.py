@@ -86,9 +86,13 @@ class ConnectionSettings:
     def _sasl_kwargs(self) -> dict[str, Any]:
         if self.security.sasl_mechanism is None:
             return {}
+        username = self.security.sasl_username or ""
+        if self.security.sasl_mechanism.startswith("SCRAM-"):
+            # RFC 5802: these two are signs of the message itself. kafka-python sends the name as it is.
+            username = username.replace("=", "=3D").replace(",", "=2C")
         return {
             "sasl_mechanism": self.security.sasl_mechanism,
-            "sasl_plain_username": self.security.sasl_username,
+            "sasl_plain_username": username,
             "sasl_plain_password": self.security.sasl_password,
         }
 
@@ -259,7 +263,7 @@ def _check_guarantee(settings: ProduceSettings, guarantee: DeliveryGuarantee) ->
 def _check_idempotence(settings: ProduceSettings, properties: KafkaProperties) -> None:
     if not settings.enable_idempotence:
         return
-    rest = "Change it, or set 'enable.idempotence' = 'false' and accept records that are doubled or out of order."
+    rest = "Change it, or set 'enable.idempotence' = 'false' and accept doubled and unordered records."
     if settings.acks != -1:
         raise OptionError(
             f"Option 'acks' = '{settings.acks}' contradicts an idempotent producer, which needs all. {rest}",

@@ -46,16 +46,16 @@ def parse_integer(text: str, minimum: int, maximum: int) -> int:
     """Parse a decimal integer within bounds."""
     text = text.strip()
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"a whole number {_bounds(minimum, maximum)}")
+        raise ValueError(f"a whole number, {_bounds(minimum, maximum)}")
     value = int(text)
     if not minimum <= value <= maximum:
-        raise ValueError(f"a whole number {_bounds(minimum, maximum)}")
+        raise ValueError(f"a whole number, {_bounds(minimum, maximum)}")
     return value
 
 
 def _bounds(minimum: int, maximum: int) -> str:
     if maximum >= INT_MAX:
-        return f"of at least {minimum}"
+        return f"at least {minimum}"
     return f"from {minimum} to {maximum}"
 
 

@@ -15,7 +15,7 @@ from penstock.options.properties.declare import (
 from penstock.options.values import SECRET, WORDS, ValueType, choice
 
 _C = Role.COMMON
-_PEM = "Only `PEM`; convert a JKS or PKCS12 store, e.g. with `keytool -exportcert -rfc` or `openssl pkcs12`."
+_PEM = "Only `PEM`; convert a JKS or PKCS12 store, e.g. with `keytool -exportcert -rfc`."
 _NO_STORE = dict.fromkeys(
     ("jks", "pkcs12"),
     "Java key stores are not supported yet: convert it to PEM and say so with the value PEM",

@@ -1,0 +1,153 @@
+"""The page docs/options.md, made from the declarations.
+
+Run `python -m penstock.options.reference docs/options.md` after changing an option; a test holds the page
+to the code. Invariant: what the page says is what the parsers do, because both read the declarations.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from penstock.options.declare import Dialect, Option, Reader, Status
+from penstock.options.flink import FLINK_OPTIONS
+from penstock.options.properties import GROUPS, Handling, Property
+from penstock.options.spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
+
+_HEAD = """\
+# Options
+
+<!-- Made by `python -m penstock.options.reference docs/options.md`: change the declarations, not this. -->
+
+Options are given with `.option(key, value)` or in SQL. Keys are matched in any case. They come in two
+dialects, and one reader or writer uses one of them:
+
+- **Flink's**: the names of Flink's Kafka SQL connector, and ours in its style. All features have a name here.
+- **Spark's own**: the names of Spark's Kafka source and sink, so that `.format("kafka")` becomes
+  `.format("penstock")` and nothing else changes.
+
+An option with a value that is not allowed, a required one that is missing, two that exclude each other, and
+keys of both dialects together are errors before a job starts. A key that nobody knows is logged once as a
+warning (logger `penstock.options`), with the nearest known name. An option that Flink or Spark has and
+penstock cannot honour is an error that says so, never ignored.
+
+One table can serve reads and writes, so a source lets options of sinks pass, and a sink those of sources.
+"""
+
+_PROPERTIES_HEAD = """\
+## Kafka properties
+
+Every property of Kafka's Java clients, given as `properties.<name>` (Flink's dialect) or `kafka.<name>`
+(Spark's). What becomes of each:
+
+- **translated**: given to the connection layer or OpenSSL under its own name there; same meaning.
+- **honoured**: read by penstock's own fetch and produce loops; same meaning.
+- **no effect**: accepted, without a meaning here; the text says why.
+- **error**: refused, because ignoring it would do something else than asked; the text says what to do.
+
+A default in brackets is Java's where penstock's differs. Secrets appear in no message, log or `repr`.
+
+`key.deserializer`, `value.deserializer`, `key.serializer`, `value.serializer`, `auto.offset.reset` and
+`enable.auto.commit` are errors in Spark's dialect, as they are in Spark.
+"""
+
+
+def render() -> str:
+    """Return the page as Markdown."""
+    parts = [_HEAD]
+    for dialect, title, options in (
+        (Dialect.FLINK, "Flink's dialect", FLINK_OPTIONS),
+        (Dialect.SPARK, "Spark's dialect", SPARK_OPTIONS),
+    ):
+        parts.append(f"## {title}\n")
+        for reader, subtitle in (
+            (Reader.BOTH, "Source and sink"),
+            (Reader.SOURCE, "Source"),
+            (Reader.SINK, "Sink"),
+        ):
+            parts.extend(
+                _options_section(subtitle, [option for option in options if option.reader is reader])
+            )
+        parts.extend(_not_supported_section(dialect, options))
+    parts.append("## Added by Spark\n")
+    parts.append(_table(("option", "meaning"), ((_code(o.key), o.doc) for o in SPARK_ADDED_OPTIONS)))
+    parts.append(_PROPERTIES_HEAD)
+    for title, properties in GROUPS.items():
+        parts.append(f"### {title}\n")
+        parts.append(_properties_table(properties))
+    return "\n".join(parts)
+
+
+def _merged(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Join neighbours that differ in their first cell only."""
+    groups = groupby(rows, key=lambda row: row[1:])
+    return [(", ".join(row[0] for row in group), *rest) for rest, group in groups]
+
+
+def _options_section(title: str, options: Iterable[Option[Any]]) -> list[str]:
+    rows = [
+        (_code(option.key), option.type.name, option.type.allowed, option.default, _option_text(option))
+        for option in options
+        if option.status in (Status.SUPPORTED, Status.NO_EFFECT)
+    ]
+    if not rows:
+        return []
+    return [f"### {title}\n", _table(("option", "type", "allowed", "default", "meaning"), rows)]
+
+
+def _option_text(option: Option[Any]) -> str:
+    return f"Accepted, no effect. {option.doc}" if option.status is Status.NO_EFFECT else option.doc
+
+
+def _not_supported_section(dialect: Dialect, options: Iterable[Option[Any]]) -> list[str]:
+    rows = [
+        (_code(option.key), option.status.value, option.doc)
+        for option in options
+        if option.status in (Status.NOT_YET, Status.REFUSED)
+    ]
+    return [
+        f"### Known and not supported ({dialect.value})\n",
+        _table(("option", "", "instead, or what it is for"), _merged(rows)),
+    ]
+
+
+def _properties_table(properties: Iterable[Property]) -> str:
+    rows = (
+        (
+            _code(declared.name),
+            declared.handling.value,
+            declared.type.allowed if declared.handling is not Handling.UNSUPPORTED else "",
+            _default(declared),
+            _property_text(declared),
+        )
+        for declared in properties
+    )
+    return _table(("property", "", "allowed", "default", "meaning"), _merged(rows))
+
+
+def _default(declared: Property) -> str:
+    if declared.handling in (Handling.UNSUPPORTED, Handling.NO_EFFECT):
+        return ""
+    default = _code(declared.default) if declared.default else ""
+    return f"{default} ({_code(declared.java_default)})".strip() if declared.java_default else default
+
+
+def _property_text(declared: Property) -> str:
+    refused = "".join(f" Not `{value}`: {instead}." for value, instead in declared.unsupported_values.items())
+    return declared.doc + refused
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(render(), encoding="utf-8")
