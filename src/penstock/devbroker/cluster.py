@@ -18,7 +18,7 @@ from penstock.devbroker.ivy import Progress
 from penstock.devbroker.jars import kafka_jars, print_progress
 from penstock.devbroker.java import find_java
 from penstock.devbroker.node import BrokerNode
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.ports import free_ports, is_free
 from penstock.devbroker.probe import ask_cluster
 from penstock.devbroker.properties import (
     CLIENT_LISTENER,
@@ -77,6 +77,9 @@ class DevCluster:
         self._broker_count = brokers
         self._listeners = dict(listeners or {})
         self._data_dir = Path(data_dir).absolute() if data_dir is not None else None
+        if "," in str(self._data_dir):
+            msg = f"Kafka would take {self._data_dir} for several folders: give a data_dir without a comma."
+            raise DevBrokerError(msg, data_dir=str(self._data_dir))
         self._port = port
         self._progress = progress
         self._start_timeout_s = start_timeout_s
@@ -251,6 +254,9 @@ class DevCluster:
             for node_id in range(1, self._broker_count + 1)
         ]
         if self._port is not None:
+            if not is_free(self._port):
+                msg = f"Port {self._port} is taken by another process. Choose another one, or none."
+                raise DevBrokerError(msg, port=self._port)
             first = addresses[0]
             addresses[0] = NodeAddress(first.node_id, {**first.ports, CLIENT_LISTENER: self._port})
         return addresses

@@ -20,9 +20,9 @@ CONTROLLER_LISTENER = "CONTROLLER"
 _OURS = frozenset(
     {
         "process.roles", "node.id", "broker.id", "controller.quorum.voters",
-        "controller.quorum.bootstrap.servers", "controller.listener.names", "listeners", "advertised.listeners", "inter.broker.listener.name",
-        "security.inter.broker.protocol", "listener.security.protocol.map", "log.dir", "log.dirs",
-        "metadata.log.dir",
+        "controller.quorum.bootstrap.servers", "controller.listener.names",
+        "listeners", "advertised.listeners", "inter.broker.listener.name", "security.inter.broker.protocol",
+        "listener.security.protocol.map", "log.dir", "log.dirs", "metadata.log.dir",
     }
 )  # fmt: skip
 

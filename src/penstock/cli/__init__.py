@@ -1,0 +1,51 @@
+"""The command line: `penstock`.
+
+Runs on the driver's machine. Invariant: `penstock --help` imports typer and nothing heavy; each command
+imports what it needs when it runs. An error of penstock is shown as its message, without a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import penstock
+from penstock.cli.broker import broker_app
+from penstock.cli.demo import demo
+from penstock.errors import PenstockError
+
+app = typer.Typer(
+    name="penstock",
+    help="Flink's Kafka connector for PySpark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # locals hold passwords
+)
+app.add_typer(broker_app, name="broker")
+app.command()(demo)
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"penstock {penstock.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line (the console script `penstock`)."""
+    try:
+        app()
+    except PenstockError as error:
+        typer.secho(f"penstock: {error}", fg="red", err=True)
+        raise SystemExit(1) from error

@@ -1,0 +1,133 @@
+"""What is known of a development cluster that runs in the background: one folder per name.
+
+Runs in the command line and in the background process. Invariant: whether the background process lives
+is told by the lock that it holds, which the system gives back however it ends; a state file without
+that lock is stale and means nothing. No process id is ever trusted, and none is signalled: the
+background process is asked to stop by a file that carries its token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+from penstock.devbroker.paths import cache_folder, try_lock
+from penstock.errors import DevBrokerError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterState:
+    """A cluster that runs in the background.
+
+    Attributes:
+        token: Names this one run; a request to stop carries it.
+        request_digest: Of what it was started with (a digest, since properties may hold secrets).
+        pid: Of the background process, for people; nothing is done with it.
+        bootstrap_servers: Where clients connect to.
+        folder: Where the brokers keep data and logs.
+        log_files: The log of each broker.
+    """
+
+    token: str
+    request_digest: str
+    pid: int
+    bootstrap_servers: str
+    folder: str
+    log_files: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """Return the text of the state file."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> ClusterState:
+        """Read the text of a state file; ValueError when it is none of this version."""
+        values: Any = json.loads(text)
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(values, dict) or set(values) != names:
+            msg = f"expected the fields {sorted(names)}"
+            raise ValueError(msg)
+        return cls(**{**values, "log_files": tuple(values["log_files"])})
+
+
+class StateFolder:
+    """The files by which the command line and a background process find each other."""
+
+    def __init__(self, name: str = "default", root: Path | None = None) -> None:
+        if _NAME.fullmatch(name) is None:
+            msg = (
+                f"{name!r} cannot name a cluster: use letters, digits, dot, dash and underscore (at most 64)."
+            )
+            raise DevBrokerError(msg, name=name)
+        self.name = name
+        self.folder = (root or cache_folder() / "clusters") / name
+        self.log_file = self.folder / "background.log"
+        self._state_file = self.folder / "state.json"
+
+    def create(self) -> None:
+        """Make the folder, for this user alone."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def try_lock(self) -> IO[bytes] | None:
+        """Take the lock of a running background process; None when one runs. Close it to give it back."""
+        return try_lock(self.folder / "lock")
+
+    def running(self) -> ClusterState | None:
+        """Return the state of the cluster if its background process lives; None when none is ready.
+
+        A stale state file is left alone: the next background process replaces it.
+        """
+        if not self.folder.exists():
+            return None
+        lock = self.try_lock()
+        if lock is not None:
+            lock.close()
+            return None
+        return self.read()
+
+    def is_locked(self) -> bool:
+        """Whether a background process lives (it may still be starting or stopping)."""
+        if not self.folder.exists():
+            return False
+        lock = self.try_lock()
+        if lock is not None:
+            lock.close()
+        return lock is None
+
+    def read(self) -> ClusterState | None:
+        """Return what the state file says, stale or not; None when there is none that can be read."""
+        try:
+            return ClusterState.from_json(self._state_file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def write(self, state: ClusterState) -> None:
+        """Replace the state file, whole or not at all."""
+        with tempfile.NamedTemporaryFile(
+            "w", dir=self.folder, prefix=".state-", delete=False, encoding="utf-8"
+        ) as stream:
+            stream.write(state.to_json())
+        Path(stream.name).replace(self._state_file)
+
+    def clear(self) -> None:
+        """Remove the state file and requests to stop; only for who holds the lock."""
+        self._state_file.unlink(missing_ok=True)
+        for request in self.folder.glob("stop-*"):
+            request.unlink(missing_ok=True)
+
+    def ask_to_stop(self, token: str) -> None:
+        """Ask the background process of that token, and no other, to stop."""
+        self._stop_request(token).touch()
+
+    def is_asked_to_stop(self, token: str) -> bool:
+        """Whether the background process of that token was asked to stop."""
+        return self._stop_request(token).exists()
+
+    def _stop_request(self, token: str) -> Path:
+        return self.folder / f"stop-{token}"
