@@ -1,1 +1,29 @@
-"""See docs/ARCHITECTURE.md."""
+"""Kafka's record batches to and from Arrow: the compiled heart of penstock.
+
+Runs on executors (the driver only takes `schema` from here). Invariant: bytes from the wire are never
+trusted, records are never Python objects, and whatever is wrong with either leaves as a PenstockError.
+
+    RecordBatchDecoder   bytes of a Fetch response -> KafkaRecords
+    RecordColumns        rows of a DataFrame, checked once, ready for
+    RecordBatchBuilder   -> bytes of a Produce request, one builder per topic partition
+    murmur2_partitions, group_rows   which row goes where
+
+`reference` says the same slowly in Python, over kafka-python's record classes; the tests hold both to each
+other. Only magic 2 is compiled; the older formats go through `legacy`.
+"""
+
+from __future__ import annotations
+
+from penstock.codec._decode import RecordBatchDecoder
+from penstock.codec._encode import RecordBatchBuilder, RecordColumns, group_rows, murmur2_partitions
+from penstock.codec.schema import HEADERS_TYPE, KAFKA_RECORDS
+
+__all__ = [
+    "HEADERS_TYPE",
+    "KAFKA_RECORDS",
+    "RecordBatchBuilder",
+    "RecordBatchDecoder",
+    "RecordColumns",
+    "group_rows",
+    "murmur2_partitions",
+]

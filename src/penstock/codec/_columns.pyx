@@ -1,0 +1,147 @@
+"""Growing Arrow columns that records are decoded into.
+
+Runs on executors. Invariant: memory belongs to Arrow's own pool from the start and is handed over, not copied,
+when a RecordBatch is made; the inline appenders (in _columns.pxd) need no GIL and write only into room that
+`reserve` made. Validity bits are preset to 1, so that only nulls cost anything.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+import pyarrow as pa
+
+cdef extern from "wire.h":
+    bint is_utf8(const uint8_t* data, int64_t size) noexcept nogil
+
+cdef int64_t MIN_CAPACITY = 1024
+
+
+cdef class GrowingBuffer:
+    """Memory of an Arrow buffer that can grow; new bytes are preset to `fill` unless that is negative."""
+
+    def __cinit__(self, int fill=-1):
+        self.buffer = None
+        self.data = NULL
+        self.capacity = 0
+        self.fill = fill
+
+    cdef int reserve(self, int64_t capacity) except -1:
+        if capacity <= self.capacity and self.buffer is not None:
+            return 0
+        cdef int64_t grown = max(capacity, 2 * self.capacity, MIN_CAPACITY)
+        if self.buffer is None:
+            self.buffer = pa.allocate_buffer(grown, resizable=True)
+        else:
+            self.buffer.resize(grown)
+        self.data = <uint8_t*><size_t>self.buffer.address
+        if self.fill >= 0:
+            memset(self.data + self.capacity, self.fill, grown - self.capacity)
+        self.capacity = grown
+        return 0
+
+    cdef object take(self, int64_t size):
+        """Hand the first `size` bytes over and start anew. Gives memory back if much of it is unused."""
+        if self.buffer is None:
+            self.reserve(size)
+        buffer = self.buffer
+        buffer.resize(size, shrink_to_fit=self.capacity > 2 * size)
+        self.buffer = None
+        self.data = NULL
+        self.capacity = 0
+        return buffer
+
+
+cdef class FixedColumn:
+    def __cinit__(self, int64_t width):
+        self.values = GrowingBuffer()
+        self.validity = GrowingBuffer(0xFF)
+        self.width = width
+        self.null_count = 0
+
+    cdef int reserve(self, int64_t rows) except -1:
+        self.values.reserve(rows * self.width)
+        self.validity.reserve((rows + 7) >> 3)
+        return 0
+
+    cdef object take(self, object arrow_type, int64_t rows):
+        validity = self.validity.take((rows + 7) >> 3)
+        values = self.values.take(rows * self.width)
+        buffers = [validity if self.null_count else None, values]
+        array = pa.Array.from_buffers(arrow_type, rows, buffers, self.null_count)
+        self.null_count = 0
+        return array
+
+
+cdef class BinaryColumn:
+    def __cinit__(self):
+        self.offsets = GrowingBuffer()
+        self.bytes = GrowingBuffer()
+        self.validity = GrowingBuffer(0xFF)
+        self.byte_count = 0
+        self.null_count = 0
+
+    cdef int reserve(self, int64_t rows, int64_t byte_count) except -1:
+        self.offsets.reserve((rows + 1) * 4)
+        (<int32_t*>self.offsets.data)[0] = 0
+        self.validity.reserve((rows + 7) >> 3)
+        self.bytes.reserve(byte_count)
+        return 0
+
+    cdef list take_buffers(self, int64_t rows):
+        if self.offsets.buffer is None:
+            self.reserve(0, 0)
+        validity = self.validity.take((rows + 7) >> 3)
+        offsets = self.offsets.take((rows + 1) * 4)
+        values = self.bytes.take(self.byte_count)
+        self.byte_count = 0
+        return [validity if self.null_count else None, offsets, values]
+
+    cdef object take(self, object arrow_type, int64_t rows):
+        array = pa.Array.from_buffers(arrow_type, rows, self.take_buffers(rows), self.null_count)
+        self.null_count = 0
+        return array
+
+
+cdef class HeadersColumn:
+    def __cinit__(self):
+        self.offsets = GrowingBuffer()
+        self.validity = GrowingBuffer(0xFF)
+        self.keys = BinaryColumn()
+        self.values = BinaryColumn()
+        self.element_count = 0
+        self.null_count = 0
+
+    cdef int reserve(self, int64_t rows, int64_t elements, int64_t byte_count) except -1:
+        self.offsets.reserve((rows + 1) * 4)
+        (<int32_t*>self.offsets.data)[0] = 0
+        self.validity.reserve((rows + 7) >> 3)
+        self.keys.reserve(self.element_count + elements, self.keys.byte_count + byte_count)
+        self.values.reserve(self.element_count + elements, self.values.byte_count + byte_count)
+        return 0
+
+    cdef object take(self, object arrow_type, int64_t rows):
+        cdef int64_t elements = self.element_count
+        struct_type = arrow_type.value_type
+        are_keys_utf8 = self._are_keys_utf8()
+        keys = self.keys.take(struct_type.field(0).type if are_keys_utf8 else pa.binary(), elements)
+        if not are_keys_utf8:
+            # Java's client decodes them in the same way.
+            keys = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], struct_type.field(0).type)
+        values = self.values.take(struct_type.field(1).type, elements)
+        structs = pa.Array.from_buffers(struct_type, elements, [None], 0, 0, [keys, values])
+        validity = self.validity.take((rows + 7) >> 3)
+        offsets = self.offsets.take((rows + 1) * 4)
+        buffers = [validity if self.null_count else None, offsets]
+        array = pa.Array.from_buffers(arrow_type, rows, buffers, self.null_count, 0, [structs])
+        self.element_count = 0
+        self.null_count = 0
+        return array
+
+    cdef bint _are_keys_utf8(self):
+        cdef int64_t i
+        cdef int32_t* offsets = <int32_t*>self.keys.offsets.data
+        with nogil:
+            for i in range(self.element_count):
+                if not is_utf8(self.keys.bytes.data + offsets[i], offsets[i + 1] - offsets[i]):
+                    return False
+        return True

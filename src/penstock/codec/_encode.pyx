@@ -1,0 +1,499 @@
+"""Encodes rows of Arrow batches into record batches (magic 2), as Java's producer writes them.
+
+Runs on executors. Invariants: a row is written as it is or refused with its topic partition, never shortened or
+skipped; a batch never passes `batch_size_bytes` unless it is one record; the loops hold no GIL and make no
+Python object per record.
+
+`RecordColumns` looks at the Arrow types once. `RecordBatchBuilder` counts the bytes of a record before it
+writes it, so that its buffer always has room.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_READ
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+import pyarrow as pa
+
+from penstock.codec.arrow_input import binary_input, header_input, timestamp_input
+from penstock.codec.compression import CODEC_IDS, compressor
+from penstock.errors import RecordTooLargeError, RowError
+
+cdef extern from "wire.h":
+    void store_int16(uint8_t* p, int16_t value) noexcept nogil
+    void store_int32(uint8_t* p, int32_t value) noexcept nogil
+    void store_uint32(uint8_t* p, uint32_t value) noexcept nogil
+    void store_int64(uint8_t* p, int64_t value) noexcept nogil
+    int varint_size(int64_t value) noexcept nogil
+    uint8_t* write_varint(uint8_t* p, int64_t value) noexcept nogil
+    uint8_t* write_sized_bytes(uint8_t* p, const uint8_t* data, int32_t size) noexcept nogil
+    int32_t murmur2(const uint8_t* data, int32_t size) noexcept nogil
+
+cdef extern from "crc32c.h":
+    void penstock_crc32c_init() noexcept nogil
+    uint32_t penstock_crc32c(const uint8_t* data, size_t size) noexcept nogil
+
+penstock_crc32c_init()
+
+cdef enum:
+    HEADER_BYTES = 61
+    CRC_FROM = 21
+    # What a batch length counts from: behind base offset and length themselves.
+    LENGTH_FROM = 12
+    TRANSACTIONAL_FLAG = 0x10
+    MAGIC = 2
+    NO_TIMESTAMP_MS = -1
+
+HEADER_PLACE = bytes(HEADER_BYTES)
+
+cdef enum Outcome:
+    APPENDED
+    BATCH_FULL
+    NO_MEMORY
+    TOO_LARGE
+    BAD_ROW
+    BAD_TIMESTAMP
+    NULL_HEADER
+
+
+cdef struct Bits:
+    # A validity bitmap; `bits` NULL means all valid.
+    const uint8_t* bits
+    int64_t offset
+
+
+cdef struct Binary:
+    # Binary or string values; both offsets NULL means the column is absent.
+    Bits validity
+    const int32_t* offsets
+    const int64_t* large_offsets
+    const uint8_t* data
+    int64_t offset
+
+
+cdef inline bint is_valid(Bits* validity, int64_t row) noexcept nogil:
+    cdef int64_t i = validity.offset + row
+    return validity.bits == NULL or (validity.bits[i >> 3] >> (i & 7)) & 1
+
+
+cdef inline int64_t get_bytes(Binary* column, int64_t row, const uint8_t** data) noexcept nogil:
+    """Return the size of a value, and point to it; -1 for null."""
+    cdef int64_t i = column.offset + row
+    cdef int64_t start
+    if column.offsets != NULL:
+        if not is_valid(&column.validity, row):
+            return -1
+        start = column.offsets[i]
+        data[0] = column.data + start
+        return column.offsets[i + 1] - start
+    if column.large_offsets == NULL or not is_valid(&column.validity, row):
+        return -1
+    start = column.large_offsets[i]
+    data[0] = column.data + start
+    return column.large_offsets[i + 1] - start
+
+
+cdef size_t _address(buffer):
+    return 0 if buffer is None else buffer.address
+
+
+cdef Bits _bits(array):
+    cdef Bits bits
+    bits.bits = <const uint8_t*>_address(array.buffers()[0] if array.null_count else None)
+    bits.offset = array.offset
+    return bits
+
+
+cdef Binary _binary(array):
+    """Point into a binary or string array of either width (None = absent). The caller keeps the array."""
+    cdef Binary column
+    memset(&column, 0, sizeof(column))
+    if array is None:
+        return column
+    _, offsets, data = array.buffers()
+    if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
+        column.large_offsets = <const int64_t*>_address(offsets)
+    else:
+        column.offsets = <const int32_t*>_address(offsets)
+    column.validity = _bits(array)
+    column.data = <const uint8_t*>_address(data)
+    column.offset = array.offset
+    return column
+
+
+@cython.final
+cdef class RecordColumns:
+    cdef readonly int64_t row_count
+    # The arrays own the memory that the rest points into.
+    cdef tuple arrays
+    cdef Binary key
+    cdef Binary value
+    cdef const int64_t* timestamps
+    cdef Bits timestamp_validity
+    cdef bint has_headers
+    cdef Bits headers_validity
+    cdef const int32_t* header_offsets
+    cdef const int64_t* large_header_offsets
+    cdef int64_t headers_offset
+    cdef Bits header_validity
+    cdef Binary header_key
+    cdef Binary header_value
+
+    def __init__(self, records):
+        self.row_count = records.num_rows
+        key, value = binary_input(records, "key"), binary_input(records, "value")
+        timestamps, headers = timestamp_input(records), header_input(records)
+        self.key = _binary(key)
+        self.value = _binary(value)
+        self.timestamps = NULL
+        if timestamps is not None:
+            self.timestamps = <const int64_t*>_address(timestamps.buffers()[1]) + <int64_t>timestamps.offset
+            self.timestamp_validity = _bits(timestamps)
+        self.has_headers = headers is not None
+        self.arrays = (key, value, timestamps, self._set_headers(headers))
+
+    cdef tuple _set_headers(self, headers):
+        if headers is None:
+            return ()
+        self.headers_validity = _bits(headers)
+        self.headers_offset = headers.offset
+        self.header_offsets = self.large_header_offsets = NULL
+        offsets = headers.buffers()[1]
+        if pa.types.is_large_list(headers.type):
+            self.large_header_offsets = <const int64_t*>_address(offsets)
+        else:
+            self.header_offsets = <const int32_t*>_address(offsets)
+        # `values` and `field` are whole and sliced, respectively: rows of the struct count from its own start.
+        structs = headers.values
+        keys = structs.field(structs.type.get_field_index("key"))
+        values = structs.field(structs.type.get_field_index("value"))
+        self.header_validity = _bits(structs)
+        self.header_key = _binary(keys)
+        self.header_value = _binary(values)
+        return headers, structs, keys, values
+
+    cdef inline int64_t timestamp_ms(self, int64_t row, int64_t default_ms) noexcept nogil:
+        cdef int64_t us
+        if self.timestamps == NULL or not is_valid(&self.timestamp_validity, row):
+            return default_ms
+        us = self.timestamps[row]
+        # Rounds down, also before 1970; cdivision alone would round towards it.
+        return us // 1000 if us >= 0 else -((999 - us) // 1000)
+
+    cdef inline bint header_range(self, int64_t row, int64_t* first, int64_t* last) noexcept nogil:
+        cdef int64_t i = self.headers_offset + row
+        first[0] = last[0] = 0
+        if not self.has_headers or not is_valid(&self.headers_validity, row):
+            return False
+        if self.header_offsets != NULL:
+            first[0] = self.header_offsets[i]
+            last[0] = self.header_offsets[i + 1]
+        else:
+            first[0] = self.large_header_offsets[i]
+            last[0] = self.large_header_offsets[i + 1]
+        return True
+
+
+def murmur2_partitions(keys, int32_t partition_count):
+    if partition_count < 1:
+        raise ValueError(f"a topic has at least one partition, not {partition_count}")
+    cdef int64_t row_count = len(keys)
+    array = binary_input(pa.record_batch([keys], names=["key"]), "key")
+    cdef Binary column = _binary(array)
+    buffer = pa.allocate_buffer(row_count * sizeof(int32_t))
+    cdef int32_t* partitions = <int32_t*>_address(buffer)
+    cdef const uint8_t* data = NULL
+    cdef int64_t size
+    cdef int64_t row
+    cdef bint is_too_large = False
+    with nogil:
+        for row in range(row_count):
+            size = get_bytes(&column, row, &data)
+            is_too_large = is_too_large or size > INT32_MAX
+            if size < 0 or is_too_large:
+                partitions[row] = -1
+            else:
+                partitions[row] = (murmur2(data, <int32_t>size) & 0x7FFFFFFF) % partition_count
+    if is_too_large:
+        raise RowError("A key is larger than 2 GiB, which no Kafka record can hold. Nothing of its rows was written.")
+    return pa.Array.from_buffers(pa.int32(), row_count, [None, buffer], 0)
+
+
+cdef const int32_t* _int32_values(array) except? NULL:
+    if array.type != pa.int32() or array.null_count:
+        raise ValueError(f"expected int32 without nulls, got {array.type} with {array.null_count} nulls")
+    return <const int32_t*>_address(array.buffers()[1]) + <int64_t>array.offset
+
+
+def group_rows(group_of_row, int32_t group_count):
+    cdef int64_t row_count = len(group_of_row)
+    if row_count > INT32_MAX or group_count < 0:
+        raise ValueError(f"cannot group {row_count} rows into {group_count} groups")
+    cdef const int32_t* groups = _int32_values(group_of_row) if row_count else NULL
+    rows_buffer = pa.allocate_buffer(row_count * sizeof(int32_t))
+    # Where the next row of each group goes; counted up from the group's start while rows are placed.
+    places_buffer = pa.allocate_buffer((group_count + 1) * sizeof(int64_t))
+    cdef int32_t* rows = <int32_t*>_address(rows_buffer)
+    cdef int64_t* places = <int64_t*>_address(places_buffer)
+    cdef int64_t i
+    cdef int64_t bad = -1
+    memset(places, 0, (group_count + 1) * sizeof(int64_t))
+    with nogil:
+        for i in range(row_count):
+            if not 0 <= groups[i] < group_count:
+                bad = i
+                break
+            places[groups[i] + 1] += 1
+        if bad < 0:
+            for i in range(group_count):
+                places[i + 1] += places[i]
+            for i in range(row_count):
+                rows[places[groups[i]]] = <int32_t>i
+                places[groups[i]] += 1
+    if bad >= 0:
+        raise ValueError(f"row {bad} names group {groups[bad]}, which is not in [0, {group_count})")
+    ends = [0, *[places[i] for i in range(group_count)]]
+    return [
+        pa.Array.from_buffers(pa.int32(), ends[i + 1] - ends[i], [None, rows_buffer], 0, ends[i])
+        for i in range(group_count)
+    ]
+
+
+@cython.final
+cdef class RecordBatchBuilder:
+    cdef readonly str topic
+    cdef readonly int partition
+    cdef readonly int32_t record_count
+    cdef object compress
+    cdef int16_t attributes
+    cdef int64_t batch_size_bytes
+    cdef int64_t max_record_bytes
+    # The open batch: its header's place, then the records. `size` counts both.
+    cdef uint8_t* data
+    cdef int64_t size
+    cdef int64_t capacity
+    cdef int64_t base_timestamp_ms
+    cdef int64_t max_timestamp_ms
+    # What the record at hand was refused for.
+    cdef int64_t refused_size
+
+    def __cinit__(self):
+        self.data = NULL
+        self.capacity = 0
+        self.size = HEADER_BYTES
+        self.record_count = 0
+
+    def __init__(
+        self,
+        str topic,
+        int partition,
+        *,
+        str compression_type="none",
+        compression_level=None,
+        int64_t batch_size_bytes=262_144,
+        int64_t max_record_bytes=1_048_576,
+        bint is_transactional=False,
+    ):
+        if not (0 < batch_size_bytes <= INT32_MAX and 0 < max_record_bytes <= INT32_MAX):
+            raise ValueError(
+                f"batch_size_bytes {batch_size_bytes} and max_record_bytes {max_record_bytes} must be in [1, 2 GiB)"
+            )
+        self.topic = topic
+        self.partition = partition
+        self.compress = None if compression_type == "none" else compressor(compression_type, compression_level)
+        self.attributes = CODEC_IDS[compression_type] | (TRANSACTIONAL_FLAG if is_transactional else 0)
+        self.batch_size_bytes = batch_size_bytes
+        self.max_record_bytes = max_record_bytes
+
+    def __dealloc__(self):
+        free(self.data)
+
+    @property
+    def size_bytes(self):
+        return self.size if self.record_count else 0
+
+    def append(self, RecordColumns columns not None, rows, int64_t first=0, *, int64_t default_timestamp_ms):
+        cdef int64_t row_count = len(rows)
+        cdef const int32_t* indices = _int32_values(rows) if row_count else NULL
+        cdef Outcome outcome = APPENDED
+        cdef int64_t i = first
+        if first < 0:
+            raise ValueError(f"first is {first}")
+        with nogil:
+            while i < row_count:
+                outcome = self._append_row(columns, indices[i], default_timestamp_ms)
+                if outcome != APPENDED:
+                    break
+                i += 1
+        if outcome > BATCH_FULL:
+            self._raise(outcome, indices[i], columns)
+        return i
+
+    def build(self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1):
+        if self.record_count == 0:
+            raise ValueError(f"the open batch of {self.topic}-{self.partition} holds no record")
+        if self.attributes & TRANSACTIONAL_FLAG and producer_id < 0:
+            raise ValueError(f"a transactional batch of {self.topic}-{self.partition} needs a producer id")
+        batch = self._with_compressed_records() if self.compress is not None else self._with_plain_records()
+        cdef uint8_t* p = <uint8_t*>PyBytes_AS_STRING(batch)
+        self._write_header(p, len(batch), producer_id, producer_epoch, base_sequence)
+        self.size = HEADER_BYTES
+        self.record_count = 0
+        return batch
+
+    # Building
+
+    cdef bytes _with_plain_records(self):
+        return PyBytes_FromStringAndSize(<const char*>self.data, self.size)
+
+    cdef bytes _with_compressed_records(self):
+        records = PyMemoryView_FromMemory(<char*>self.data + HEADER_BYTES, self.size - HEADER_BYTES, PyBUF_READ)
+        return b"".join((HEADER_PLACE, self.compress(records)))
+
+    cdef int _write_header(
+        self, uint8_t* p, int64_t size, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
+    ) except -1:
+        store_int64(p, 0)
+        store_int32(p + 8, <int32_t>(size - LENGTH_FROM))
+        store_int32(p + 12, -1)
+        p[16] = MAGIC
+        store_int16(p + 21, self.attributes)
+        store_int32(p + 23, self.record_count - 1)
+        store_int64(p + 27, self.base_timestamp_ms)
+        store_int64(p + 35, self.max_timestamp_ms)
+        store_int64(p + 43, producer_id)
+        store_int16(p + 51, producer_epoch)
+        store_int32(p + 53, base_sequence)
+        store_int32(p + 57, self.record_count)
+        with nogil:
+            store_uint32(p + 17, penstock_crc32c(p + CRC_FROM, size - CRC_FROM))
+        return 0
+
+    # Appending
+
+    cdef Outcome _append_row(self, RecordColumns columns, int32_t row, int64_t default_timestamp_ms) noexcept nogil:
+        """Append one row. Anything but APPENDED means: nothing was written."""
+        cdef const uint8_t* key = NULL
+        cdef const uint8_t* value = NULL
+        cdef int64_t key_size
+        cdef int64_t value_size
+        cdef int64_t timestamp_ms
+        cdef int64_t headers_size = 0
+        cdef int64_t body_size
+        cdef Outcome outcome
+        if not 0 <= row < columns.row_count:
+            return BAD_ROW
+        timestamp_ms = columns.timestamp_ms(row, default_timestamp_ms)
+        if timestamp_ms < NO_TIMESTAMP_MS:
+            return BAD_TIMESTAMP
+        if self.record_count == 0:
+            self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
+        key_size = get_bytes(&columns.key, row, &key)
+        value_size = get_bytes(&columns.value, row, &value)
+        if not self._measure_headers(columns, row, &headers_size):
+            return NULL_HEADER
+        body_size = (
+            1
+            + varint_size(timestamp_ms - self.base_timestamp_ms)
+            + varint_size(self.record_count)
+            + varint_size(key_size) + max(key_size, 0)
+            + varint_size(value_size) + max(value_size, 0)
+            + headers_size
+        )
+        outcome = self._make_room(varint_size(body_size) + body_size)
+        if outcome != APPENDED:
+            return outcome
+        cdef uint8_t* p = write_varint(self.data + self.size, body_size)
+        p[0] = 0
+        p = write_varint(p + 1, timestamp_ms - self.base_timestamp_ms)
+        p = write_varint(p, self.record_count)
+        p = write_sized_bytes(p, key, <int32_t>key_size)
+        p = write_sized_bytes(p, value, <int32_t>value_size)
+        p = self._write_headers(p, columns, row)
+        self.size = p - self.data
+        self.record_count += 1
+        self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp_ms)
+        return APPENDED
+
+    cdef Outcome _make_room(self, int64_t record_size) noexcept nogil:
+        """Decide whether a record may be appended, and see to it that there is memory for it."""
+        cdef int64_t needed = self.size + record_size
+        cdef int64_t grown
+        cdef uint8_t* data
+        if HEADER_BYTES + record_size > self.max_record_bytes:
+            # In a batch of its own its deltas are 0: the smallest that it can be.
+            if self.record_count > 0:
+                return BATCH_FULL
+            self.refused_size = HEADER_BYTES + record_size
+            return TOO_LARGE
+        if self.record_count > 0 and (needed > self.batch_size_bytes or self.record_count == INT32_MAX):
+            return BATCH_FULL
+        if needed > self.capacity:
+            grown = max(needed, min(2 * self.capacity, self.batch_size_bytes), 4096)
+            data = <uint8_t*>realloc(self.data, grown)
+            if data == NULL:
+                return NO_MEMORY
+            self.data = data
+            self.capacity = grown
+        return APPENDED
+
+    cdef bint _measure_headers(self, RecordColumns columns, int32_t row, int64_t* size) noexcept nogil:
+        """Count the bytes of a row's headers; False where one, or the name of one, is null."""
+        cdef int64_t first
+        cdef int64_t last
+        cdef int64_t key_size
+        cdef int64_t value_size
+        cdef const uint8_t* data = NULL
+        columns.header_range(row, &first, &last)
+        size[0] = varint_size(last - first)
+        while first < last:
+            key_size = get_bytes(&columns.header_key, first, &data)
+            if key_size < 0 or not is_valid(&columns.header_validity, first):
+                return False
+            value_size = get_bytes(&columns.header_value, first, &data)
+            size[0] += varint_size(key_size) + key_size + varint_size(value_size) + max(value_size, 0)
+            first += 1
+        return True
+
+    cdef uint8_t* _write_headers(self, uint8_t* p, RecordColumns columns, int32_t row) noexcept nogil:
+        cdef int64_t first
+        cdef int64_t last
+        cdef int64_t size
+        cdef const uint8_t* data = NULL
+        columns.header_range(row, &first, &last)
+        p = write_varint(p, last - first)
+        while first < last:
+            size = get_bytes(&columns.header_key, first, &data)
+            p = write_sized_bytes(p, data, <int32_t>size)
+            size = get_bytes(&columns.header_value, first, &data)
+            p = write_sized_bytes(p, data, <int32_t>size)
+            first += 1
+        return p
+
+    cdef int _raise(self, Outcome outcome, int32_t row, RecordColumns columns) except -1:
+        where = f"row {row} of its Arrow batch, for {self.topic}-{self.partition},"
+        facts = {"topic": self.topic, "partition": self.partition, "row": row}
+        if outcome == TOO_LARGE:
+            raise RecordTooLargeError(
+                f"A record is too large: {where} takes {self.refused_size} bytes before compression, "
+                f"where {self.max_record_bytes} are allowed. It was not written, and its task fails. Make the "
+                "value smaller, or raise max.request.size here and max.message.bytes of the topic.",
+                size_bytes=self.refused_size, limit_bytes=self.max_record_bytes, **facts,
+            )
+        if outcome == BAD_TIMESTAMP:
+            raise RowError(
+                f"A row cannot become a Kafka record: {where} has a timestamp before 1970, which Kafka does not "
+                "allow. It was not written, and its task fails. Correct the column timestamp, or leave it out.",
+                **facts,
+            )
+        if outcome == NULL_HEADER:
+            raise RowError(
+                f"A row cannot become a Kafka record: {where} has a header that is null, or whose key is null. "
+                "It was not written, and its task fails. Only the value of a header may be null.", **facts,
+            )
+        if outcome == NO_MEMORY:
+            raise MemoryError(f"no memory for a record of {self.topic}-{self.partition}")
+        raise ValueError(f"row {row} is not in [0, {columns.row_count})")

@@ -1,0 +1,47 @@
+"""Which batches belong to aborted transactions, by the algorithm of Java's consumer.
+
+Runs on executors, one object per Fetch response. Invariant: pure; batches are shown in offset order. A
+response lists every aborted transaction that reaches into its range, also those that began before it, so
+nothing is carried from one response to the next.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+_ABORT = 0
+_COMMIT = 1
+
+
+class AbortedTransactions:
+    """The transactions that are open, at the batch shown last, and will turn out aborted.
+
+    Args:
+        aborted: (producer_id, first_offset) of each aborted transaction, in any order.
+    """
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._coming = sorted(
+            ((first_offset, producer_id) for producer_id, first_offset in aborted), reverse=True
+        )
+        self._open: set[int] = set()
+
+    def advance(self, last_offset: int) -> None:
+        """Open the transactions whose first record is not behind the batch that ends at `last_offset`."""
+        while self._coming and self._coming[-1][0] <= last_offset:
+            self._open.add(self._coming.pop()[1])
+
+    def is_aborted(self, producer_id: int) -> bool:
+        """Say whether transactional data of the producer, at this place, is part of an aborted transaction."""
+        return producer_id in self._open
+
+    def end(self, producer_id: int) -> None:
+        """Close the producer's transaction, because its abort marker was met."""
+        self._open.discard(producer_id)
+
+
+def is_abort_marker(key: bytes) -> bool:
+    """Say whether the key of a control record (version int16, type int16) marks the end of an aborted transaction."""
+    (kind,) = struct.unpack_from(">h", key, 2)
+    return bool(kind == _ABORT)

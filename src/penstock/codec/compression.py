@@ -1,0 +1,197 @@
+"""Compression of record batches: Kafka's framings around cramjam's algorithms.
+
+Runs on executors. Invariant: the size of what comes out is bounded before anything is decompressed, so that
+a few bytes from the wire cannot claim gigabytes (see `compression_bounds`).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import cramjam
+
+from penstock.codec.compression_bounds import (
+    BadCompressionError,
+    gzip_bound,
+    lz4_bound,
+    snappy_blocks,
+    zstd_bound,
+)
+
+CODEC_IDS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+"""The lowest three bits of a batch's attributes."""
+
+DEFAULT_LZ4_LEVEL: Final = 9
+"""Java's default level; it stands for the fast compressor there, every other one for the high compressor."""
+
+_LZ4_BLOCK_BYTES = 64 * 1024
+# Magic; version 1 with independent blocks and no checksums (the batch has its CRC); 64 KiB blocks; header check.
+_LZ4_FRAME_HEADER = bytes.fromhex("04224d18604082")
+_LZ4_STORED = 1 << 31
+_SNAPPY_BLOCK_BYTES = 32 * 1024
+_XERIAL_HEADER = struct.pack(">8sii", b"\x82SNAPPY\x00", 1, 1)
+_RETAINED_BYTES = 32 << 20
+
+
+class Decompressor:
+    """Decompresses one batch after the other into memory that it keeps.
+
+    Args:
+        max_bytes: The most that one batch may decompress to.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._memory = bytearray()
+
+    def decompress(self, codec_id: int, data: memoryview) -> memoryview:
+        """Return the decompressed bytes, which stay valid until the next call.
+
+        Raises:
+            BadCompressionError: The data is not what the codec writes, or larger than allowed.
+        """
+        decompress_into = _DECOMPRESSORS.get(codec_id)
+        if decompress_into is None:
+            msg = f"compression type {codec_id} does not exist"
+            raise BadCompressionError(msg)
+        bound = _BOUNDS[codec_id](data)
+        try:
+            size = decompress_into(data, self._reserve(min(bound, self._max_bytes)))
+        except (cramjam.DecompressionError, zlib.error) as error:
+            if codec_id == CODEC_IDS["gzip"]:
+                # More than one member, or a false length at the end: the slow way knows.
+                return memoryview(_inflate_members(data, self._max_bytes))
+            larger = (
+                f", or it is larger than the allowed {self._max_bytes} bytes"
+                if bound > self._max_bytes
+                else ""
+            )
+            msg = f"its compressed records cannot be decompressed{larger} ({error})"
+            raise BadCompressionError(msg) from error
+        return memoryview(self._memory)[:size]
+
+    def release(self) -> None:
+        """Give memory back that one unusually large batch took."""
+        if len(self._memory) > _RETAINED_BYTES:
+            self._memory = bytearray()
+
+    def _reserve(self, size: int) -> memoryview:
+        if size > len(self._memory):
+            # A new one, never resized: views of the old one may still be held. Untouched pages cost nothing.
+            self._memory = bytearray(min(self._max_bytes, max(1 << 16, 1 << (size - 1).bit_length())))
+        return memoryview(self._memory)
+
+
+def _inflate_members(data: memoryview, max_bytes: int) -> bytearray:
+    output = bytearray()
+    rest: bytes | memoryview = data
+    try:
+        while len(rest) > 0:
+            member = zlib.decompressobj(wbits=31)
+            # One byte more than allowed tells "exactly full" from "too large"; 0 would mean no limit.
+            output += member.decompress(rest, max_bytes - len(output) + 1)
+            if len(output) > max_bytes:
+                msg = f"its compressed records are larger than the allowed {max_bytes} bytes"
+                raise BadCompressionError(msg)
+            if not member.eof:
+                msg = "its gzip data is truncated"
+                raise BadCompressionError(msg)
+            rest = member.unused_data
+    except zlib.error as error:
+        msg = f"its compressed records cannot be decompressed ({error})"
+        raise BadCompressionError(msg) from error
+    return output
+
+
+def _gunzip_into(data: memoryview, output: memoryview) -> int:
+    return int(cramjam.gzip.decompress_into(data, output))
+
+
+def _unsnappy_into(data: memoryview, output: memoryview) -> int:
+    size = 0
+    for block, block_size in snappy_blocks(data):
+        size += int(cramjam.snappy.decompress_raw_into(block, output[size : size + block_size]))
+    return size
+
+
+def _lz4_into(data: memoryview, output: memoryview) -> int:
+    return int(cramjam.lz4.decompress_into(data, output))
+
+
+def _zstd_into(data: memoryview, output: memoryview) -> int:
+    return int(cramjam.zstd.decompress_into(data, output))
+
+
+def _snappy_bound(data: memoryview) -> int:
+    return sum(size for _, size in snappy_blocks(data))
+
+
+_DECOMPRESSORS: dict[int, Callable[[memoryview, memoryview], int]] = {
+    1: _gunzip_into,
+    2: _unsnappy_into,
+    3: _lz4_into,
+    4: _zstd_into,
+}
+_BOUNDS: dict[int, Callable[[memoryview], int]] = {
+    1: gzip_bound,
+    2: _snappy_bound,
+    3: lz4_bound,
+    4: zstd_bound,
+}
+
+
+def compressor(compression_type: str, level: int | None) -> Callable[[memoryview], bytes | memoryview]:
+    """Return a function that compresses the records of one batch as Java's client would write them.
+
+    Raises:
+        ValueError: There is no such compression type.
+    """
+    compressors: dict[str, Callable[[memoryview], bytes | memoryview]] = {
+        "gzip": lambda data: _bytes_of(cramjam.gzip.compress(data, 6 if level in (None, -1) else level)),
+        "snappy": _compress_snappy,
+        "lz4": lambda data: _compress_lz4(data, DEFAULT_LZ4_LEVEL if level is None else level),
+        "zstd": lambda data: _bytes_of(cramjam.zstd.compress(data, 3 if level is None else level)),
+    }
+    if compression_type not in compressors:
+        msg = f"compression type {compression_type!r} is none of {', '.join(CODEC_IDS)}"
+        raise ValueError(msg)
+    return compressors[compression_type]
+
+
+def _bytes_of(compressed: object) -> memoryview:
+    return memoryview(compressed)  # type: ignore[arg-type]  # cramjam's Buffer has the buffer protocol
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    """Frame as snappy-java's SnappyOutputStream does: a header, then length and raw snappy of each 32 KiB."""
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _SNAPPY_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _SNAPPY_BLOCK_BYTES]))
+        parts += [struct.pack(">i", len(block)), block]
+    return b"".join(parts)
+
+
+def _compress_lz4(data: memoryview, level: int) -> bytes:
+    """Frame as Kafka's own Lz4BlockOutputStream does: its reader knows independent blocks only."""
+    parts = [_LZ4_FRAME_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        raw = data[start : start + _LZ4_BLOCK_BYTES]
+        block = _lz4_block(raw, level)
+        if len(block) < len(raw):
+            parts += [struct.pack("<I", len(block)), block]
+        else:
+            parts += [struct.pack("<I", len(raw) | _LZ4_STORED), bytes(raw)]
+    parts.append(bytes(4))
+    return b"".join(parts)
+
+
+def _lz4_block(raw: memoryview, level: int) -> bytes:
+    if level == DEFAULT_LZ4_LEVEL:
+        return bytes(cramjam.lz4.compress_block(raw, store_size=False))
+    # liblz4's high compressor has levels up to 12; Java's binding maps its 13 to 17 onto that, too.
+    return bytes(
+        cramjam.lz4.compress_block(raw, mode="high_compression", compression=min(level, 12), store_size=False)
+    )

@@ -1,0 +1,132 @@
+"""Message sets of before Kafka 0.11 (magic 0 and 1), through kafka-python's parser.
+
+Runs on executors, only when such data is met: slow, exact, one entry at a time. Invariant: kafka-python trusts
+the lengths that it reads, so each of them is checked here first; whatever is wrong is a BadLegacyEntryError.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import Any
+
+from kafka.record.legacy_records import LegacyRecordBatch
+
+from penstock.codec.compression import CODEC_IDS, Decompressor
+from penstock.codec.xxh32 import xxh32
+from penstock.errors import CodecError
+
+LegacyRow = tuple[int, int, int, "bytes | None", "bytes | None"]
+"""offset, timestamp_ms, timestamp_type, key, value."""
+
+_NO_TIMESTAMP = -1
+_LZ4_FLAGS_AT = 4
+
+
+class BadLegacyEntryError(CodecError):
+    """An entry of a message set is malformed. The decoder says which."""
+
+
+class _CheckedLegacyBatch(LegacyRecordBatch):  # type: ignore[misc]  # kafka-python ships no types
+    """kafka-python's parser with its three trusting places checked, and our decompression."""
+
+    def __init__(self, entry: memoryview, magic: int, decompressor: Decompressor) -> None:
+        super().__init__(entry, magic)
+        self._decompressor = decompressor
+
+    def _decompress(self, key_offset: int) -> memoryview:
+        _, value = self._read_key_value(key_offset)
+        if value is None:
+            msg = "its compressed message is null"
+            raise BadLegacyEntryError(msg)
+        codec_id = self.compression_type
+        if self._magic == 0 and codec_id == CODEC_IDS["lz4"]:
+            value = _with_true_header_check(value)
+        # A copy, because records are read from it while the decompressor may be used again.
+        return memoryview(bytes(self._decompressor.decompress(codec_id, memoryview(value))))
+
+    def _read_all_headers(self) -> list[Any]:
+        position = 0
+        headers = []
+        while position < len(self._buffer):
+            if len(self._buffer) - position < self.LOG_OVERHEAD + self._overhead:
+                msg = "its inner messages are truncated"
+                raise BadLegacyEntryError(msg)
+            header = self._read_header(position)
+            if (
+                header[3] != self._magic
+                or not self._overhead <= header[1] <= len(self._buffer) - position - 12
+            ):
+                msg = f"an inner message claims {header[1]} bytes of magic {header[3]}"
+                raise BadLegacyEntryError(msg)
+            headers.append((header, position))
+            position += self.LOG_OVERHEAD + header[1]
+        if not headers:
+            msg = "it holds no message"
+            raise BadLegacyEntryError(msg)
+        return headers
+
+    @property
+    def _overhead(self) -> int:
+        return int(self.RECORD_OVERHEAD_V0 if self._magic == 0 else self.RECORD_OVERHEAD_V1)
+
+    def _read_key_value(self, position: int) -> tuple[bytes | None, bytes | None]:
+        key, position = self._read_bytes(position)
+        value, _ = self._read_bytes(position)
+        return key, value
+
+    def _read_bytes(self, position: int) -> tuple[bytes | None, int]:
+        if len(self._buffer) - position < 4:
+            msg = "a length is truncated"
+            raise BadLegacyEntryError(msg)
+        (size,) = struct.unpack_from(">i", self._buffer, position)
+        position += 4
+        if not -1 <= size <= len(self._buffer) - position:
+            msg = f"it claims a key or value of {size} bytes where {len(self._buffer) - position} are left"
+            raise BadLegacyEntryError(msg)
+        return (
+            (None, position)
+            if size < 0
+            else (bytes(self._buffer[position : position + size]), position + size)
+        )
+
+
+def read_legacy_entry(entry: memoryview, decompressor: Decompressor, *, check_crcs: bool) -> list[LegacyRow]:
+    """Return the records of one entry (a message, or a compressed set of them).
+
+    Raises:
+        BadLegacyEntryError: A checksum or a length does not hold.
+        BadCompressionError: Its content cannot be decompressed.
+    """
+    magic = entry[16]
+    if len(entry) < LegacyRecordBatch.LOG_OVERHEAD + (14 if magic == 0 else 22):
+        msg = f"{len(entry)} bytes are too few for a message"
+        raise BadLegacyEntryError(msg)
+    batch = _CheckedLegacyBatch(entry, magic, decompressor)
+    if check_crcs and not batch.validate_crc():
+        msg = "its CRC-32 does not hold"
+        raise BadLegacyEntryError(msg)
+    try:
+        records = list(batch)
+    except AssertionError as error:
+        raise BadLegacyEntryError(str(error)) from error
+    offsets = [record.offset for record in records]
+    if not all(0 <= before < after for before, after in pairwise([*offsets, batch.base_offset + 1])):
+        msg = f"the offsets of its records are {offsets[0]} to {offsets[-1]}, not rising to its own"
+        raise BadLegacyEntryError(msg)
+    return [_row(record) for record in records]
+
+
+def _row(record: Any) -> LegacyRow:
+    timestamp = _NO_TIMESTAMP if record.timestamp is None else record.timestamp
+    kind = -1 if record.timestamp_type is None else record.timestamp_type
+    return record.offset, timestamp, kind, record.key, record.value
+
+
+def _with_true_header_check(frame: bytes) -> bytes:
+    """Mend what Kafka wrote before 0.10: the check byte of its lz4 headers also covered the magic number."""
+    if len(frame) < _LZ4_FLAGS_AT + 3:
+        return frame
+    end = _LZ4_FLAGS_AT + 2 + (8 if frame[_LZ4_FLAGS_AT] & 0x08 else 0)
+    check = xxh32(frame[_LZ4_FLAGS_AT:end]) >> 8 & 0xFF
+    return frame[:end] + bytes([check]) + frame[end + 1 :]
