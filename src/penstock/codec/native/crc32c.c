@@ -46,7 +46,14 @@ uint32_t penstock_crc32c_tables(const uint8_t *data, size_t size) {
 }
 
 #ifdef HAVE_SSE42_PATH
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(const uint8_t *data, size_t size) {
+/* clang counts the instruction as a feature of its own, which older compilers do not know. */
+#if defined(__clang_major__) && __clang_major__ >= 14
+#define SSE42_TARGET "sse4.2,crc32"
+#else
+#define SSE42_TARGET "sse4.2"
+#endif
+
+__attribute__((target(SSE42_TARGET))) static uint32_t crc32c_sse42(const uint8_t *data, size_t size) {
     uint64_t sum = 0xFFFFFFFFu;
     while (size >= 8) {
         uint64_t word;
