@@ -15,10 +15,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from setuptools import build_meta as setuptools_backend
-from setuptools.build_meta import build_sdist as build_sdist
-from setuptools.build_meta import get_requires_for_build_sdist as get_requires_for_build_sdist
-from setuptools.build_meta import prepare_metadata_for_build_editable as prepare_metadata_for_build_editable
-from setuptools.build_meta import prepare_metadata_for_build_wheel as prepare_metadata_for_build_wheel
+from setuptools.build_meta import (
+    build_sdist,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
 
 COMPILERS = ("cc", "gcc", "clang")
 ZIG = "ziglang>=0.13"
@@ -62,7 +75,9 @@ def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
     return _with_zig(setuptools_backend.get_requires_for_build_editable(config_settings))
 
 
-def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+def build_wheel(
+    wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
+) -> str:
     with _some_compiler():
         return setuptools_backend.build_wheel(wheel_directory, config_settings, metadata_directory)
 

@@ -18,13 +18,13 @@ def murmur2_partitions(keys: pa.Array, partition_count: int) -> pa.Int32Array:
     """Return the partition that Java's default partitioner gives each key; -1 where the key is null."""
 
 def group_rows(group_of_row: pa.Int32Array, group_count: int) -> list[pa.Int32Array]:
-    """Return the row indices of each group, in row order. Every row must name a group in `[0, group_count)`."""
+    """Return the row indices of each group, in order. Every row must name a group in `[0, group_count)`."""
 
 class RecordBatchBuilder:
     """Puts rows of one topic partition into record batches (magic 2), one batch after the other.
 
-    Not thread-safe. A batch holds at most `batch_size_bytes` before compression; one larger record gets a batch
-    of its own, as long as that batch is not larger than `max_record_bytes`.
+    Not thread-safe. A batch holds at most `batch_size_bytes` before compression; one larger record gets a
+    batch of its own, as long as that batch is not larger than `max_record_bytes`.
 
     Compression levels are Java's: gzip 1 to 9, lz4 1 to 17 (9 is the fast compressor), zstd as the library's.
     """
@@ -52,8 +52,8 @@ class RecordBatchBuilder:
         """Append `rows[first:]` and return the index of the first row that was not (`len(rows)` = all).
 
         Raises:
-            RecordTooLargeError: A record does not fit into `max_record_bytes`. The rows before it are appended.
-            RowError: A row holds what a Kafka record cannot. The rows before it are appended.
+            RecordTooLargeError: A record does not fit into `max_record_bytes`; the rows before are appended.
+            RowError: A row holds what a Kafka record cannot; the rows before are appended.
         """
 
     def build(self, *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> bytes:

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterable
 
 _ABORT = 0
-_COMMIT = 1
 
 
 class AbortedTransactions:
@@ -33,7 +32,7 @@ class AbortedTransactions:
             self._open.add(self._coming.pop()[1])
 
     def is_aborted(self, producer_id: int) -> bool:
-        """Say whether transactional data of the producer, at this place, is part of an aborted transaction."""
+        """Say whether transactional data of the producer, at this place, was aborted."""
         return producer_id in self._open
 
     def end(self, producer_id: int) -> None:
@@ -42,6 +41,6 @@ class AbortedTransactions:
 
 
 def is_abort_marker(key: bytes) -> bool:
-    """Say whether the key of a control record (version int16, type int16) marks the end of an aborted transaction."""
+    """Say whether a control record's key (version int16, type int16) marks an aborted transaction's end."""
     (kind,) = struct.unpack_from(">h", key, 2)
     return bool(kind == _ABORT)

@@ -33,7 +33,7 @@ def timestamp_input(records: pa.RecordBatch) -> pa.Array | None:
         # Nanoseconds cannot overflow, and what they lose Kafka's milliseconds lose anyway.
         return column.cast(wanted, safe=column.type.unit != "ns")
     except pa.ArrowInvalid as error:
-        msg = f"The column timestamp holds a time that microseconds cannot hold ({error}). Its rows were not written."
+        msg = f"The column timestamp holds a time beyond microseconds ({error}). Its rows were not written."
         raise RowError(msg) from error
 
 
@@ -60,14 +60,21 @@ def _with_plain_headers(column: pa.Array) -> pa.Array:
     parts = []
     for name in ("key", "value"):
         part = structs.field(structs.type.get_field_index(name))
-        plain = pa.nulls(len(part), pa.binary()) if kinds.is_null(part.type) else _as_binary(part, f"headers.{name}")
-        parts.append(plain)
+        if kinds.is_null(part.type):
+            parts.append(pa.nulls(len(part), pa.binary()))
+        else:
+            parts.append(_as_binary(part, f"headers.{name}"))
     mask = structs.is_null() if structs.null_count else None
     plain_structs = pa.StructArray.from_arrays(parts, names=["key", "value"], mask=mask)
     validity, offsets = column.buffers()[:2]
     make = pa.large_list if kinds.is_large_list(column.type) else pa.list_
     return pa.Array.from_buffers(
-        make(plain_structs.type), len(column), [validity, offsets], column.null_count, column.offset, [plain_structs]
+        make(plain_structs.type),
+        len(column),
+        [validity, offsets],
+        column.null_count,
+        column.offset,
+        [plain_structs],
     )
 
 
@@ -84,7 +91,10 @@ def _column(records: pa.RecordBatch, name: str) -> pa.Array | None:
 
 def _is_plain_binary(kind: pa.DataType) -> bool:
     return bool(
-        kinds.is_binary(kind) or kinds.is_string(kind) or kinds.is_large_binary(kind) or kinds.is_large_string(kind)
+        kinds.is_binary(kind)
+        or kinds.is_string(kind)
+        or kinds.is_large_binary(kind)
+        or kinds.is_large_string(kind)
     )
 
 
@@ -102,5 +112,5 @@ def _as_binary(column: pa.Array, name: str) -> pa.Array:
 
 
 def _wrong_type(name: str, kind: pa.DataType, wanted: str) -> RowError:
-    msg = f"The column {name} is {kind}, but a Kafka record needs {wanted}. Nothing was written; cast the column."
+    msg = f"The column {name} is {kind}, but Kafka needs {wanted}. Nothing was written; cast the column."
     return RowError(msg, column=name, type=str(kind))

@@ -28,7 +28,7 @@ DEFAULT_LZ4_LEVEL: Final = 9
 """Java's default level; it stands for the fast compressor there, every other one for the high compressor."""
 
 _LZ4_BLOCK_BYTES = 64 * 1024
-# Magic; version 1 with independent blocks and no checksums (the batch has its CRC); 64 KiB blocks; header check.
+# Magic; version 1, independent blocks, no checksums (the batch has its CRC); 64 KiB blocks; header check.
 _LZ4_FRAME_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_STORED = 1 << 31
 _SNAPPY_BLOCK_BYTES = 32 * 1024

@@ -1,7 +1,7 @@
 """Message sets of before Kafka 0.11 (magic 0 and 1), through kafka-python's parser.
 
-Runs on executors, only when such data is met: slow, exact, one entry at a time. Invariant: kafka-python trusts
-the lengths that it reads, so each of them is checked here first; whatever is wrong is a BadLegacyEntryError.
+Runs on executors, only when such data is met: slow, exact, one entry at a time. Invariant: kafka-python
+trusts the lengths that it reads, so each is checked here first; whatever is wrong is a BadLegacyEntryError.
 """
 
 from __future__ import annotations
