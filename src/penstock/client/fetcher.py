@@ -43,7 +43,7 @@ from penstock.client.metadata import Leader, cluster_view
 from penstock.client.properties import FetchSettings
 from penstock.codec import RecordBatchDecoder
 from penstock.codec.schema import KAFKA_RECORDS
-from penstock.errors import PenstockError, UnknownTopicOrPartitionError, UnsupportedBrokerError
+from penstock.errors import DataLossError, PenstockError, UnknownTopicOrPartitionError, UnsupportedBrokerError
 from penstock.types import OffsetRange
 
 _SMALLEST_FETCH_BYTES = 64 << 10
@@ -85,7 +85,8 @@ def fetch_range(
         max_bytes: bytes of keys, values and headers of a batch, about at most.
 
     Raises:
-        OffsetOutOfRangeError: records of the range are gone, or never were.
+        OffsetOutOfRangeError: records of the range are gone, or never were. All that was there before
+            `facts["offset"]` has been yielded; `log_start_offset` and `log_end_offset` say what is left.
         LogTruncatedError: the log was cut back behind what was read (unclean leader election).
         UnknownTopicOrPartitionError, TopicPartitionsRemovedError: deleted, or created anew meanwhile.
         FetchError: no progress in time; names the position and the last cause.
@@ -113,12 +114,21 @@ def fetch_range(
     fetches = SplitFetches(connections, offset_range, settings, read_committed=read_committed)
     fetches.send()
     while not decoder.is_finished:
-        chunk = fetches.receive()
+        try:
+            chunk = fetches.receive()
+        except DataLossError:
+            # A caller who goes on behind the gap must have got everything before it.
+            yield from _rest(decoder)
+            raise
         if chunk.next_offset < stopping_offset:
             fetches.send()
         yield from decoder.decode(chunk.records, chunk.aborted_transactions)
         if decoder.next_offset != min(chunk.next_offset, stopping_offset):
             raise fetches.place.lost_position(chunk.next_offset, decoder.next_offset)
+    yield from _rest(decoder)
+
+
+def _rest(decoder: RecordBatchDecoder) -> Iterator[pa.RecordBatch]:
     rest = decoder.flush()
     if rest is not None:
         yield rest
