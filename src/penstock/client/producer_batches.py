@@ -38,6 +38,8 @@ class ProducerBatch:
     ordinal: int = 0
     send_count: int = 0
     node_id: int | None = None
+    last_problem: str = ""
+    """Why it had to be sent again, for the error after a delivery that took too long."""
     covers: list[ProducerBatch] = field(default_factory=list)
     """Earlier batches that are known to stand in the log before this one; see `settle_doubt`."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.client.producer_batches import ProducerBatch, TopicPartitionQueue
-from penstock.client.producer_verdicts import Verdict, judge
+from penstock.client.producer_verdicts import Verdict, describe, judge
 from penstock.types import TopicPartition
 
 
@@ -144,11 +144,13 @@ class DeliveryQueue:
             self._acknowledged(queue.acknowledge(batch, now_ms))
         elif verdict is not Verdict.FAILED:
             queue.is_in_doubt |= verdict is Verdict.DOUBT
+            batch.last_problem = describe(error_code)[0]
             self._take_back(queue, batch, now_ms)
         return verdict
 
-    def no_answer(self, batch: ProducerBatch, now_ms: int) -> None:
+    def no_answer(self, batch: ProducerBatch, now_ms: int, problem: str = "no answer") -> None:
         """Send a batch again whose answer was lost with the connection or came too late."""
+        batch.last_problem = problem
         self._take_back(self._queues[batch.topic_partition], batch, now_ms)
 
     def _take_back(self, queue: TopicPartitionQueue, batch: ProducerBatch, now_ms: int) -> None:

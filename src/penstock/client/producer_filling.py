@@ -1,0 +1,116 @@
+"""Record batches that are still being filled, one for each topic partition.
+
+Runs on the executor, on the writing thread and (for batches that lingered long enough) the sender thread,
+never both at once: the producer holds a lock. Invariant: batches are numbered in the order in which they
+are closed, and that is the order in which they are handed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from penstock.client.idempotence import SequenceNumbers
+from penstock.client.producer_batches import ProducerBatch
+from penstock.client.properties import ProduceSettings
+from penstock.codec import RecordBatchBuilder, RecordColumns
+from penstock.types import TopicPartition
+
+
+class FillingBatches:
+    """Open batches; closing one numbers it and hands it on.
+
+    Args:
+        settings: sizes and compression.
+        sequences: numbers for the records.
+        hand_on: takes each closed batch.
+        now_ms: the clock.
+        is_transactional: whether the batches belong to a transaction.
+    """
+
+    def __init__(
+        self,
+        settings: ProduceSettings,
+        sequences: SequenceNumbers,
+        hand_on: Callable[[ProducerBatch], None],
+        now_ms: Callable[[], int],
+        *,
+        is_transactional: bool = False,
+    ) -> None:
+        self.size_bytes = 0
+        self._settings = settings
+        self._sequences = sequences
+        self._hand_on = hand_on
+        self._now_ms = now_ms
+        self._is_transactional = is_transactional
+        self._builders: dict[TopicPartition, RecordBatchBuilder] = {}
+        self._opened_at_ms: dict[TopicPartition, int] = {}
+
+    def is_open(self, topic_partition: TopicPartition) -> bool:
+        """Whether a batch with at least one record is open."""
+        return topic_partition in self._opened_at_ms
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        columns: RecordColumns,
+        rows: pa.Int32Array,
+        first: int,
+        default_timestamp_ms: int,
+    ) -> int:
+        """Append `rows[first:]` until the batch is full, and close it then.
+
+        Returns:
+            The index of the first row that was not appended.
+        """
+        builder = self._builders.get(topic_partition)
+        if builder is None:
+            builder = self._builders[topic_partition] = self._new_builder(topic_partition)
+        before_bytes = builder.size_bytes
+        try:
+            end = builder.append(columns, rows, first, default_timestamp_ms=default_timestamp_ms)
+        finally:
+            self.size_bytes += builder.size_bytes - before_bytes
+            if builder.record_count and topic_partition not in self._opened_at_ms:
+                self._opened_at_ms[topic_partition] = self._now_ms()
+        if end < len(rows):
+            self.close(topic_partition)
+        return end
+
+    def close(self, topic_partition: TopicPartition) -> None:
+        """Close the open batch of a topic partition, number it and hand it on."""
+        builder = self._builders[topic_partition]
+        record_count = builder.record_count
+        self.size_bytes -= builder.size_bytes
+        del self._opened_at_ms[topic_partition]
+        identity = self._sequences.identity
+        base_sequence = self._sequences.take(topic_partition, record_count)
+        data = builder.build(
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=base_sequence,
+        )
+        self._hand_on(ProducerBatch(topic_partition, data, record_count, base_sequence, self._now_ms()))
+
+    def close_all(self) -> None:
+        """Close every open batch."""
+        for topic_partition in list(self._opened_at_ms):
+            self.close(topic_partition)
+
+    def due_ms(self) -> list[tuple[TopicPartition, int]]:
+        """Return the open batches and when each has waited long enough for more rows."""
+        linger_ms = self._settings.linger_ms
+        return [(tp, opened_at_ms + linger_ms) for tp, opened_at_ms in self._opened_at_ms.items()]
+
+    def _new_builder(self, topic_partition: TopicPartition) -> RecordBatchBuilder:
+        topic, partition = topic_partition
+        return RecordBatchBuilder(
+            topic,
+            partition,
+            compression_type=self._settings.compression_type,
+            compression_level=self._settings.compression_level,
+            batch_size_bytes=self._settings.batch_size_bytes,
+            max_record_bytes=self._settings.max_request_size_bytes,
+            is_transactional=self._is_transactional,
+        )

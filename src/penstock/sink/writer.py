@@ -1,0 +1,186 @@
+"""Rows of one task to acknowledged Kafka records.
+
+Runs on the executor, inside Spark's Python worker. Guarantee: when `write_rows` returns, every row of the
+task stands in Kafka; when it raises, the task fails and any of its rows may have been written
+(at-least-once). A task without rows opens no producer and no connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.client.metadata import NO_LEADER, TopicMetadata
+from penstock.client.producer import Producer
+from penstock.client.producer_pool import borrowed_producer
+from penstock.client.properties import connection_settings, produce_settings
+from penstock.codec import RecordColumns, group_rows
+from penstock.errors import UnsupportedOptionError
+from penstock.options.config import DeliveryGuarantee, SinkConfig
+from penstock.sink.partitioner import (
+    ANY_PARTITION,
+    StickyPartitions,
+    first_missing_partition,
+    missing_partition_error,
+    partitions_of_rows,
+)
+from penstock.sink.rows import TopicRows, check_write_schema, column_of, topics_of_rows
+from penstock.types import TopicPartition
+
+CLIENT_ID = "penstock-sink"
+
+_RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
+
+
+@dataclass(frozen=True)
+class WriteSummary:
+    """What a task wrote: records, and the bytes of the record batches that carried them."""
+
+    record_count: int = 0
+    byte_count: int = 0
+
+
+def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSummary:
+    """Write all rows of a task and return when every one is acknowledged.
+
+    Args:
+        config: of the sink.
+        batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
+
+    Raises:
+        RowError: a row cannot become a record.
+        RecordTooLargeError: a record fits in no request.
+        UnknownTopicOrPartitionError: a topic does not exist.
+        ProduceError: Kafka refused a batch or did not acknowledge it in time.
+    """
+    if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        # The options refuse it before; a guarantee that is not kept would be worse than asking twice.
+        raise UnsupportedOptionError(
+            "This version of penstock cannot write exactly-once yet.", option="sink.delivery-guarantee"
+        )
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return WriteSummary()
+    check_write_schema(first.schema, config)
+    connection = connection_settings(config.properties, client_id=CLIENT_ID)
+    produce = produce_settings(config.properties, config.delivery_guarantee)
+    with borrowed_producer(connection, produce) as producer:
+        before = WriteSummary(producer.acknowledged_record_count, producer.acknowledged_bytes)
+        row_count = RowWriter(producer, config).write(_with_first(first, filled))
+        producer.flush()
+        written = WriteSummary(
+            producer.acknowledged_record_count - before.record_count,
+            producer.acknowledged_bytes - before.byte_count,
+        )
+    if written.record_count != row_count:
+        msg = f"{row_count} rows were given to the producer, but {written.record_count} records acknowledged."
+        raise AssertionError(msg)
+    return written
+
+
+def _with_first(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+class RowWriter:
+    """Hands the rows of one task to a producer, each to its topic partition.
+
+    Args:
+        producer: takes the rows.
+        config: of the sink.
+        sticky: places rows that may go anywhere.
+    """
+
+    def __init__(
+        self, producer: Producer, config: SinkConfig, sticky: StickyPartitions | None = None
+    ) -> None:
+        self._producer = producer
+        self._config = config
+        self._sticky = sticky if sticky is not None else StickyPartitions()
+        self._row_count = 0
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Give all rows to the producer, and return how many they are; nothing is flushed."""
+        for batch in batches:
+            self._write_batch(batch)
+            self._row_count += batch.num_rows
+            self._producer.offer()
+        return self._row_count
+
+    def _write_batch(self, batch: pa.RecordBatch) -> None:
+        names = [name for name in _RECORD_COLUMNS if name in batch.schema.names]
+        columns = RecordColumns(batch.select(names))
+        now_ms = time.time_ns() // 1_000_000
+        for topic_rows in topics_of_rows(batch, self._config, self._row_count):
+            self._write_topic(batch, columns, topic_rows, now_ms)
+
+    def _write_topic(
+        self, batch: pa.RecordBatch, columns: RecordColumns, topic_rows: TopicRows, now_ms: int
+    ) -> None:
+        topic, rows = topic_rows.topic, topic_rows.rows
+        row_count = batch.num_rows if rows is None else len(rows)
+        explicit = column_of(batch, "partition", rows)
+        metadata = self._metadata(topic, explicit)
+        partition_count = len(metadata.partitions)
+        partitions = partitions_of_rows(row_count, explicit, column_of(batch, "key", rows), partition_count)
+        for partition, group in _groups(partitions, partition_count):
+            chosen = group if rows is None else rows.take(group)
+            if partition == ANY_PARTITION:
+                self._append_anywhere(metadata, columns, chosen, now_ms)
+            else:
+                self._append(TopicPartition(topic, partition), columns, chosen, now_ms)
+
+    def _metadata(self, topic: str, explicit: pa.Int32Array | None) -> TopicMetadata:
+        """Return the topic with all partitions that its rows name."""
+        metadata = self._producer.topic(topic)
+        if first_missing_partition(explicit, len(metadata.partitions)) is not None:
+            metadata = self._producer.topic_anew(topic)
+            row = first_missing_partition(explicit, len(metadata.partitions))
+            if explicit is not None and row is not None:
+                raise missing_partition_error(topic, explicit[row].as_py(), len(metadata.partitions))
+        return metadata
+
+    def _append(
+        self, topic_partition: TopicPartition, columns: RecordColumns, rows: pa.Int32Array, now_ms: int
+    ) -> None:
+        first = 0
+        while first < len(rows):
+            first = self._producer.append(topic_partition, columns, rows, first, default_timestamp_ms=now_ms)
+
+    def _append_anywhere(
+        self, metadata: TopicMetadata, columns: RecordColumns, rows: pa.Int32Array, now_ms: int
+    ) -> None:
+        topic = metadata.topic
+        candidates = _available(metadata)
+        if not self._producer.has_open_batch(self._sticky_topic_partition(topic, candidates)):
+            self._sticky.move_on(topic)
+        first = 0
+        while first < len(rows):
+            topic_partition = self._sticky_topic_partition(topic, candidates)
+            first = self._producer.append(topic_partition, columns, rows, first, default_timestamp_ms=now_ms)
+            if first < len(rows):
+                self._sticky.move_on(topic)
+
+    def _sticky_topic_partition(self, topic: str, candidates: list[int]) -> TopicPartition:
+        return TopicPartition(topic, self._sticky.current(topic, candidates))
+
+
+def _available(metadata: TopicMetadata) -> list[int]:
+    """Partitions that have a leader; all when none has, for one may come back in time."""
+    led = [partition for partition, found in metadata.partitions.items() if found.leader_id != NO_LEADER]
+    return sorted(led or metadata.partitions)
+
+
+def _groups(partitions: pa.Int32Array, partition_count: int) -> Iterator[tuple[int, pa.Int32Array]]:
+    """Yield each partition that has rows, with their positions in order; ANY_PARTITION among them."""
+    # Numbered from 0 for the codec: those that may go anywhere first, then partition 0, 1, ...
+    shifted = pc.subtract(partitions, pa.scalar(ANY_PARTITION, pa.int32()))
+    for number, rows in enumerate(group_rows(shifted, partition_count + 1)):
+        if len(rows):
+            yield number + ANY_PARTITION, rows
