@@ -1,1 +1,131 @@
-"""Fixtures of real Spark."""
+"""Fixtures of real Spark: a classic session, and a Spark Connect server in a process of its own.
+
+Invariant: one session of each kind for a run, started by the first test that asks for it; no test leaves a
+streaming query behind; no JVM outlives the run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.devbroker.jars import spark_kafka_connector_jars
+
+if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
+    from pyspark.sql import SparkSession
+
+_SERVER_START_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 30.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # PySpark leaves sockets and pipes of its gateway to the garbage collector.
+    config.addinivalue_line("filterwarnings", "ignore:unclosed.*:ResourceWarning")
+    config.addinivalue_line("filterwarnings", "ignore:subprocess .* is still running:ResourceWarning")
+    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:pyspark.*")
+    config.addinivalue_line("filterwarnings", "ignore::FutureWarning:pyspark.*")
+
+
+def spark_settings(folder: Path) -> dict[str, str]:
+    """Settings of a small local Spark that has its own Kafka source beside ours."""
+    return {
+        "spark.master": "local[2]",
+        "spark.app.name": "penstock-tests",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, spark_kafka_connector_jars())),
+        "spark.local.dir": str(folder / "local"),
+        "spark.python.worker.reuse": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.stopTimeout": "60s",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The classic session of the run."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder: Any = SparkSession.builder
+    for key, value in spark_settings(tmp_path_factory.mktemp("spark")).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    """PySpark would leave that to the end of the interpreter, when nobody can see that it failed."""
+    from pyspark import SparkContext  # noqa: PLC0415 - lazy
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(_STOP_TIMEOUT_S)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(scope="session")
+def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Spark Connect server that runs in a process of its own."""
+    folder = tmp_path_factory.mktemp("spark-connect")
+    arguments = [f"{key}={value}" for key, value in spark_settings(folder).items()]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    log_file = folder / "server.log"
+    with (
+        log_file.open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.connect_server", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+            cwd=Path(__file__).parent.parent,
+        ) as server,
+    ):
+        assert server.stdout is not None
+        assert server.stdin is not None
+        url = server.stdout.readline().strip()
+        assert url.startswith("sc://"), f"the server did not start: {log_file.read_text()}"
+        yield url
+        server.stdin.close()
+        server.wait(_STOP_TIMEOUT_S)
+
+
+@pytest.fixture
+def connect_spark(connect_url: str) -> Iterator[Any]:
+    """A Spark Connect session. It is built directly, because the classic builder allows one kind only."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415 - lazy
+
+    session = ConnectSession.builder.remote(connect_url).create()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_query_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A query that a test leaves running would disturb those after it."""
+    sessions = [request.getfixturevalue(n) for n in ("spark", "connect_spark") if n in request.fixturenames]
+    yield
+    for session in sessions:
+        left = session.streams.active
+        for query in left:
+            query.stop()
+        assert not left, f"the test left streaming queries behind: {[query.name for query in left]}"

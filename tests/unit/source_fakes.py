@@ -54,7 +54,12 @@ class FakeAdmin:
         }
 
     def list_offsets(
-        self, topic_partitions: Collection[TopicPartition], end: LogEnd, isolation_level: IsolationLevel
+        self,
+        topic_partitions: Collection[TopicPartition],
+        end: LogEnd,
+        isolation_level: IsolationLevel,
+        *,
+        wait_for_all: bool = True,
     ) -> OffsetAnswers:
         self.look_up_count += 1
         offsets: dict[TopicPartition, int] = {}

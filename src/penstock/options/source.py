@@ -238,3 +238,14 @@ def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: 
 
 def _isolation_level(properties: KafkaProperties) -> IsolationLevel:
     return IsolationLevel(property_value(properties, "isolation.level"))
+
+
+def wants_headers(options: Mapping[str, str]) -> bool:
+    """Whether a read shall have the column `headers`; all that the columns of a read depend on.
+
+    Raises:
+        OptionError: as `parse_source_options`, which also checks what differs for batches and streams.
+    """
+    given = recognise(options, Reader.SOURCE)
+    is_sparks = given.dialect is Dialect.SPARK
+    return given.flag(spark.INCLUDE_HEADERS if is_sparks else flink.INCLUDE_HEADERS, default=False)

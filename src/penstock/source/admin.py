@@ -52,6 +52,14 @@ class OffsetAdmin(Protocol):
         """The named topics that exist, or all that exist."""
 
     def list_offsets(
-        self, topic_partitions: Collection[TopicPartition], end: LogEnd, isolation_level: IsolationLevel
+        self,
+        topic_partitions: Collection[TopicPartition],
+        end: LogEnd,
+        isolation_level: IsolationLevel,
+        *,
+        wait_for_all: bool = True,
     ) -> OffsetAnswers:
-        """One end of each log. Under read_committed the latest offset is the last stable one."""
+        """One end of each log. Under read_committed the latest offset is the last stable one.
+
+        Without `wait_for_all` the others do not wait long for one that does not answer.
+        """

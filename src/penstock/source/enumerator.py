@@ -161,7 +161,7 @@ class SplitEnumerator:
         if nothing_found_yet:
             # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
             return resolve_offsets(self._starting, added, self._look_up)
-        answers = self._look_up(added, LogEnd.EARLIEST)
+        answers = self._look_up(added, LogEnd.EARLIEST, wait_for_all=False)
         _warn_of(answers, "is new and will be read when it answers")
         starts = self._first_offsets(start, answers.offsets)
         _log.info("Found new topic partitions, read from their first records: %s", starts)
@@ -180,7 +180,7 @@ class SplitEnumerator:
 
     def _ends_of(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of the logs; those that do not answer are left for the next batch, unless none does."""
-        answers = self._look_up(topic_partitions, LogEnd.LATEST)
+        answers = self._look_up(topic_partitions, LogEnd.LATEST, wait_for_all=False)
         if answers.errors and not answers.offsets:
             answers.all_or_raise()
         _warn_of(answers, "is left for the next batch")
@@ -209,12 +209,15 @@ class SplitEnumerator:
             latest[tp] = max(log_starts[tp], min(latest[tp], log_ends[tp]))
         return restarts
 
-    def _look_up(self, topic_partitions: Collection[TopicPartition], end: LogEnd) -> OffsetAnswers:
+    def _look_up(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
+    ) -> OffsetAnswers:
         if not topic_partitions:
             return OffsetAnswers()
         if self._target is not None and end is LogEnd.LATEST:
             return OffsetAnswers({tp: self._target[tp] for tp in topic_partitions if tp in self._target})
-        return self._admin.list_offsets(topic_partitions, end, self._config.isolation_level)
+        level = self._config.isolation_level
+        return self._admin.list_offsets(topic_partitions, end, level, wait_for_all=wait_for_all)
 
 
 def _warn_of(answers: OffsetAnswers, consequence: str) -> None:

@@ -62,12 +62,11 @@ def check_available(
     if not asked:
         return []
     # High watermarks: what a range holds was once below the last stable offset, which never passes them.
-    starts = admin.list_offsets(asked, LogEnd.EARLIEST, IsolationLevel.READ_UNCOMMITTED)
-    ends = (
-        admin.list_offsets(asked, LogEnd.LATEST, IsolationLevel.READ_UNCOMMITTED)
-        if check_ends
-        else OffsetAnswers()
-    )
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait_for_all=False)
+    ends = OffsetAnswers()
+    if check_ends:
+        ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait_for_all=False)
     gone = _removed(asked, starts)
     if gone:
         data_loss.report(data_loss.removed(gone), fail=fail_on_data_loss)

@@ -1,0 +1,58 @@
+"""`OffsetAdmin` over a real cluster.
+
+Runs on the driver. Invariant: every call ends within the client's time-outs; one topic partition that does
+not answer holds the others up for a moment only, where the caller can go on without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from penstock.client import admin
+from penstock.client.connection import KafkaConnections
+from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
+from penstock.source.admin import LogEnd, OffsetAnswers, TopicView
+from penstock.types import TopicPartition
+
+STRAGGLERS_TIMEOUT_MS = 3_000
+"""How long the other topic partitions of a batch wait for one that does not answer."""
+
+_SENTINELS = {LogEnd.EARLIEST: EARLIEST_OFFSET, LogEnd.LATEST: LATEST_OFFSET}
+
+
+class KafkaOffsetAdmin:
+    """Look-ups over one cluster's connections, which stay the caller's."""
+
+    def __init__(self, connections: KafkaConnections) -> None:
+        self._connections = connections
+
+    def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
+        """See `OffsetAdmin`."""
+        found = admin.describe_topics(self._connections, None if topics is None else list(topics))
+        return {
+            name: TopicView(frozenset(topic.topic_partitions), is_internal=topic.is_internal)
+            for name, topic in found.items()
+        }
+
+    def list_offsets(
+        self,
+        topic_partitions: Collection[TopicPartition],
+        end: LogEnd,
+        isolation_level: IsolationLevel,
+        *,
+        wait_for_all: bool = True,
+    ) -> OffsetAnswers:
+        """See `OffsetAdmin`."""
+        timeout_ms = self._connections.settings.default_api_timeout_ms
+        first_timeout_ms = timeout_ms if wait_for_all else min(timeout_ms, STRAGGLERS_TIMEOUT_MS)
+        started = time.monotonic()
+        wanted = dict.fromkeys(topic_partitions, _SENTINELS[end])
+        answers = admin.list_offsets_each(
+            self._connections, wanted, isolation_level, timeout_ms=first_timeout_ms
+        )
+        left_ms = timeout_ms - int((time.monotonic() - started) * 1000)
+        if answers.errors and not answers.values and left_ms > 0 and first_timeout_ms < timeout_ms:
+            # Nothing at all to go on with: probably the brokers are being restarted.
+            answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
+        return OffsetAnswers(answers.values, answers.errors)

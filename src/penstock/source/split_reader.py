@@ -1,0 +1,67 @@
+"""Reads one split: the records of a planned range, as KafkaRecords.
+
+Runs on the executor, in a worker process that is used again for other tasks. Invariants: nothing outside of
+the planned range is ever yielded; memory is bounded by the fetch size and the size of one batch, however
+long the range; a range ends by position, or with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from penstock.client.connection import connections_for
+from penstock.client.fetcher import fetch_range
+from penstock.client.properties import ConnectionSettings, connection_settings, fetch_settings
+from penstock.errors import OffsetOutOfRangeError
+from penstock.options.config import IsolationLevel, SourceConfig
+from penstock.source import data_loss
+from penstock.source.splits import Split
+from penstock.types import OffsetRange
+
+_CLIENT_ID = "penstock-source"
+MAX_ROWS = 32_768
+MAX_BYTES = 8 << 20
+
+
+def source_connection_settings(config: SourceConfig) -> ConnectionSettings:
+    """The settings of all connections of one source, on the driver and the executors."""
+    return connection_settings(config.properties, client_id=config.properties.get("client.id") or _CLIENT_ID)
+
+
+def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split, with these columns of KafkaRecords.
+
+    Raises:
+        DataLossError: records of the range are gone, unless the user chose to go on without them.
+        ClientError: the range could not be read in time.
+    """
+    connections = connections_for(source_connection_settings(config))
+    rest: OffsetRange | None = split.offset_range
+    while rest is not None:
+        try:
+            yield from fetch_range(
+                connections,
+                rest,
+                fetch_settings(config.properties),
+                columns=columns,
+                read_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
+                max_rows=MAX_ROWS,
+                max_bytes=MAX_BYTES,
+            )
+        except OffsetOutOfRangeError as error:  # noqa: PERF203  # once for each loss
+            data_loss.report(error, fail=config.fail_on_data_loss)
+            rest = _still_there(rest, error)
+        else:
+            rest = None
+
+
+def _still_there(offset_range: OffsetRange, error: OffsetOutOfRangeError) -> OffsetRange | None:
+    """What Kafka still has of a range behind the position of `error`. Never goes back."""
+    position, log_start = error.facts["offset"], error.facts["log_start_offset"]
+    if position >= log_start:
+        return None  # the log ends before the range does
+    if log_start >= offset_range.stopping_offset:
+        return None
+    return OffsetRange(offset_range.topic_partition, log_start, offset_range.stopping_offset)

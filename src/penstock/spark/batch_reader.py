@@ -1,0 +1,39 @@
+"""Batch reads.
+
+`partitions` runs on the driver, once a query, in a planner process that Spark uses again; `read` on the
+executors, with an unpickled copy. Invariant: pickles as configuration only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.client.connection import connections_for
+from penstock.options.config import SourceConfig
+from penstock.source.bounded import plan_bounded
+from penstock.source.kafka_admin import KafkaOffsetAdmin
+from penstock.source.split_reader import source_connection_settings
+from penstock.spark.schema import check_read_schema
+from penstock.spark.splits import SplitPartition, read_rows
+
+
+class PenstockReader(DataSourceReader):
+    """Reads from the starting to the stopping offsets, which are resolved at planning."""
+
+    def __init__(self, config: SourceConfig, schema: StructType) -> None:
+        check_read_schema(schema)
+        self._config = config
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan the splits."""
+        connections = connections_for(source_connection_settings(self._config))
+        return [SplitPartition(split) for split in plan_bounded(self._config, KafkaOffsetAdmin(connections))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one split."""
+        return read_rows(self._config, self._schema, partition)

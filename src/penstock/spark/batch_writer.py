@@ -1,0 +1,39 @@
+"""Batch writes.
+
+Made on the driver; `write` runs on the executors, with an unpickled copy. Guarantee: at-least-once. When
+the job succeeds, every row is acknowledged by Kafka; when a task fails, Spark runs it again, which may
+double some of its rows, and rows of a failed job may stand in Kafka. So there is nothing to commit or abort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter
+from pyspark.sql.types import StructType
+
+from penstock.errors import OptionError
+from penstock.options.config import SinkConfig
+from penstock.sink.writer import write_rows
+from penstock.spark.commit_message import Written, check_rows_fit
+
+
+class PenstockWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame to Kafka."""
+
+    def __init__(self, config: SinkConfig, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise OptionError(
+                "A Kafka topic can only be appended to, so it cannot be overwritten. Nothing was written. "
+                'Use mode("append") or INSERT INTO; to replace the records, delete the topic first.',
+                option="mode",
+                value="overwrite",
+            )
+        check_rows_fit(schema, config)
+        self._config = config
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of one task; returns when all are acknowledged."""
+        summary = write_rows(self._config, iterator)
+        return Written(summary.record_count, summary.byte_count)

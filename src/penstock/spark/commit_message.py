@@ -1,0 +1,32 @@
+"""What a write task tells the driver, and the check that both kinds of writers do first.
+
+Made on the executor, read on the driver. Invariant: small and picklable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.options.config import SinkConfig
+from penstock.sink.rows import check_write_schema
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """All rows of one task are acknowledged; how many they were."""
+
+    record_count: int
+    byte_count: int
+
+
+def check_rows_fit(schema: StructType, config: SinkConfig) -> None:
+    """Refuse a DataFrame that cannot become Kafka records before a task starts.
+
+    Raises:
+        RowError: naming the column.
+    """
+    check_write_schema(to_arrow_schema(schema, timezone="UTC"), config)

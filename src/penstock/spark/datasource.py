@@ -1,0 +1,47 @@
+"""PenstockDataSource: what `format("penstock")` means to Spark.
+
+Runs on the driver, in pooled planner processes, many times for one query. Invariant: constructing it costs
+nothing and cannot fail; options are parsed when Spark says whether it wants to read or write.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from penstock.options import parse_sink_options, parse_source_options
+from penstock.options.source import wants_headers
+from penstock.spark.batch_reader import PenstockReader
+from penstock.spark.batch_writer import PenstockWriter
+from penstock.spark.schema import source_schema
+from penstock.spark.stream_reader import PenstockStreamReader
+from penstock.spark.stream_writer import PenstockStreamWriter
+
+
+class PenstockDataSource(DataSource):
+    """Kafka for PySpark: batch and streaming reads and writes, in Flink's or Spark's own option dialect."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format()`."""
+        return "penstock"
+
+    def schema(self) -> StructType:
+        """The columns of a read, where the user gives no schema."""
+        return source_schema(include_headers=wants_headers(self.options))
+
+    def reader(self, schema: StructType) -> PenstockReader:
+        """A batch read."""
+        return PenstockReader(parse_source_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> PenstockStreamReader:
+        """A streaming read."""
+        return PenstockStreamReader(parse_source_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter:
+        """A batch write."""
+        return PenstockWriter(parse_sink_options(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> PenstockStreamWriter:
+        """A streaming write."""
+        return PenstockStreamWriter(parse_sink_options(self.options), schema)

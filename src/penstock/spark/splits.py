@@ -1,0 +1,40 @@
+"""How splits travel from the driver to the tasks.
+
+Planned on the driver, unpickled on the executor. Invariant: small and free of secrets; the configuration
+travels once, with the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.options.config import SourceConfig
+from penstock.source.split_reader import read_split
+from penstock.source.splits import Split
+from penstock.spark.schema import RowSchema
+
+
+class SplitPartition(InputPartition):
+    """What Spark calls a partition of the input: one split."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+
+    @property
+    def split(self) -> Split:
+        """The split."""
+        split: Split = self.value
+        return split
+
+
+def read_rows(config: SourceConfig, schema: StructType, partition: InputPartition) -> Iterator[Any]:
+    """The rows of one split as Arrow batches that Spark takes as they are."""
+    if not isinstance(partition, SplitPartition):
+        return  # Spark makes up an empty one for a batch read that has no splits
+    row_schema = RowSchema(schema)
+    for records in read_split(config, partition.split, row_schema.columns):
+        yield row_schema.rows(records)

@@ -1,0 +1,117 @@
+"""Streaming reads.
+
+Everything but `read` runs on the driver, in one process for the life of a running query; `read` runs on the
+executors, with an unpickled copy of another instance. Invariants: pickles as configuration only; nothing
+is opened before it is needed; offsets that did not move are given back unchanged, because Spark compares
+them as text.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.client.connection import KafkaConnections
+from penstock.options.config import SourceConfig
+from penstock.source.enumerator import SplitEnumerator
+from penstock.source.kafka_admin import KafkaOffsetAdmin
+from penstock.source.offsets_json import SourceOffset, positions_to_json
+from penstock.source.split_reader import source_connection_settings
+from penstock.spark.schema import check_read_schema
+from penstock.spark.splits import SplitPartition, read_rows
+
+_log = logging.getLogger(__name__)
+_SPARKS_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the micro-batches of a query and reads their splits."""
+
+    def __init__(self, config: SourceConfig, schema: StructType) -> None:
+        check_read_schema(schema)
+        self._config = config
+        self._schema = schema
+        self._connections: KafkaConnections | None = None
+        self._opened: SplitEnumerator | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connections": None, "_opened": None}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts. Spark asks again after a crash in the first batch."""
+        return self._enumerator.initial_offset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit that the options set."""
+        max_records = self._config.max_records_per_batch
+        return ReadAllAvailable() if max_records is None else ReadMaxRows(max_records)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
+        offset = SourceOffset.from_json(start)
+        end = self._enumerator.latest_offset(
+            offset, limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        )
+        return start if end is offset else end.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Freeze what this run reads: topic partitions and their ends."""
+        self._enumerator.freeze()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The ends of the logs as of the last planning, for progress reports."""
+        latest = self._enumerator.latest_known()
+        return None if latest is None else positions_to_json(latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The splits of a batch; the same for the same offsets."""
+        splits = self._enumerator.plan(SourceOffset.from_json(start), SourceOffset.from_json(end))
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one split."""
+        return read_rows(self._config, self._schema, partition)
+
+    def stop(self) -> None:
+        """Close what planning opened."""
+        self._opened = None
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
+
+    @property
+    def _enumerator(self) -> SplitEnumerator:
+        if self._opened is None:
+            _stop_in_order_on_sigterm()
+            # Connections of its own, not shared ones: this reader alone decides when they close.
+            self._connections = KafkaConnections(source_connection_settings(self._config))
+            self._opened = SplitEnumerator(self._config, KafkaOffsetAdmin(self._connections))
+        return self._opened
+
+
+def _stop_in_order_on_sigterm() -> None:
+    """Let Spark's runner reach its `finally: reader.stop()`, which a plain SIGTERM would not.
+
+    Spark ends the process with SIGTERM, often twice. In any other process signals are not ours to handle.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.name == _SPARKS_RUNNER:
+        signal.signal(signal.SIGTERM, _exit_once)
+
+
+def _exit_once(signal_number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal_number)

@@ -1,0 +1,34 @@
+"""Streaming writes.
+
+Made on the driver for every micro-batch; `write` runs on the executors, with an unpickled copy, and another
+instance on the driver hears of the commit. Guarantee: at-least-once. A batch is committed when every row of
+it is acknowledged by Kafka; one that is done again after a failure may double rows. So there is nothing to
+commit or abort.
+
+Complete mode is accepted as Spark's own Kafka sink does: each batch appends the whole result again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql.types import StructType
+
+from penstock.options.config import SinkConfig
+from penstock.sink.writer import write_rows
+from penstock.spark.commit_message import Written, check_rows_fit
+
+
+class PenstockStreamWriter(DataSourceStreamArrowWriter):
+    """Appends the rows of each micro-batch to Kafka."""
+
+    def __init__(self, config: SinkConfig, schema: StructType) -> None:
+        check_rows_fit(schema, config)
+        self._config = config
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of one task; returns when all are acknowledged."""
+        summary = write_rows(self._config, iterator)
+        return Written(summary.record_count, summary.byte_count)
