@@ -102,7 +102,8 @@ def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = 30.0) -> None
 def delete_records(bootstrap: str, topic: str, before: dict[int, int], *, timeout_s: float = 30.0) -> None:
     """Delete the records of partitions below an offset each, as retention would."""
     wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    for future in admin(bootstrap).delete_records(wanted).values():
+    client = admin(bootstrap)  # held: its futures never end once it is collected
+    for future in client.delete_records(wanted).values():
         future.result(timeout_s)
 
 

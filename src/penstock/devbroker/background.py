@@ -69,10 +69,10 @@ def start_in_background(
         return _same_or_error(running, request, state_folder), False
     kafka_jars(progress)  # here, where progress can be seen
     state_folder.create()
-    token = secrets.token_hex(16)
+    run_id = secrets.token_hex(16)
     with state_folder.log_file.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.devbroker.background", state_folder.name, token],
+            [sys.executable, "-m", "penstock.devbroker.background", state_folder.name, run_id],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -83,7 +83,7 @@ def start_in_background(
             process.stdin.write(request.to_json().encode())
             process.stdin.close()
     state = _wait_for(
-        lambda: _started(process, state_folder, token),
+        lambda: _started(process, state_folder, run_id),
         _START_TIMEOUT_S,
         f"did not start ({state_folder.log_file})",
     )
@@ -101,11 +101,11 @@ def stop_in_background(state_folder: StateFolder) -> ClusterState | None:
             f"The cluster {state_folder.name!r} is starting or stopping just now. Try again in a few seconds."
         )
         raise DevBrokerError(msg, name=state_folder.name)
-    state_folder.ask_to_stop(running.token)
+    state_folder.ask_to_stop(running.run_id)
 
     def is_gone() -> bool:
         now = state_folder.running()
-        return not state_folder.is_locked() or (now is not None and now.token != running.token)
+        return not state_folder.is_locked() or (now is not None and now.run_id != running.run_id)
 
     _wait_for(
         is_gone,
@@ -125,9 +125,9 @@ def _same_or_error(running: ClusterState, request: ClusterRequest, state_folder:
     return running
 
 
-def _started(process: subprocess.Popen[bytes], state_folder: StateFolder, token: str) -> ClusterState | None:
+def _started(process: subprocess.Popen[bytes], state_folder: StateFolder, run_id: str) -> ClusterState | None:
     state = state_folder.read()
-    if state is not None and state.token == token:
+    if state is not None and state.run_id == run_id:
         return state
     if process.poll() is not None:
         said = state_folder.log_file.read_text(errors="replace").strip()
@@ -145,7 +145,7 @@ def _wait_for(condition: Callable[[], T | None], timeout_s: float, otherwise: st
     return value
 
 
-def _run(state_folder: StateFolder, token: str, request: ClusterRequest) -> None:
+def _run(state_folder: StateFolder, run_id: str, request: ClusterRequest) -> None:
     """Hold the cluster until asked to stop (by the file, or by a polite signal)."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -157,16 +157,16 @@ def _run(state_folder: StateFolder, token: str, request: ClusterRequest) -> None
             with DevCluster(
                 request.brokers, request.properties, data_dir=request.data_dir, port=request.port
             ) as cluster:
-                state_folder.write(_state_of(cluster, token, request))
-                while not stopping.wait(_POLL_INTERVAL_S) and not state_folder.is_asked_to_stop(token):
+                state_folder.write(_state_of(cluster, run_id, request))
+                while not stopping.wait(_POLL_INTERVAL_S) and not state_folder.is_asked_to_stop(run_id):
                     pass
         finally:
             state_folder.clear()
 
 
-def _state_of(cluster: DevCluster, token: str, request: ClusterRequest) -> ClusterState:
+def _state_of(cluster: DevCluster, run_id: str, request: ClusterRequest) -> ClusterState:
     return ClusterState(
-        token=token,
+        run_id=run_id,
         request_digest=request.digest(),
         pid=os.getpid(),
         bootstrap_servers=cluster.bootstrap_servers,
@@ -176,10 +176,10 @@ def _state_of(cluster: DevCluster, token: str, request: ClusterRequest) -> Clust
 
 
 def main(arguments: list[str]) -> int:
-    """Run the background process: `name token`, and the request as JSON on stdin."""
-    name, token = arguments
+    """Run the background process: `name run_id`, and the request as JSON on stdin."""
+    name, run_id = arguments
     try:
-        _run(StateFolder(name), token, ClusterRequest(**json.load(sys.stdin)))
+        _run(StateFolder(name), run_id, ClusterRequest(**json.load(sys.stdin)))
     except DevBrokerError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -41,7 +41,7 @@ class JarSet:
 
     def pins(self) -> dict[str, str]:
         """Return the SHA-256 of each jar by file name."""
-        text = Path(__file__).with_name(self.pins_file).read_text(encoding="ascii")
+        text = (Path(__file__).parent / self.pins_file).read_text(encoding="ascii")
         return {name: digest for digest, name in (line.split() for line in text.splitlines() if line)}
 
 

@@ -50,6 +50,7 @@ class BrokerNode:
             raise DevBrokerError(msg)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._settings_file.touch(mode=0o600)
+        self._settings_file.chmod(0o600)
         self._settings_file.write_text(render_properties(properties), encoding="ascii")
         self._log4j_file.write_text(LOG4J2, encoding="ascii")
 

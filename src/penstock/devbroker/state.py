@@ -3,7 +3,7 @@
 Runs in the command line and in the background process. Invariant: whether the background process lives
 is told by the lock that it holds, which the system gives back however it ends; a state file without
 that lock is stale and means nothing. No process id is ever trusted, and none is signalled: the
-background process is asked to stop by a file that carries its token.
+background process is asked to stop by a file that carries its run_id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ClusterState:
     """A cluster that runs in the background.
 
     Attributes:
-        token: Names this one run; a request to stop carries it.
+        run_id: Names this one run; a request to stop carries it.
         request_digest: Of what it was started with (a digest, since properties may hold secrets).
         pid: Of the background process, for people; nothing is done with it.
         bootstrap_servers: Where clients connect to.
@@ -34,7 +34,7 @@ class ClusterState:
         log_files: The log of each broker.
     """
 
-    token: str
+    run_id: str
     request_digest: str
     pid: int
     bootstrap_servers: str
@@ -121,13 +121,13 @@ class StateFolder:
         for request in self.folder.glob("stop-*"):
             request.unlink(missing_ok=True)
 
-    def ask_to_stop(self, token: str) -> None:
-        """Ask the background process of that token, and no other, to stop."""
-        self._stop_request(token).touch()
+    def ask_to_stop(self, run_id: str) -> None:
+        """Ask the background process of that run_id, and no other, to stop."""
+        self._stop_request(run_id).touch()
 
-    def is_asked_to_stop(self, token: str) -> bool:
-        """Whether the background process of that token was asked to stop."""
-        return self._stop_request(token).exists()
+    def is_asked_to_stop(self, run_id: str) -> bool:
+        """Whether the background process of that run_id was asked to stop."""
+        return self._stop_request(run_id).exists()
 
-    def _stop_request(self, token: str) -> Path:
-        return self.folder / f"stop-{token}"
+    def _stop_request(self, run_id: str) -> Path:
+        return self.folder / f"stop-{run_id}"

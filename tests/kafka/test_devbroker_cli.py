@@ -1,0 +1,82 @@
+"""`penstock broker` for real: start, status, stop, and what happens when its background process is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app
+from penstock.devbroker.background import stop_in_background
+from penstock.devbroker.paths import cache_folder
+from penstock.devbroker.state import StateFolder
+from penstock.errors import DevBrokerError
+from tests import judge
+from tests.kafka.test_devbroker import does_answer
+from tests.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cache with the user's jars but without the user's clusters."""
+    jars = cache_folder() / "jars"
+    own = tmp_path / "cache"
+    own.mkdir()
+    (own / "jars").symlink_to(jars)
+    monkeypatch.setenv("PENSTOCK_CACHE", str(own))
+    yield
+    stop_in_background(StateFolder())
+
+
+def run(*arguments: str, exit_code: int = 0) -> Any:
+    result = CliRunner().invoke(app, ["broker", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == exit_code, result.output
+    return json.loads(result.stdout)
+
+
+def test_start_status_stop(topic_name: str) -> None:
+    assert run("status", exit_code=3) == {"running": False}
+    assert run("stop") == {"stopped": False}
+    started = run("start", "--property", "num.io.threads=3")
+    server = started["bootstrap_servers"]
+    assert started["started"]
+    judge.create_topic(server, topic_name)
+    judge.produce(server, topic_name, b"x")
+    status = run("status")
+    assert (status["bootstrap_servers"], status["not_answering"], status["running"]) == (server, [], True)
+    again = run("start", "--property", "num.io.threads=3")
+    assert (again["bootstrap_servers"], again["started"]) == (server, False)
+    with pytest.raises(DevBrokerError, match="other settings"):
+        run("start")
+    assert run("stop") == {"stopped": True}
+    assert not does_answer(server)
+    assert not Path(started["folder"]).exists()
+    assert run("status", exit_code=3) == {"running": False}
+
+
+def test_a_killed_background_process_takes_kafka_with_it_and_start_works_again() -> None:
+    first = run("start")
+    os.kill(first["pid"], signal.SIGKILL)
+    wait_until(lambda: not does_answer(first["bootstrap_servers"]), "the broker has ended")
+    assert run("status", exit_code=3) == {"running": False}
+    assert run("stop") == {"stopped": False}
+    second = run("start")
+    assert second["started"]
+    assert does_answer(second["bootstrap_servers"])
+
+
+def test_a_failed_start_shows_the_log() -> None:
+    with pytest.raises(DevBrokerError, match="Invalid value many"):
+        run("start", "--property", "num.io.threads=many")
+    assert run("status", exit_code=3) == {"running": False}
+
+
+def test_a_property_without_a_value_is_refused() -> None:
+    with pytest.raises(DevBrokerError, match="key=value"):
+        run("start", "--property", "=secret")
