@@ -158,6 +158,7 @@ PARTITIONER = Option(
 )
 
 _TABLES = "Tables with formats are not supported yet: decode with Spark, e.g. `from_json`."
+# Each also as an option under `key.` and `value.`.
 _FORMATS = (
     "raw",
     "json",

@@ -68,8 +68,8 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     no_effect(
         "group.id",
         _C,
-        "Accepted with a warning: no group is joined and no offsets are committed to it; Spark's checkpoint "
-        "keeps the position.",
+        "No group is joined and no offsets are committed to it; Spark's checkpoint keeps the position. "
+        "Accepted with a warning.",
     ),
     no_effect(
         "auto.offset.reset",

@@ -1,0 +1,103 @@
+"""What the options of a write mean, and every message about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options import parse_sink_options
+from penstock.options.config import DeliveryGuarantee, KafkaProperties, SinkConfig
+
+FLINK = {"properties.bootstrap.servers": "broker:9092"}
+SPARK = {"kafka.bootstrap.servers": "broker:9092"}
+SERVERS = KafkaProperties((("bootstrap.servers", "broker:9092"),))
+
+
+@pytest.mark.parametrize("options", [FLINK, SPARK])
+def test_defaults(options: dict[str, str]) -> None:
+    assert parse_sink_options(options) == SinkConfig(
+        properties=SERVERS, topic=None, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE
+    )
+
+
+@pytest.mark.parametrize("options", [FLINK, SPARK])
+def test_both_dialects_name_the_topic_alike(options: dict[str, str]) -> None:
+    assert parse_sink_options(options | {"topic": " orders "}).topic == "orders"
+
+
+def test_a_guarantee_of_none() -> None:
+    config = parse_sink_options(FLINK | {"sink.delivery-guarantee": "NONE", "sink.partitioner": "default"})
+    assert config.delivery_guarantee is DeliveryGuarantee.NONE
+
+
+def test_the_checkpoint_location_is_kept() -> None:
+    options = SPARK | {"checkpointlocation": "/there", "queryname": "q", "path": "p"}
+    assert parse_sink_options(options).checkpoint_location == "/there"
+
+
+def test_exactly_once_is_refused_until_it_is_there() -> None:
+    with pytest.raises(UnsupportedOptionError, match="cannot be 'exactly-once': this version of penstock"):
+        parse_sink_options(FLINK | {"sink.delivery-guarantee": "exactly-once"})
+
+
+@pytest.mark.parametrize("partitioner", ["fixed", "round-robin"])
+def test_partitioners_are_refused_until_they_are_there(partitioner: str) -> None:
+    with pytest.raises(UnsupportedOptionError, match=f"'sink.partitioner' cannot be '{partitioner}'"):
+        parse_sink_options(FLINK | {"sink.partitioner": partitioner})
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sink.transactional-id-prefix", "sink.commit-log.topic", "sink.parallelism",
+     "sink.buffer-flush.interval", "sink.semantic", "sink.transaction-naming-strategy", "format"],
+)  # fmt: skip
+def test_what_cannot_be_honoured_is_refused(key: str) -> None:
+    with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported"):
+        parse_sink_options(FLINK | {key: "1"})
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "allowed"),
+    [
+        ("topic", "orders;payments", "one topic to write to; topic names of letters"),
+        ("topic", "", "one topic to write to; topic names of letters"),
+        ("sink.delivery-guarantee", "at-most-once", "one of none, at-least-once, exactly-once"),
+        ("sink.partitioner", "org.mine.Partitioner", "one of default, fixed, round-robin"),
+        ("properties.acks", "2", "one of all, -1, 0, 1"),
+        ("properties.compression.gzip.level", "0", "a whole number from 1 to 9, or -1"),
+        ("properties.max.in.flight.requests.per.connection", "0", "a whole number, at least 1"),
+    ],
+)
+def test_a_bad_value(key: str, text: str, allowed: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_sink_options(FLINK | {key: text})
+    assert str(caught.value).startswith(f"Option '{key}' cannot be '{text}'. Allowed: {allowed}")
+    assert caught.value.facts["option"] == key
+
+
+def test_no_bootstrap_servers() -> None:
+    with pytest.raises(MissingOptionError, match=r"^Option 'properties.bootstrap.servers' or 'kafka.boot"):
+        parse_sink_options({"qqqqqqqq": "x"})
+
+
+def test_two_dialects_in_one_writer_are_named() -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_sink_options(SPARK | {"topic": "orders", "sink.delivery-guarantee": "none"})
+    assert caught.value.facts == {
+        "flink": ("sink.delivery-guarantee",),
+        "spark": ("kafka.bootstrap.servers",),
+    }
+
+
+def test_the_other_sides_options_pass() -> None:
+    # One table in a catalogue serves both sides.
+    table = {
+        "connector": "kafka",
+        "scan.startup.mode": "group-offsets",
+        "scan.idle-timeout": "1 s",
+        "properties.isolation.level": "read_committed",
+    }
+    assert parse_sink_options(FLINK | table) == parse_sink_options(FLINK)
+    assert parse_sink_options(SPARK | {"subscribe": "a", "startingTimestamp": "1"}) == parse_sink_options(
+        SPARK
+    )
