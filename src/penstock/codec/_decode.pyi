@@ -52,3 +52,6 @@ class RecordBatchDecoder:
 
     def flush(self) -> pa.RecordBatch | None:
         """Return what is left, or None."""
+
+def crc32c(data: bytes | bytearray | memoryview, *, tables: bool = False) -> int:
+    """Return the CRC-32C of bytes; from tables on request, for the tests."""
