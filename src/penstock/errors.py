@@ -18,11 +18,22 @@ driver), carries its facts as attributes, and never holds a secret.
     │   ├── UnsupportedBrokerError  the broker does not speak what is needed
     │   ├── FetchError              reading a split failed
     │   ├── ProduceError            a record was not acknowledged
+    │   ├── TransactionError        a transaction cannot go on
+    │   │   └── ProducerFencedError a newer producer has taken the transactional id
     │   └── RequestTimeoutError
     ├── DataLossError               records that the query still needs are gone
     │   ├── OffsetOutOfRangeError
     │   ├── LogTruncatedError
     │   └── TopicPartitionsRemovedError
+    ├── SchemaError                 a table's columns do not fit its formats; found on the driver
+    ├── DecodeError                 a record cannot be decoded to rows
+    ├── SchemaRegistryError         the Schema Registry did not give or take a schema
+    ├── ExactlyOnceError            the exactly-once sink cannot keep its promise by going on
+    │   ├── PrefixTakenError        another writer has taken the transactional id prefix
+    │   ├── TransactionsLostError   decided transactions were aborted by the broker; a replay repairs it
+    │   ├── TransactionsInDoubtError  the replay of lost transactions is not what was lost
+    │   ├── BatchOrderError         a batch older than what the decision log says was written
+    │   └── DecisionLogError        the decision log is gone, damaged, or not set up as it has to be
     ├── RowError                    a row of a DataFrame cannot become a Kafka record
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
@@ -112,6 +123,14 @@ class ProduceError(ClientError):
     """Records were not acknowledged by the broker."""
 
 
+class TransactionError(ClientError):
+    """The broker refuses a step of a transaction for good."""
+
+
+class ProducerFencedError(TransactionError):
+    """A newer producer has taken over the transactional id."""
+
+
 class RequestTimeoutError(ClientError):
     """The broker did not answer within the allowed time."""
 
@@ -130,6 +149,42 @@ class LogTruncatedError(DataLossError):
 
 class TopicPartitionsRemovedError(DataLossError):
     """Topic partitions of the checkpoint do not exist any more."""
+
+
+class SchemaError(PenstockError):
+    """The columns of a table do not fit its formats, keys or metadata."""
+
+
+class DecodeError(PenstockError):
+    """A record's key or value cannot be decoded by its format."""
+
+
+class SchemaRegistryError(PenstockError):
+    """The Schema Registry could not be reached, or did not give or take a schema."""
+
+
+class ExactlyOnceError(PenstockError):
+    """Going on would lose or double records."""
+
+
+class PrefixTakenError(ExactlyOnceError):
+    """Another writer has taken the transactional id prefix; this one must stop."""
+
+
+class TransactionsLostError(ExactlyOnceError):
+    """The broker aborted transactions that were decided; the batch has to be replayed."""
+
+
+class TransactionsInDoubtError(ExactlyOnceError):
+    """What a replay produced is not what was lost; only a human can tell what to do."""
+
+
+class BatchOrderError(ExactlyOnceError):
+    """The checkpoint is older than what was written already."""
+
+
+class DecisionLogError(ExactlyOnceError):
+    """The decision log cannot be relied on."""
 
 
 class RowError(PenstockError):

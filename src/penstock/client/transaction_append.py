@@ -1,0 +1,164 @@
+"""One record into one topic partition, in a transaction of its own: how decisions are written down.
+
+Runs on the driver. The identity comes from outside and may have been opened by another process; what goes
+on from one append to the next is a `ProducerSession`, a plain value. Invariant: when `append` returns, the
+record is committed, once; when it raises `ProducerFencedError`, this session can commit nothing any more; any
+other error leaves open whether the record is committed, and only reading the log tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from kafka import errors as kafka_errors
+from kafka.protocol.producer import ProduceRequest
+
+from penstock.client.backoff import left_ms
+from penstock.client.connection import KafkaConnections
+from penstock.client.idempotence import advance_sequence
+from penstock.client.leader_requests import LeaderRequests, Question, Reply
+from penstock.client.transactions import (
+    EndState,
+    TransactionIdentity,
+    TransactionProtocol,
+    Transactions,
+    is_fencing,
+    step_error,
+)
+from penstock.codec import RecordBatchBuilder, RecordColumns
+from penstock.errors import PenstockError, TransactionError
+from penstock.types import TopicPartition
+
+_ALL_REPLICAS = -1
+_LAST_VERSION_WITH_TOPIC_NAMES = 12
+_FIRST_VERSION_OF_V2 = 12
+_FIRST_VERSION_WITH_TRANSACTIONS = 3
+_DUPLICATE = kafka_errors.DuplicateSequenceNumberError.errno
+_RECORD_BYTES_MAX = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSession:
+    """A transactional producer between two transactions: who it is, and its next sequence number."""
+
+    identity: TransactionIdentity
+    next_sequence: int = 0
+
+
+class TransactionalAppender:
+    """Appends single records to one topic partition, each in a transaction."""
+
+    def __init__(self, connections: KafkaConnections, topic_partition: TopicPartition) -> None:
+        self._connections = connections
+        self._topic_partition = topic_partition
+        self._transactions = Transactions(connections)
+
+    def append(
+        self, session: ProducerSession, key: bytes, value: bytes | None, *, timeout_ms: int | None = None
+    ) -> ProducerSession:
+        """Write one record and commit it.
+
+        Returns:
+            The session for the next append.
+
+        Raises:
+            ProducerFencedError: a newer producer has taken the transactional id. The record is not committed,
+                unless an earlier attempt of this call was and its answer got lost.
+            PenstockError: it is unknown whether the record is committed.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._connections.settings.default_api_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        identity = session.identity
+        self._transactions.add_topic_partitions(
+            identity, [self._topic_partition], timeout_ms=left_ms(deadline)
+        )
+        data = _record_batch(session, self._topic_partition, key, value)
+        write_record_batch(
+            self._connections, identity, self._topic_partition, data, timeout_ms=left_ms(deadline)
+        )
+        result = self._transactions.end([identity], is_commit=True, timeout_ms=left_ms(deadline))[identity]
+        if result.state is not EndState.DONE or result.next_identity is None:
+            raise result.error or TransactionError(f"Committing {identity} failed.")
+        is_same_epoch = result.next_identity == identity
+        return ProducerSession(
+            result.next_identity, advance_sequence(session.next_sequence, 1) if is_same_epoch else 0
+        )
+
+
+def write_record_batch(
+    connections: KafkaConnections,
+    identity: TransactionIdentity,
+    topic_partition: TopicPartition,
+    data: bytes,
+    *,
+    timeout_ms: int,
+) -> int:
+    """Write one record batch into an open transaction, and wait for all replicas.
+
+    With V1 the topic partition must have been added to the transaction before.
+
+    Returns:
+        The batch's offset; -1 when an earlier attempt of this call has written it.
+
+    Raises:
+        ProducerFencedError: a newer producer has taken the transactional id.
+        ClientError: refused, or no answer in time.
+    """
+    is_v2 = identity.protocol is TransactionProtocol.V2
+    attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
+    topic, partition = topic_partition
+
+    def build(questions: Sequence[Question[bytes]]) -> Any:
+        topic_data = ProduceRequest.TopicProduceData
+        records = topic_data.PartitionProduceData(index=partition, records=questions[0].asked)
+        return ProduceRequest(
+            transactional_id=identity.transactional_id,
+            acks=_ALL_REPLICAS,
+            timeout_ms=attempt_ms,
+            topic_data=[topic_data(name=topic, partition_data=[records])],
+            min_version=_FIRST_VERSION_OF_V2 if is_v2 else _FIRST_VERSION_WITH_TRANSACTIONS,
+            max_version=_LAST_VERSION_WITH_TOPIC_NAMES if is_v2 else identity.produce_version_max,
+        )
+
+    def read(response: Any) -> Iterator[Reply[int]]:
+        for of_topic in response.responses:
+            for answered in of_topic.partition_responses:
+                # The same bytes again: an earlier attempt has written them.
+                is_written = answered.error_code == _DUPLICATE
+                yield Reply(topic_partition, 0 if is_written else answered.error_code, answered.base_offset)
+
+    what = f"Writing for transactional id {identity.transactional_id!r}"
+    requests = LeaderRequests(connections, what, build, read)
+    try:
+        return requests.ask({topic_partition: data}, timeout_ms).all_or_raise(what)[topic_partition]
+    except PenstockError as error:
+        code = error.facts.get("error_code")
+        if isinstance(code, int) and is_fencing(code):
+            raise step_error(identity, code, what) from error
+        raise
+
+
+def _record_batch(
+    session: ProducerSession, topic_partition: TopicPartition, key: bytes, value: bytes | None
+) -> bytes:
+    builder = RecordBatchBuilder(
+        topic_partition.topic,
+        topic_partition.partition,
+        compression_type="zstd",
+        max_record_bytes=_RECORD_BYTES_MAX,
+        is_transactional=True,
+    )
+    row = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
+    builder.append(
+        RecordColumns(row), pa.array([0], pa.int32()), default_timestamp_ms=time.time_ns() // 1_000_000
+    )
+    return builder.build(
+        producer_id=session.identity.producer_id,
+        producer_epoch=session.identity.producer_epoch,
+        base_sequence=session.next_sequence,
+    )

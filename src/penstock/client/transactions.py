@@ -1,0 +1,487 @@
+"""Kafka's transactions, one step at a time, from any process: open, add to, end, describe, list.
+
+Runs on driver and executor. A transaction here is not an object with a life: it is an identity
+(transactional id, producer id, producer epoch) that one process opens, another one ends, and any may ask
+about. Invariants: each call can be repeated; each outcome is known for sure or said to be unknown; nothing
+is ended that the given identity does not name.
+
+Two protocols (docs/decisions/0005): with V2 (Kafka 4, feature `transaction.version` 2) a Produce request
+adds its topic partitions to the transaction, and each end gives the producer a new epoch. With V1 they
+are added by AddPartitionsToTxn first, Produce goes up to version 11, EndTxn up to 4. A transaction is
+ended with the protocol that it was opened with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from penstock import __version__
+from penstock.client.backoff import left_ms
+from penstock.client.broker_errors import error_from_code, is_retriable
+from penstock.client.connection import KafkaConnections
+from penstock.client.idempotence import ProducerIdentity
+from penstock.client.metadata import fetch_metadata
+from penstock.client.transaction_coordinators import CoordinatorRequests, Told
+from penstock.errors import OptionError, PenstockError, ProducerFencedError, TransactionError
+from penstock.types import TopicPartition
+
+_TRANSACTION_FEATURE = "transaction.version"
+_INIT_VERSION_WITH_EXPECTATION = 3
+_INIT_VERSION_BEFORE_TWO_PHASE_COMMIT = 5  # version 6 (KIP-939) is unstable
+_END_VERSION_BEFORE_V2 = 4
+_PRODUCE_VERSION_BEFORE_V2 = 11
+_ADD_VERSION_OF_CLIENTS = 3  # 4 and above are for brokers
+_DESCRIBED_AT_ONCE = 500
+
+_FENCED_CODES = frozenset(
+    (kafka_errors.ProducerFencedError.errno, kafka_errors.InvalidProducerEpochError.errno)
+)
+_UNKNOWN_ID_CODES = frozenset(
+    (kafka_errors.InvalidProducerIdMappingError.errno, kafka_errors.UnknownProducerIdError.errno)
+)
+_REFUSED_CODES = frozenset(
+    (kafka_errors.InvalidTxnStateError.errno, kafka_errors.TransactionAbortableError.errno)
+)
+_NOT_FOUND = kafka_errors.TransactionalIdNotFoundError.errno
+_TIMEOUT_TOO_LONG = kafka_errors.InvalidTransactionTimeoutError.errno
+
+
+class TransactionProtocol(IntEnum):
+    """Which of Kafka's two transaction protocols a transaction follows."""
+
+    V1 = 1
+    V2 = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionIdentity:
+    """Names one transaction: what InitProducerId returned to the one who opened it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    protocol: TransactionProtocol = TransactionProtocol.V2
+
+    @property
+    def producer_identity(self) -> ProducerIdentity:
+        """What the record batches carry."""
+        return ProducerIdentity(self.producer_id, self.producer_epoch)
+
+    @property
+    def produce_version_max(self) -> int | None:
+        """The highest version of Produce that may write into this transaction; None: any."""
+        return _PRODUCE_VERSION_BEFORE_V2 if self.protocol is TransactionProtocol.V1 else None
+
+    def __str__(self) -> str:
+        return f"{self.transactional_id} (producer {self.producer_id}, epoch {self.producer_epoch})"
+
+
+class EndState(Enum):
+    """What became of the wish to end a transaction."""
+
+    DONE = "done"
+    FENCED = "a newer producer, or the broker's time-out, has ended it"
+    REFUSED = "the transaction's state does not allow it"
+    UNKNOWN_ID = "the broker knows another producer id, or none"
+    UNKNOWN = "no answer in time: it may or may not have been done"
+
+
+@dataclass(frozen=True, slots=True)
+class EndResult:
+    """The outcome of one EndTxn. `next_identity` is for the producer's next transaction, when DONE."""
+
+    state: EndState
+    next_identity: TransactionIdentity | None = None
+    error: PenstockError | None = None
+
+
+class TransactionState(Enum):
+    """A transaction's state at its coordinator, under Kafka's names."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> TransactionState:
+        return cls.UNKNOWN
+
+    @property
+    def is_open(self) -> bool:
+        """Whether read_committed readers still wait for its end."""
+        return self in _OPEN_STATES
+
+
+_OPEN_STATES = frozenset(
+    (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """What the coordinator knows of a transactional id."""
+
+    identity: TransactionIdentity
+    state: TransactionState
+    started_at_ms: int
+    """-1 when no transaction is open."""
+    timeout_ms: int
+    topic_partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """One line of ListTransactions."""
+
+    transactional_id: str
+    producer_id: int
+    state: TransactionState
+
+
+class Transactions:
+    """Transactions of one cluster. Thread-safe, cheap to make."""
+
+    def __init__(self, connections: KafkaConnections) -> None:
+        self._connections = connections
+
+    def protocol(self, *, timeout_ms: int | None = None) -> TransactionProtocol:
+        """Ask which protocol the cluster has agreed on."""
+        request = ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
+        response = self._connections.request(request, timeout_ms=timeout_ms)
+        if response.error_code:
+            raise error_from_code(response.error_code, "Asking for the cluster's features")
+        levels = {each.name: each.max_version_level for each in response.finalized_features or ()}
+        is_v2 = levels.get(_TRANSACTION_FEATURE, 0) >= TransactionProtocol.V2
+        return TransactionProtocol.V2 if is_v2 else TransactionProtocol.V1
+
+    def init_producer(
+        self,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int,
+        protocol: TransactionProtocol,
+        expected: TransactionIdentity | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionIdentity:
+        """Take the transactional id: an open transaction of it is aborted, its older producers are fenced.
+
+        Args:
+            transactional_id: whose.
+            transaction_timeout_ms: after so long the broker aborts a transaction by itself.
+            protocol: of the transactions to come.
+            expected: take it only if this is still its latest producer (KIP-360).
+            timeout_ms: how long to wait; includes the end of the open transaction.
+
+        Raises:
+            ProducerFencedError: `expected` is not the latest any more.
+            OptionError: the broker does not allow so long a time-out.
+            ClientError: refused, or no answer in time.
+        """
+        wanted = [expected or TransactionIdentity(transactional_id, -1, -1, protocol)]
+        results = self.init_producers(
+            wanted, transaction_timeout_ms=transaction_timeout_ms, timeout_ms=timeout_ms
+        )
+        result = results[transactional_id]
+        if isinstance(result, PenstockError):
+            raise result
+        return TransactionIdentity(transactional_id, result.producer_id, result.producer_epoch, protocol)
+
+    def init_producers(
+        self,
+        expected: Iterable[TransactionIdentity],
+        *,
+        transaction_timeout_ms: int,
+        timeout_ms: int | None = None,
+    ) -> dict[str, TransactionIdentity | PenstockError]:
+        """Take many transactional ids at once; a producer id of -1 expects nothing. Raises nothing."""
+        identities = {each.transactional_id: each for each in expected}
+
+        def build(asked: Sequence[str]) -> Any:
+            identity = identities[asked[0]]
+            return InitProducerIdRequest(
+                transactional_id=identity.transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                enable2_pc=False,
+                keep_prepared_txn=False,
+                min_version=_INIT_VERSION_WITH_EXPECTATION if identity.producer_id >= 0 else 0,
+                max_version=_INIT_VERSION_BEFORE_TWO_PHASE_COMMIT,
+            )
+
+        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, tuple[int, int]]]:
+            yield asked[0], response.error_code, (response.producer_id, response.producer_epoch)
+
+        what = "Taking the producer id"
+        answers = CoordinatorRequests(self._connections, what, build, read).ask(identities, timeout_ms)
+        results: dict[str, TransactionIdentity | PenstockError] = dict(answers.untold)
+        for name, told in answers.told.items():
+            results[name] = (
+                _init_error(name, told.error_code, transaction_timeout_ms)
+                if told.error_code
+                else TransactionIdentity(name, *told.answer, identities[name].protocol)
+            )
+        return results
+
+    def add_topic_partitions(
+        self,
+        identity: TransactionIdentity,
+        topic_partitions: Collection[TopicPartition],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Add topic partitions to an open transaction before the first Produce to them (V1 only).
+
+        With V2 this asks nobody: the Produce requests do it.
+
+        Raises:
+            ProducerFencedError: a newer producer has taken the transactional id.
+            ClientError: refused, or no answer in time.
+        """
+        if identity.protocol is not TransactionProtocol.V1 or not topic_partitions:
+            return
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(set(topic_partitions)):
+            topics.setdefault(topic, []).append(partition)
+
+        def build(asked: Sequence[str]) -> Any:
+            topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=identity.transactional_id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.producer_epoch,
+                v3_and_below_topics=[topic_class(name=name, partitions=at) for name, at in topics.items()],
+                max_version=_ADD_VERSION_OF_CLIENTS,
+            )
+
+        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, None]]:
+            codes = {
+                partition.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for partition in topic.results_by_partition
+            }
+            # The one that says why: the others were not even tried.
+            codes -= {kafka_errors.OperationNotAttemptedError.errno}
+            yield asked[0], max(codes, key=abs, default=0), None
+
+        what = "Adding topic partitions to the transaction"
+        requests = CoordinatorRequests(
+            self._connections,
+            what,
+            build,
+            read,
+            asks_again=lambda code: code == kafka_errors.UnknownTopicOrPartitionError.errno,
+        )
+        answers = requests.ask([identity.transactional_id], timeout_ms)
+        for error in answers.untold.values():
+            raise error
+        code = answers.told[identity.transactional_id].error_code
+        if code:
+            raise step_error(identity, code, what)
+
+    def end(
+        self,
+        identities: Collection[TransactionIdentity],
+        *,
+        is_commit: bool,
+        timeout_ms: int | None = None,
+    ) -> dict[TransactionIdentity, EndResult]:
+        """Commit or abort transactions, each at most once however often this is called. Raises nothing.
+
+        Not for two transactions of one transactional id in one call.
+        """
+        by_name = {each.transactional_id: each for each in identities}
+
+        def build(asked: Sequence[str]) -> Any:
+            identity = by_name[asked[0]]
+            is_v1 = identity.protocol is TransactionProtocol.V1
+            return EndTxnRequest(
+                transactional_id=identity.transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=is_commit,
+                min_version=0 if is_v1 else _END_VERSION_BEFORE_V2 + 1,
+                max_version=_END_VERSION_BEFORE_V2 if is_v1 else None,
+            )
+
+        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, tuple[int, int]]]:
+            is_v2 = by_name[asked[0]].protocol is TransactionProtocol.V2
+            following = (response.producer_id, response.producer_epoch) if is_v2 else (-1, -1)
+            yield asked[0], response.error_code, following
+
+        what = "Committing the transaction" if is_commit else "Aborting the transaction"
+        answers = CoordinatorRequests(self._connections, what, build, read).ask(by_name, timeout_ms)
+        results = {
+            by_name[name]: _end_result(by_name[name], told, what) for name, told in answers.told.items()
+        }
+        for name, error in answers.untold.items():
+            results[by_name[name]] = EndResult(EndState.UNKNOWN, error=error)
+        return results
+
+    def describe(
+        self, transactional_ids: Collection[str], *, timeout_ms: int | None = None
+    ) -> dict[str, TransactionDescription | None]:
+        """Describe transactional ids; None where the cluster knows none of that name.
+
+        Raises:
+            AuthorizationError: one may not be described.
+            ClientError: no answer in time.
+        """
+
+        def build(asked: Sequence[str]) -> Any:
+            return DescribeTransactionsRequest(transactional_ids=list(asked))
+
+        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+            for each in response.transaction_states:
+                yield each.transactional_id, each.error_code, each
+
+        what = "Describing the transaction"
+        requests: CoordinatorRequests[Any] = CoordinatorRequests(
+            self._connections, what, build, read, ids_per_request=_DESCRIBED_AT_ONCE
+        )
+        answers = requests.ask(transactional_ids, timeout_ms)
+        for error in answers.untold.values():
+            raise error
+        described: dict[str, TransactionDescription | None] = {}
+        for name, told in answers.told.items():
+            if told.error_code and told.error_code != _NOT_FOUND:
+                raise error_from_code(told.error_code, f"{what} of transactional id {name!r}")
+            described[name] = None if told.error_code else _description(told.answer)
+        return described
+
+    def list_open(
+        self, is_wanted: Callable[[str], bool], *, timeout_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """List the open transactions whose transactional id is wanted, over all coordinators, by name.
+
+        Transactions that this user may not describe are not shown by the cluster.
+
+        Raises:
+            ClientError: a broker does not answer in time.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._connections.settings.default_api_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        backoff = self._connections.new_backoff()
+        while True:
+            try:
+                found = self._list_once(left_ms(deadline))
+            except PenstockError as error:  # noqa: PERF203  # each attempt may fail
+                if not is_retriable(error) or not backoff.pause(deadline):
+                    raise
+            else:
+                return sorted(
+                    (each for each in found if is_wanted(each.transactional_id)),
+                    key=lambda each: each.transactional_id,
+                )
+
+    def _list_once(self, timeout_ms: int) -> list[TransactionListing]:
+        brokers = fetch_metadata(self._connections, [], timeout_ms=timeout_ms).brokers
+        attempt_ms = min(timeout_ms, self._connections.settings.request_timeout_ms)
+        responses = [
+            self._connections.send(_list_request(), node_id, attempt_ms) for node_id in sorted(brokers)
+        ]
+        found: dict[str, TransactionListing] = {}
+        for response in responses:
+            result = response.result()
+            if result.error_code:
+                raise error_from_code(result.error_code, "Listing transactions")
+            for each in result.transaction_states:
+                found[each.transactional_id] = TransactionListing(
+                    each.transactional_id, each.producer_id, TransactionState(each.transaction_state)
+                )
+        return list(found.values())
+
+
+def _list_request() -> Any:
+    return ListTransactionsRequest(
+        state_filters=[state.value for state in sorted(_OPEN_STATES, key=lambda state: state.value)],
+        producer_id_filters=[],
+    )
+
+
+def _description(answer: Any) -> TransactionDescription:
+    return TransactionDescription(
+        identity=TransactionIdentity(answer.transactional_id, answer.producer_id, answer.producer_epoch),
+        state=TransactionState(answer.transaction_state),
+        started_at_ms=answer.transaction_start_time_ms,
+        timeout_ms=answer.transaction_timeout_ms,
+        topic_partitions=tuple(
+            TopicPartition(topic.topic, partition)
+            for topic in answer.topics
+            for partition in sorted(topic.partitions)
+        ),
+    )
+
+
+def _end_result(identity: TransactionIdentity, told: Told[tuple[int, int]], what: str) -> EndResult:
+    code = told.error_code
+    if not code:
+        producer_id, producer_epoch = told.answer
+        following = TransactionIdentity(
+            identity.transactional_id, producer_id, producer_epoch, identity.protocol
+        )
+        return EndResult(EndState.DONE, following if producer_id >= 0 else identity)
+    error = step_error(identity, code, what)
+    if code in _FENCED_CODES:
+        return EndResult(EndState.FENCED, error=error)
+    if code in _UNKNOWN_ID_CODES:
+        return EndResult(EndState.UNKNOWN_ID, error=error)
+    if code in _REFUSED_CODES:
+        return EndResult(EndState.REFUSED, error=error)
+    return EndResult(EndState.UNKNOWN, error=error)
+
+
+def is_fencing(error_code: int) -> bool:
+    """Whether an error code says that a newer producer has taken over."""
+    return error_code in _FENCED_CODES
+
+
+def step_error(identity: TransactionIdentity, error_code: int, what: str) -> PenstockError:
+    """The error for a step of a transaction that the broker refuses."""
+    where = f"{what} of {identity}"
+    error = error_from_code(error_code, where, transactional_id=identity.transactional_id)
+    if error_code in _FENCED_CODES:
+        return ProducerFencedError(
+            f"{error.message} Another producer has taken this transactional id since, or the broker has "
+            "aborted the transaction after its time-out. What this producer wrote in it is not committed.",
+            **error.facts,
+        )
+    if error_code in _UNKNOWN_ID_CODES | _REFUSED_CODES:
+        return TransactionError(error.message, **error.facts)
+    return error
+
+
+def _init_error(transactional_id: str, error_code: int, transaction_timeout_ms: int) -> PenstockError:
+    where = f"Taking transactional id {transactional_id!r}"
+    facts = {"transactional_id": transactional_id}
+    if error_code == _TIMEOUT_TOO_LONG:
+        return OptionError(
+            f"The broker does not allow a transaction time-out of {transaction_timeout_ms} ms. Lower the "
+            "producer property transaction.timeout.ms, leave it out (then the broker's maximum is used), or "
+            "raise the broker's transaction.max.timeout.ms.",
+            option="transaction.timeout.ms",
+            value=transaction_timeout_ms,
+            **facts,
+        )
+    error = error_from_code(error_code, where, **facts)
+    if error_code in _FENCED_CODES | _UNKNOWN_ID_CODES:
+        return ProducerFencedError(
+            f"{error.message} Another producer has taken this transactional id since.", **error.facts
+        )
+    return error
