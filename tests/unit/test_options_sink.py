@@ -101,3 +101,15 @@ def test_the_other_sides_options_pass() -> None:
     assert parse_sink_options(SPARK | {"subscribe": "a", "startingTimestamp": "1"}) == parse_sink_options(
         SPARK
     )
+
+
+@pytest.mark.parametrize("prefix", ["properties.", "kafka."])
+def test_properties_that_contradict_the_guarantee_are_found_on_the_driver(prefix: str) -> None:
+    options = {f"{prefix}bootstrap.servers": "broker:9092", f"{prefix}acks": "1"}
+    with pytest.raises(OptionError, match="'acks' = '1' contradicts the delivery guarantee at-least-once"):
+        parse_sink_options(options)
+
+
+def test_without_a_guarantee_they_do_not_contradict() -> None:
+    config = parse_sink_options(FLINK | {"sink.delivery-guarantee": "none", "properties.acks": "1"})
+    assert config.properties.get("acks") == "1"

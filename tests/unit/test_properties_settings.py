@@ -163,12 +163,12 @@ def test_words_and_switches_arrive() -> None:
     [
         ({}, ("none", None)),
         ({"compression.type": "Snappy"}, ("snappy", None)),
-        ({"compression.type": "gzip"}, ("gzip", None)),
+        ({"compression.type": "gzip"}, ("gzip", -1)),
         ({"compression.type": "gzip", "compression.gzip.level": "9"}, ("gzip", 9)),
         ({"compression.type": "gzip", "compression.gzip.level": "-1"}, ("gzip", -1)),
         ({"compression.type": "lz4", "compression.lz4.level": "17"}, ("lz4", 17)),
         ({"compression.type": "zstd", "compression.zstd.level": "-131072"}, ("zstd", -131_072)),
-        ({"compression.type": "zstd", "compression.gzip.level": "9"}, ("zstd", None)),
+        ({"compression.type": "zstd", "compression.gzip.level": "9"}, ("zstd", 3)),
     ],
 )
 def test_compression(properties: dict[str, str], compression: tuple[str, int | None]) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 from penstock import __version__
 from penstock.client.security import SecuritySettings, security_settings
-from penstock.errors import MissingOptionError, OptionError
+from penstock.errors import MissingOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
 from penstock.options.properties import property_value
+from penstock.options.properties.promise import produce_promise
 
 MAX_RESPONSE_BYTES = 256 << 20
 """A longer answer is no answer of Kafka's. Below a TLS alert read as a length, so that a TLS port taken
@@ -24,7 +25,6 @@ for a plain one is noticed at once instead of after a time-out."""
 
 _RESPONSE_MARGIN_BYTES = 16 << 20
 _NO_CONNECTION_LIMIT = 1 << 20
-_IN_FLIGHT_WITH_IDEMPOTENCE_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -203,79 +203,22 @@ def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) 
         OptionError: a property is malformed, or contradicts another or the guarantee.
     """
     value = partial(property_value, properties)
-    idempotence = value("enable.idempotence")
+    promise = produce_promise(properties, guarantee)
     compression_type = value("compression.type")
     has_level = compression_type in ("gzip", "lz4", "zstd")
-    settings = ProduceSettings(
-        acks=value("acks"),
-        enable_idempotence=guarantee is not DeliveryGuarantee.NONE if idempotence is None else idempotence,
+    return ProduceSettings(
+        acks=promise.acks,
+        enable_idempotence=promise.enable_idempotence,
         compression_type=compression_type,
         compression_level=value(f"compression.{compression_type}.level") if has_level else None,
         batch_size_bytes=value("batch.size"),
         linger_ms=value("linger.ms"),
         max_request_size_bytes=value("max.request.size"),
-        max_in_flight=value("max.in.flight.requests.per.connection"),
+        max_in_flight=promise.max_in_flight,
         request_timeout_ms=value("request.timeout.ms"),
-        delivery_timeout_ms=_delivery_timeout_ms(properties),
+        delivery_timeout_ms=promise.delivery_timeout_ms,
         retry_backoff_ms=value("retry.backoff.ms"),
         retry_backoff_max_ms=value("retry.backoff.max.ms"),
         max_block_ms=value("max.block.ms"),
         buffer_memory_bytes=value("buffer.memory"),
     )
-    _check_guarantee(settings, guarantee)
-    _check_idempotence(settings, properties)
-    return settings
-
-
-def _delivery_timeout_ms(properties: KafkaProperties) -> int:
-    """As Java: a value of the user's must leave room for one request; the default makes room."""
-    linger_ms = property_value(properties, "linger.ms")
-    request_timeout_ms = property_value(properties, "request.timeout.ms")
-    delivery_timeout_ms: int = property_value(properties, "delivery.timeout.ms")
-    room_ms: int = linger_ms + request_timeout_ms
-    if delivery_timeout_ms >= room_ms:
-        return delivery_timeout_ms
-    if properties.get("delivery.timeout.ms") is not None:
-        raise OptionError(
-            f"Option 'delivery.timeout.ms' cannot be {delivery_timeout_ms}: it must be at least 'linger.ms' "
-            f"+ 'request.timeout.ms' = {linger_ms} + {request_timeout_ms}.",
-            option="delivery.timeout.ms",
-        )
-    return room_ms
-
-
-def _check_guarantee(settings: ProduceSettings, guarantee: DeliveryGuarantee) -> None:
-    if guarantee is not DeliveryGuarantee.NONE and settings.acks != -1:
-        raise OptionError(
-            f"Option 'acks' = '{settings.acks}' contradicts the delivery guarantee {guarantee.value}: "
-            "records that one broker alone has are lost when it fails. Use acks=all, or (Flink's dialect) "
-            "'sink.delivery-guarantee' = 'none'.",
-            option="acks",
-        )
-    if guarantee is DeliveryGuarantee.EXACTLY_ONCE and not settings.enable_idempotence:
-        raise OptionError(
-            "Option 'enable.idempotence' = 'false' contradicts the delivery guarantee exactly-once: leave "
-            "it out.",
-            option="enable.idempotence",
-        )
-
-
-def _check_idempotence(settings: ProduceSettings, properties: KafkaProperties) -> None:
-    if not settings.enable_idempotence:
-        return
-    rest = "Change it, or set 'enable.idempotence' = 'false' and accept doubled and unordered records."
-    if settings.acks != -1:
-        raise OptionError(
-            f"Option 'acks' = '{settings.acks}' contradicts an idempotent producer, which needs all. {rest}",
-            option="acks",
-        )
-    if settings.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:
-        raise OptionError(
-            f"Option 'max.in.flight.requests.per.connection' = '{settings.max_in_flight}' contradicts an "
-            f"idempotent producer: brokers remember {_IN_FLIGHT_WITH_IDEMPOTENCE_MAX} batches. {rest}",
-            option="max.in.flight.requests.per.connection",
-        )
-    if property_value(properties, "enable.idempotence") and property_value(properties, "retries") == 0:
-        raise OptionError(
-            f"Option 'retries' = '0' contradicts 'enable.idempotence' = 'true'. {rest}", option="retries"
-        )

@@ -12,6 +12,7 @@ from penstock.errors import UnsupportedOptionError
 from penstock.options import flink, spark
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.options.declare import Reader
+from penstock.options.properties.promise import produce_promise
 from penstock.options.recognise import GivenOptions, raise_not_allowed, recognise
 from penstock.options.values import check_topic_name
 
@@ -28,10 +29,12 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkConfig:
     given = recognise(options, Reader.SINK)
     given.value(flink.CONNECTOR)
     _check_partitioner(given)
+    guarantee = _delivery_guarantee(given)
+    produce_promise(given.properties, guarantee)
     return SinkConfig(
         properties=given.properties,
         topic=_topic(given),
-        delivery_guarantee=_delivery_guarantee(given),
+        delivery_guarantee=guarantee,
         checkpoint_location=given.text(spark.CHECKPOINT_LOCATION),
     )
 

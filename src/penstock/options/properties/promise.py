@@ -1,0 +1,97 @@
+"""What the properties of a producer promise together, held to the delivery guarantee.
+
+Runs on the driver (so that a contradiction stops a query before a job starts) and where settings are made.
+Invariant: a promise that comes out of here can be kept: none contradicts itself or the guarantee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import OptionError
+from penstock.options.config import DeliveryGuarantee, KafkaProperties
+from penstock.options.properties import property_value
+
+_IN_FLIGHT_WITH_IDEMPOTENCE_MAX = 5
+
+
+@dataclass(frozen=True)
+class ProducePromise:
+    """The properties that depend on one another. `acks` is -1 (all), 0 or 1."""
+
+    acks: int
+    enable_idempotence: bool
+    max_in_flight: int
+    delivery_timeout_ms: int
+
+
+def produce_promise(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProducePromise:
+    """Read what the properties promise.
+
+    Raises:
+        OptionError: a property is malformed, or contradicts another or the guarantee.
+    """
+    idempotence = property_value(properties, "enable.idempotence")
+    promise = ProducePromise(
+        acks=property_value(properties, "acks"),
+        enable_idempotence=guarantee is not DeliveryGuarantee.NONE if idempotence is None else idempotence,
+        max_in_flight=property_value(properties, "max.in.flight.requests.per.connection"),
+        delivery_timeout_ms=_delivery_timeout_ms(properties),
+    )
+    _check_guarantee(promise, guarantee)
+    _check_idempotence(promise, properties)
+    return promise
+
+
+def _delivery_timeout_ms(properties: KafkaProperties) -> int:
+    """As Java: a value of the user's must leave room for one request; the default makes room."""
+    linger_ms = property_value(properties, "linger.ms")
+    request_timeout_ms = property_value(properties, "request.timeout.ms")
+    delivery_timeout_ms: int = property_value(properties, "delivery.timeout.ms")
+    room_ms: int = linger_ms + request_timeout_ms
+    if delivery_timeout_ms >= room_ms:
+        return delivery_timeout_ms
+    if properties.get("delivery.timeout.ms") is not None:
+        raise OptionError(
+            f"Option 'delivery.timeout.ms' cannot be {delivery_timeout_ms}: it must be at least 'linger.ms' "
+            f"+ 'request.timeout.ms' = {linger_ms} + {request_timeout_ms}.",
+            option="delivery.timeout.ms",
+        )
+    return room_ms
+
+
+def _check_guarantee(promise: ProducePromise, guarantee: DeliveryGuarantee) -> None:
+    if guarantee is not DeliveryGuarantee.NONE and promise.acks != -1:
+        raise OptionError(
+            f"Option 'acks' = '{promise.acks}' contradicts the delivery guarantee {guarantee.value}: "
+            "records that one broker alone has are lost when it fails. Use acks=all, or (Flink's dialect) "
+            "'sink.delivery-guarantee' = 'none'.",
+            option="acks",
+        )
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE and not promise.enable_idempotence:
+        raise OptionError(
+            "Option 'enable.idempotence' = 'false' contradicts the delivery guarantee exactly-once: leave "
+            "it out.",
+            option="enable.idempotence",
+        )
+
+
+def _check_idempotence(promise: ProducePromise, properties: KafkaProperties) -> None:
+    if not promise.enable_idempotence:
+        return
+    rest = "Change it, or set 'enable.idempotence' = 'false' and accept doubled and unordered records."
+    if promise.acks != -1:
+        raise OptionError(
+            f"Option 'acks' = '{promise.acks}' contradicts an idempotent producer, which needs all. {rest}",
+            option="acks",
+        )
+    if promise.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:
+        raise OptionError(
+            f"Option 'max.in.flight.requests.per.connection' = '{promise.max_in_flight}' contradicts an "
+            f"idempotent producer: brokers remember {_IN_FLIGHT_WITH_IDEMPOTENCE_MAX} batches. {rest}",
+            option="max.in.flight.requests.per.connection",
+        )
+    if property_value(properties, "enable.idempotence") and property_value(properties, "retries") == 0:
+        raise OptionError(
+            f"Option 'retries' = '0' contradicts 'enable.idempotence' = 'true'. {rest}", option="retries"
+        )
