@@ -10,14 +10,13 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
 
 import pyarrow as pa
 import pyspark
-from penstock.client.admin import create_topics
-from penstock.sink.writer import write_rows
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -25,9 +24,11 @@ from rich.table import Table
 from benchmarks.cases import CASES, PENSTOCK, SYSTEMS, Bench
 from penstock.client.connection import connections_for
 from penstock.client.properties import connection_settings
+from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.devbroker import DevCluster
 from penstock.devbroker.jars import spark_kafka_connector_jars
 from penstock.options import parse_sink_options
+from penstock.sink.writer import write_rows
 
 RESULTS = Path(__file__).parent / "results"
 PARTITION_COUNT = 4
@@ -58,6 +59,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _spark() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
     settings = {
         "spark.jars": jars,
@@ -82,7 +84,7 @@ def _prepare(spark: SparkSession, bootstrap_servers: str, record_count: int) -> 
         }
     )
     connections = connections_for(connection_settings(config.properties, client_id="penstock-bench"))
-    create_topics(connections, {"bench-input": PARTITION_COUNT, "bench-output": PARTITION_COUNT})
+    create_topics(connections, {name: NewTopic(PARTITION_COUNT) for name in ("bench-input", "bench-output")})
     write_rows(config, _input_rows(record_count))
     return Bench(spark, bootstrap_servers, "bench-input", "bench-output", record_count)
 

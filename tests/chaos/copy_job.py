@@ -6,6 +6,7 @@ It prints `batch <id>` when a batch is finished, so that a test can wait for pro
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from pyspark.sql import SparkSession
@@ -41,6 +42,7 @@ def _session(scratch: str) -> SparkSession:
         "spark.log.level": "ERROR",
         "spark.task.maxFailures": "4",
     }
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("penstock-chaos").master("local[2,4]")
     for key, value in settings.items():
         builder = builder.config(key, value)

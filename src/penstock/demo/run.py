@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -18,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.client.admin import create_topics
 from penstock.client.connection import connections_for
 from penstock.client.properties import connection_settings
+from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.demo.check import Verdict, compare, expected_delays
 from penstock.demo.flights import flight_records, load_flights
 from penstock.demo.pipeline import WATERMARK_DELAY_DAYS, daily_delays, read_flights, write_delays
@@ -40,6 +42,15 @@ INPUT_TOPIC = "flights"
 OUTPUT_TOPIC = "carrier-delays"
 PARTITION_COUNT = 4
 ROWS_PER_BATCH = 60_000
+_LOG_SETTINGS = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.console.type = Console
+appender.console.name = stderr
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n
+"""
 
 
 def run_demo(console: Console | None = None) -> Verdict:
@@ -83,7 +94,9 @@ def _load(bootstrap_servers: str, flights: pa.Table, progress: Progress) -> None
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": INPUT_TOPIC}
     config = parse_sink_options(options)
     connections = connections_for(connection_settings(config.properties, client_id="penstock-demo"))
-    create_topics(connections, {INPUT_TOPIC: PARTITION_COUNT, OUTPUT_TOPIC: PARTITION_COUNT})
+    # Record timestamps are of 2013: Kafka's usual retention of a week would delete them at once.
+    topic = NewTopic(PARTITION_COUNT, configs={"retention.ms": "-1"})
+    create_topics(connections, {INPUT_TOPIC: topic, OUTPUT_TOPIC: topic})
     bar = progress.add_task("Loading flights into Kafka", total=flights.num_rows, note="")
 
     def counted() -> Iterator[pa.RecordBatch]:
@@ -92,21 +105,26 @@ def _load(bootstrap_servers: str, flights: pa.Table, progress: Progress) -> None
             progress.advance(bar, batch.num_rows)
 
     started = time.monotonic()
-    write_rows(config, counted())
-    _finish(progress, bar, flights.num_rows, started)
+    summary = write_rows(config, counted())
+    _finish(progress, bar, summary.record_count, started)
 
 
 def _start_spark(folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and not needed before
 
+    # Spark would take the `python3` of the path, which need not be the one that has penstock.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("penstock-demo").master("local[2]")
+    (folder / "log4j2.properties").write_text(_LOG_SETTINGS)
+    os.environ["SPARK_CONF_DIR"] = str(folder)
     settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.log.level": "ERROR",
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -115,7 +133,7 @@ def _start_spark(folder: Path) -> SparkSession:
 
 def _follow(query: StreamingQuery, row_count: int, progress: Progress) -> None:
     """Shows the query's progress until it has read all rows and stopped by itself."""
-    bar = progress.add_task("Streaming job: delays per carrier and day", total=row_count, note="")
+    bar = progress.add_task("Streaming delays per carrier and day", total=row_count, note="")
     started = time.monotonic()
     rows_of_batch: dict[int, int] = {}
     while True:
@@ -124,7 +142,7 @@ def _follow(query: StreamingQuery, row_count: int, progress: Progress) -> None:
         progress.update(bar, completed=sum(rows_of_batch.values()))
         if is_finished:
             break
-    _finish(progress, bar, row_count, started)
+    _finish(progress, bar, sum(rows_of_batch.values()), started)
 
 
 def _read_back(spark: SparkSession, bootstrap_servers: str) -> list[bytes]:
@@ -180,9 +198,8 @@ def _carrier_table(values: list[bytes]) -> Table:
 
 def _progress(console: Console) -> Progress:
     return Progress(
-        TextColumn("{task.description:<42}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
+        TextColumn("{task.description:<36}"),
+        BarColumn(bar_width=16),
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
         console=console,
