@@ -260,6 +260,21 @@ class TestDataLoss:
         assert self.lossy(admin).latest_offset(start, None) == SourceOffset({tp(0): 10})
         assert "t-1" in caplog.text
 
+    def test_a_topic_deleted_between_two_discoveries(self) -> None:
+        logs = {tp(0): Log(0, 10), tp(0, "u"): Log(0, 10)}
+        start = SourceOffset({tp(0): 2, tp(0, "u"): 5})
+        for fails in (True, False):
+            admin = FakeAdmin(dict(logs))
+            config = source_config(TopicPattern("[tu]"), discovery_interval_ms=0, fail_on_data_loss=fails)
+            enumerator = SplitEnumerator(config, admin)
+            enumerator.latest_offset(start, None)
+            del admin.logs[tp(0)]
+            if fails:
+                with pytest.raises(TopicPartitionsRemovedError, match="t-0"):
+                    enumerator.latest_offset(start, None)
+            else:
+                assert enumerator.latest_offset(start, None) == SourceOffset({tp(0, "u"): 10})
+
     def test_a_deleted_topic_in_a_replay(self) -> None:
         start, end = SourceOffset({tp(0): 2}), SourceOffset({tp(0): 5})
         with pytest.raises(TopicPartitionsRemovedError):

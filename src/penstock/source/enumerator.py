@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
 from penstock.source import data_loss
 from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
@@ -116,12 +116,24 @@ class SplitEnumerator:
         self, start: SourceOffset
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Where the next range begins; those of it that `start` does not say; the ends of the logs."""
-        existing = self._existing(start)
-        kept = {tp: offset for tp, offset in start.positions.items() if tp in existing}
-        special = self._starts_of_new(start, [tp for tp in existing if tp not in kept])
-        latest = self._ends_of([*kept, *special])
+        kept, special = self._kept_and_new(start)
+        answers = self._look_up([*kept, *special], LogEnd.LATEST, wait_for_all=False)
+        if any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values()):
+            # Deleted since the last discovery: look again, which says so, and go on with the others.
+            self._discovery.now()
+            kept, special = self._kept_and_new(start)
+            answers = self._look_up([*kept, *special], LogEnd.LATEST, wait_for_all=False)
+        latest = self._ends_in(answers)
         special.update(self._restarts(kept, latest))
         return {**kept, **special}, special, latest
+
+    def _kept_and_new(
+        self, start: SourceOffset
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """The positions of `start` that still exist, and where what it does not have begins."""
+        existing = self._existing(start)
+        kept = {tp: offset for tp, offset in start.positions.items() if tp in existing}
+        return kept, self._starts_of_new(start, [tp for tp in existing if tp not in kept])
 
     def _begin_of_range(self, start: SourceOffset, end: SourceOffset) -> Positions:
         """Where a range begins that may have been planned in another process, or by Spark's own source."""
@@ -178,9 +190,8 @@ class SplitEnumerator:
                 data_loss.report(error, fail=self._config.fail_on_data_loss)
         return dict(log_starts)
 
-    def _ends_of(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def _ends_in(self, answers: OffsetAnswers) -> dict[TopicPartition, int]:
         """The ends of the logs; those that do not answer are left for the next batch, unless none does."""
-        answers = self._look_up(topic_partitions, LogEnd.LATEST, wait_for_all=False)
         if answers.errors and not answers.offsets:
             answers.all_or_raise()
         _warn_of(answers, "is left for the next batch")
