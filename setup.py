@@ -1,6 +1,7 @@
 """The compiled part of the build; everything else is in pyproject.toml.
 
-The codec is three Cython modules and one C file. Generated C goes to build/, never beside the sources.
+The codec is three Cython modules and one C file; the formats' decoders and encoders are C files under two
+Cython modules. Generated C goes to build/, never beside the sources.
 PENSTOCK_SANITIZE=address,undefined builds it for the fuzz test (tests/parity/test_codec_fuzz.py).
 """
 
@@ -29,9 +30,30 @@ def extension(name: str, *c_files: str) -> Extension:
     )
 
 
+FORMATS = "src/penstock/formats"
+FORMATS_NATIVE = f"{FORMATS}/native"
+
+
+def formats_extension(name: str, *c_files: str) -> Extension:
+    return Extension(
+        f"penstock.formats.{name}",
+        [f"{FORMATS}/{name}.pyx", *(f"{FORMATS_NATIVE}/{c_file}" for c_file in c_files)],
+        depends=[f"{FORMATS_NATIVE}/{header}.h" for header in ("columns", "text", "decode", "encode")],
+        include_dirs=[FORMATS_NATIVE],
+        extra_compile_args=COMPILE_ARGS,
+        extra_link_args=LINK_ARGS,
+    )
+
+
 setup(
     ext_modules=cythonize(
-        [extension("_columns"), extension("_decode", "crc32c.c"), extension("_encode", "crc32c.c")],
+        [
+            extension("_columns"),
+            extension("_decode", "crc32c.c"),
+            extension("_encode", "crc32c.c"),
+            formats_extension("_native", "columns.c", "text.c", "decode.c", "json_decode.c"),
+            formats_extension("_native_encode", "text.c", "columns.c", "encode.c", "json_encode.c"),
+        ],
         include_path=["src"],
         build_dir="build/cython",
         compiler_directives={

@@ -1,0 +1,23 @@
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+REASONS: dict[int, str]
+
+Failures: TypeAlias = list[tuple[int, str, int, str]]
+"""Index of the value, reason, byte position in the value, path of the column ("" is the value as a whole)."""
+
+Decoded: TypeAlias = tuple[Sequence[pa.Array], int, pa.Array | None, Failures, int]
+"""Columns, number of rows, value index of each row (None: row i is value i's), failures, ignored values."""
+
+def kind_of(arrow_type: pa.DataType) -> int: ...
+def check_schema(schema: pa.Schema) -> None: ...
+def decode_json(
+    array: pa.Array,
+    schema: pa.Schema,
+    *,
+    fail_on_missing_field: bool,
+    ignore_parse_errors: bool,
+    separator: str,
+) -> Decoded: ...

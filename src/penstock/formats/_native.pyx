@@ -1,0 +1,407 @@
+# cython: language_level=3
+"""Arrow schema to native columns, native columns to Arrow arrays; the decoders in between are C without the GIL.
+
+Runs on executors. Invariant: every decoder gets the values one by one out of the Arrow buffer, and says for
+each row which value it came from; what fails leaves nothing behind.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+import pyarrow as pa
+
+
+cdef extern from "columns.h":
+    enum:
+        OK
+        NO_MEMORY
+        KIND_NULL, KIND_BOOL, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_FLOAT, KIND_DOUBLE
+        KIND_DECIMAL, KIND_STRING, KIND_BINARY, KIND_DATE, KIND_TIME32, KIND_TIME64, KIND_TIMESTAMP
+        KIND_LIST, KIND_MAP, KIND_STRUCT
+        BAD_SYNTAX, BAD_UTF8, TOO_DEEP, TRAILING, NOT_AN_OBJECT, TRUNCATED, BAD_ROW
+        WRONG_TYPE, OUT_OF_RANGE, NOT_INTEGRAL, BAD_NUMBER, BAD_BOOLEAN, BAD_DATE, BAD_TIME, BAD_TIMESTAMP
+        BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, TEXT_NOT_UTF8
+
+    ctypedef struct Column:
+        int kind
+        int nullable
+        int width
+        int precision
+        int scale
+        int fraction_digits
+        int is_zoned
+        int64_t length
+        int64_t capacity
+        uint8_t *validity
+        uint8_t *values
+        int64_t bytes_capacity
+        int32_t *offsets
+        const uint8_t *name
+        int32_t name_length
+        int is_name_plain
+        Column *parent
+        Column **children
+        int child_count
+
+    Column *column_new(int kind)
+    void column_free(Column *column)
+    int column_index_names(Column *column)
+    int column_reserve(Column *column, int64_t capacity)
+
+
+cdef extern from "text.h":
+    int text_start()
+
+
+cdef extern from "decode.h":
+    ctypedef struct Values:
+        const uint8_t *bytes
+        const int32_t *offsets
+        const uint8_t *validity
+        int64_t offset
+        int64_t length
+
+    ctypedef struct Failure:
+        int32_t row
+        int32_t reason
+        int64_t position
+        const Column *column
+
+    ctypedef struct Output:
+        int32_t *value_indices
+        int64_t row_count
+        Failure *failures
+        int64_t failure_count
+        int64_t ignored_count
+
+    ctypedef struct JsonOptions:
+        int fail_on_missing_field
+        int ignore_parse_errors
+        int separator
+
+    void output_free(Output *output)
+    int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output) nogil
+
+
+if text_start() != OK:
+    raise MemoryError("no memory for the C locale")
+
+REASONS = {
+    BAD_SYNTAX: "the text is not valid here",
+    BAD_UTF8: "the bytes are not UTF-8",
+    TOO_DEEP: "the value nests deeper than 1,000 levels",
+    TRAILING: "something follows the end of the value",
+    NOT_AN_OBJECT: "the value is not an object",
+    TRUNCATED: "the value ends too early",
+    BAD_ROW: "the row has a wrong number of fields",
+    WRONG_TYPE: "the value has another type",
+    OUT_OF_RANGE: "the value is out of the type's range",
+    NOT_INTEGRAL: "the number is not whole",
+    BAD_NUMBER: "the text is not a number of this type",
+    BAD_BOOLEAN: "the text is neither true nor false",
+    BAD_DATE: "the text is not a date (yyyy-MM-dd)",
+    BAD_TIME: "the text is not a time (HH:mm:ss.fraction)",
+    BAD_TIMESTAMP: "the text is not a timestamp in the format's standard",
+    BAD_BASE64: "the text is not base64",
+    LONE_SURROGATE: "the text has half a surrogate pair, which is no character",
+    MISSING_FIELD: "the field is missing",
+    UNEXPECTED_NULL: "the field is null or missing, and is declared NOT NULL",
+    TEXT_NOT_UTF8: "the bytes are not UTF-8",
+}
+
+cdef dict FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+cdef int SCHEMA_DEPTH_MAX = 100
+
+cdef list SIMPLE_KINDS = [
+    (pa.null(), KIND_NULL, 0),
+    (pa.bool_(), KIND_BOOL, 0),
+    (pa.int8(), KIND_INT8, 1),
+    (pa.int16(), KIND_INT16, 2),
+    (pa.int32(), KIND_INT32, 4),
+    (pa.int64(), KIND_INT64, 8),
+    (pa.float32(), KIND_FLOAT, 4),
+    (pa.float64(), KIND_DOUBLE, 8),
+    (pa.string(), KIND_STRING, 0),
+    (pa.binary(), KIND_BINARY, 0),
+    (pa.date32(), KIND_DATE, 4),
+]
+
+
+# -- schema to columns ---------------------------------------------------------------------------------------
+
+cdef Column *new_column(int kind) except NULL:
+    cdef Column *column = column_new(kind)
+    if column == NULL:
+        raise MemoryError()
+    return column
+
+
+cdef int set_name(Column *column, str name) except -1:
+    cdef bytes encoded = name.encode()
+    cdef uint8_t *copy = <uint8_t *>malloc(len(encoded) + 1)
+    if copy == NULL:
+        raise MemoryError()
+    memcpy(copy, <const char *>encoded, len(encoded) + 1)
+    column.name = copy
+    column.name_length = <int32_t>len(encoded)
+    column.is_name_plain = b'"' not in encoded and b"\\" not in encoded
+    return 0
+
+
+cdef int add_children(Column *column, list fields, int depth) except -1:
+    cdef int i
+    column.children = <Column **>calloc(len(fields) or 1, sizeof(Column *))
+    if column.children == NULL:
+        raise MemoryError()
+    for i, field in enumerate(fields):
+        column.children[i] = build_column(field, depth + 1)
+        column.children[i].parent = column
+        column.child_count = i + 1
+    return 0
+
+
+cdef int fill_column(Column *column, object field, int depth) except -1:
+    arrow_type = field.type
+    column.nullable = field.nullable
+    set_name(column, field.name)
+    if column.kind == KIND_DECIMAL:
+        column.width, column.precision, column.scale = 16, arrow_type.precision, arrow_type.scale
+    elif column.kind == KIND_TIME32 or column.kind == KIND_TIME64 or column.kind == KIND_TIMESTAMP:
+        column.width = 4 if column.kind == KIND_TIME32 else 8
+        column.fraction_digits = FRACTION_DIGITS[arrow_type.unit]
+        column.is_zoned = column.kind == KIND_TIMESTAMP and arrow_type.tz is not None
+    elif column.kind == KIND_LIST:
+        add_children(column, [arrow_type.value_field], depth)
+    elif column.kind == KIND_MAP:
+        add_children(column, [arrow_type.key_field, arrow_type.item_field], depth)
+    elif column.kind == KIND_STRUCT:
+        add_children(column, [arrow_type.field(i) for i in range(arrow_type.num_fields)], depth)
+        if column_index_names(column):
+            raise MemoryError()
+    else:
+        for simple, kind, width in SIMPLE_KINDS:
+            if column.kind == kind:
+                column.width = width
+    if column_reserve(column, 1):
+        raise MemoryError()
+    return 0
+
+
+def kind_of(arrow_type):
+    """Return the kind number of an Arrow type; TypeError where there is none."""
+    for simple, kind, width in SIMPLE_KINDS:
+        if arrow_type.equals(simple):
+            return kind
+    types = pa.types
+    for test, kind in (
+        (types.is_decimal128, KIND_DECIMAL),
+        (types.is_time32, KIND_TIME32),
+        (types.is_time64, KIND_TIME64),
+        (types.is_timestamp, KIND_TIMESTAMP),
+        (types.is_list, KIND_LIST),
+        (types.is_map, KIND_MAP),
+        (types.is_struct, KIND_STRUCT),
+    ):
+        if test(arrow_type):
+            return kind
+    raise TypeError(f"no native column for {arrow_type}")
+
+
+cdef Column *build_column(object field, int depth) except NULL:
+    if depth > SCHEMA_DEPTH_MAX:
+        raise TypeError("the schema nests too deep")
+    cdef Column *column = new_column(kind_of(field.type))
+    try:
+        fill_column(column, field, depth)
+    except BaseException:
+        column_free(column)
+        raise
+    return column
+
+
+cdef class _Rows:
+    """Owns a tree of columns for one decode."""
+
+    cdef Column *root
+
+    def __cinit__(self, schema, int64_t capacity):
+        cdef int i
+        self.root = build_column(pa.field("", pa.struct(list(schema)), nullable=False), 0)
+        if column_reserve(self.root, capacity):
+            raise MemoryError()
+        for i in range(self.root.child_count):
+            if column_reserve(self.root.children[i], capacity):
+                raise MemoryError()
+
+    def __dealloc__(self):
+        column_free(self.root)
+
+
+# -- columns to arrays ---------------------------------------------------------------------------------------
+
+cdef class _Memory:
+    """A block of memory that an Arrow buffer points into."""
+
+    cdef void *block
+
+    def __dealloc__(self):
+        free(self.block)
+
+
+cdef object take_buffer(void **block, int64_t size):
+    """Hand a block over to an Arrow buffer."""
+    cdef _Memory memory
+    if block[0] == NULL:
+        return pa.py_buffer(b"")
+    memory = _Memory()
+    memory.block = block[0]
+    block[0] = NULL
+    return pa.foreign_buffer(<uintptr_t>memory.block, size, base=memory)
+
+
+cdef int64_t count_nulls(Column *column):
+    cdef int64_t i, valid = 0
+    cdef int64_t whole = column.length >> 3
+    for i in range(whole):
+        valid += popcount8(column.validity[i])
+    for i in range(whole << 3, column.length):
+        valid += (column.validity[i >> 3] >> (i & 7)) & 1
+    return column.length - valid
+
+
+cdef inline int popcount8(uint8_t byte):
+    cdef int value = byte
+    value = value - ((value >> 1) & 0x55)
+    value = (value & 0x33) + ((value >> 2) & 0x33)
+    return (value + (value >> 4)) & 0x0F
+
+
+cdef object take_array(Column *column, object arrow_type):
+    """Turn a column into an Arrow array that owns its memory."""
+    cdef int64_t length = column.length
+    if column.kind == KIND_NULL:
+        return pa.nulls(length)
+    cdef int64_t nulls = count_nulls(column)
+    validity = take_buffer(<void **>&column.validity, (length + 7) // 8) if nulls else None
+    if column.kind == KIND_STRUCT:
+        children = [take_array(column.children[i], arrow_type.field(i).type) for i in range(column.child_count)]
+        return pa.Array.from_buffers(arrow_type, length, [validity], nulls, children=children)
+    if column.kind == KIND_LIST or column.kind == KIND_MAP:
+        return take_nested(column, arrow_type, validity, nulls)
+    if column.kind == KIND_STRING or column.kind == KIND_BINARY:
+        used = column.offsets[length]
+        offsets = take_buffer(<void **>&column.offsets, 4 * (length + 1))
+        buffers = [validity, offsets, take_buffer(<void **>&column.values, used)]
+        return pa.Array.from_buffers(arrow_type, length, buffers, nulls)
+    size = (length + 7) // 8 if column.kind == KIND_BOOL else length * column.width
+    return pa.Array.from_buffers(arrow_type, length, [validity, take_buffer(<void **>&column.values, size)], nulls)
+
+
+cdef object take_nested(Column *column, object arrow_type, object validity, int64_t nulls):
+    cdef int64_t length = column.length
+    offsets = take_buffer(<void **>&column.offsets, 4 * (length + 1))
+    if column.kind == KIND_LIST:
+        child = take_array(column.children[0], arrow_type.value_type)
+    else:
+        entries_type = pa.struct([arrow_type.key_field, arrow_type.item_field])
+        keys = take_array(column.children[0], arrow_type.key_type)
+        items = take_array(column.children[1], arrow_type.item_type)
+        child = pa.Array.from_buffers(entries_type, len(keys), [None], 0, children=[keys, items])
+    return pa.Array.from_buffers(arrow_type, length, [validity, offsets], nulls, children=[child])
+
+
+cdef str path_of(const Column *column):
+    """Name a column as `a.b[].c`; a map's value is `{}`."""
+    parts = []
+    while column != NULL and column.parent != NULL:
+        if column.parent.kind == KIND_LIST:
+            parts.append("[]")
+        elif column.parent.kind == KIND_MAP:
+            parts.append("{}" if column == column.parent.children[1] else "{key}")
+        else:
+            parts.append("." + column.name[:column.name_length].decode())
+        column = column.parent
+    return "".join(reversed(parts)).lstrip(".")
+
+
+# -- decoders ------------------------------------------------------------------------------------------------
+
+cdef class _Input:
+    """An Arrow binary array, held while C reads it."""
+
+    cdef Values values
+    cdef object array
+    cdef object buffers
+
+    def __cinit__(self, array):
+        if not array.type.equals(pa.binary()):
+            raise TypeError(f"values must be binary, not {array.type}")
+        self.array = array
+        self.buffers = array.buffers()
+        self.values.offset = array.offset
+        self.values.length = len(array)
+        self.values.validity = self.address(0)
+        self.values.offsets = <const int32_t *>self.address(1)
+        self.values.bytes = self.address(2)
+        if self.values.offsets == NULL:
+            self.values.length = 0
+
+    cdef const uint8_t *address(self, int index):
+        buffer = self.buffers[index]
+        return NULL if buffer is None else <const uint8_t *><uintptr_t>buffer.address
+
+
+cdef class _Result:
+    """Owns what a decoder gives beside the rows."""
+
+    cdef Output output
+
+    def __dealloc__(self):
+        output_free(&self.output)
+
+    cdef object finish(self, int status, _Rows rows, object schema, int64_t value_count):
+        """Return (columns, row count, value indices or None, failures, ignored count)."""
+        cdef int64_t i
+        if status != OK:
+            raise MemoryError("no memory for the decoded rows")
+        cdef int64_t count = self.output.row_count
+        failures = [self.failure(&self.output.failures[i]) for i in range(self.output.failure_count)]
+        columns = [take_array(rows.root.children[i], schema.field(i).type) for i in range(rows.root.child_count)]
+        return columns, count, self.indices(value_count), failures, self.output.ignored_count
+
+    cdef object failure(self, Failure *failure):
+        path = "" if failure.column == NULL else path_of(failure.column)
+        return failure.row, REASONS[failure.reason], failure.position, path
+
+    cdef object indices(self, int64_t value_count):
+        cdef int64_t i
+        cdef int64_t count = self.output.row_count
+        if count == value_count:
+            for i in range(count):
+                if self.output.value_indices[i] != i:
+                    break
+            else:
+                return None
+        buffer = take_buffer(<void **>&self.output.value_indices, 4 * count)
+        return pa.Array.from_buffers(pa.int32(), count, [None, buffer])
+
+
+def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_errors, str separator):
+    """Decode JSON values; see the module's type stub."""
+    cdef JsonOptions options
+    cdef _Input values = _Input(array)
+    cdef _Rows rows = _Rows(schema, values.values.length)
+    cdef _Result result = _Result()
+    cdef int status
+    options.fail_on_missing_field = fail_on_missing_field
+    options.ignore_parse_errors = ignore_parse_errors
+    options.separator = ord(separator)
+    with nogil:
+        status = json_decode(rows.root, &options, &values.values, &result.output)
+    return result.finish(status, rows, schema, values.values.length)
+
+
+def check_schema(schema):
+    """Raise TypeError for a schema that the native columns cannot hold."""
+    _Rows(schema, 0)

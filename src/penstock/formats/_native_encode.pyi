@@ -1,0 +1,14 @@
+import pyarrow as pa
+
+class RowFailed(Exception):
+    row: int
+    reason: str
+    path: str
+
+def encode_json(
+    rows: pa.RecordBatch,
+    *,
+    separator: str,
+    decimal_as_plain_number: bool,
+    ignore_null_fields: bool,
+) -> pa.Array: ...

@@ -1,0 +1,173 @@
+/* Growable Arrow columns: what the decoders of all formats write into.
+ *
+ * One tree of columns mirrors one Arrow schema; its root is a struct column whose length is the number of
+ * rows. A decoder appends one entry to a column or fails and leaves debris; column_truncate() takes the debris
+ * of a failed row away, so a bad value never moves its neighbours. No Python, no GIL.
+ */
+#ifndef PENSTOCK_FORMATS_COLUMNS_H
+#define PENSTOCK_FORMATS_COLUMNS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Kept in step with KINDS in _native.pyx. */
+enum {
+    KIND_NULL,
+    KIND_BOOL,
+    KIND_INT8,
+    KIND_INT16,
+    KIND_INT32,
+    KIND_INT64,
+    KIND_FLOAT,
+    KIND_DOUBLE,
+    KIND_DECIMAL,
+    KIND_STRING,
+    KIND_BINARY,
+    KIND_DATE,
+    KIND_TIME32,
+    KIND_TIME64,
+    KIND_TIMESTAMP,
+    KIND_LIST,
+    KIND_MAP,
+    KIND_STRUCT
+};
+
+/* What became of one value. Kept in step with REASONS in _native.pyx. */
+enum {
+    OK = 0,
+    NO_MEMORY,
+    /* The value as a whole cannot be read. */
+    BAD_SYNTAX,
+    BAD_UTF8,
+    TOO_DEEP,
+    TRAILING,
+    NOT_AN_OBJECT,
+    TRUNCATED,
+    BAD_ROW,
+    /* One field cannot be converted; the rest of the value can be read on. From here on. */
+    FIRST_FIELD_REASON,
+    WRONG_TYPE = FIRST_FIELD_REASON,
+    OUT_OF_RANGE,
+    NOT_INTEGRAL,
+    BAD_NUMBER,
+    BAD_BOOLEAN,
+    BAD_DATE,
+    BAD_TIME,
+    BAD_TIMESTAMP,
+    BAD_BASE64,
+    LONE_SURROGATE,
+    MISSING_FIELD,
+    UNEXPECTED_NULL,
+    TEXT_NOT_UTF8
+};
+
+typedef struct Column {
+    int kind;
+    int nullable;
+    int width;     /* bytes of a fixed-width value, 0 for others */
+    int precision; /* decimals */
+    int scale;
+    int fraction_digits; /* times and timestamps: 0, 3, 6 or 9 */
+    int is_zoned;
+    int64_t length;
+    int64_t capacity;
+    uint8_t *validity;
+    uint8_t *values; /* fixed-width values, bits, or the bytes of strings */
+    int64_t bytes_capacity;
+    int32_t *offsets; /* strings, lists, maps: offsets[length] is the end of what was written */
+    const uint8_t *name;
+    int32_t name_length;
+    int is_name_plain; /* the name is written the same way in JSON */
+    struct Column *parent;
+    struct Column **children; /* list: the element; map: key, value */
+    int child_count;
+    int32_t *name_slots; /* structs: open-addressing table of child index + 1 */
+    uint32_t name_mask;
+    int32_t name_length_max;
+} Column;
+
+Column *column_new(int kind);
+void column_free(Column *column);
+int column_index_names(Column *column);
+int column_find(const Column *column, const uint8_t *name, int64_t length);
+int column_grow(Column *column);
+int column_reserve(Column *column, int64_t capacity);
+int column_grow_bytes(Column *column, int64_t needed);
+void column_truncate(Column *column, int64_t length);
+int column_append_null(Column *column);
+
+static inline int column_make_room(Column *column) {
+    return column->length < column->capacity ? OK : column_grow(column);
+}
+
+static inline void column_set_valid(Column *column) {
+    column->validity[column->length >> 3] |= (uint8_t)(1u << (column->length & 7));
+    column->length++;
+}
+
+/* Room for `count` more bytes of the string under way; *at is where they go. */
+static inline int column_bytes_room(Column *column, int64_t count, uint8_t **at) {
+    int64_t used = column->offsets[column->length];
+    if (used + count > column->bytes_capacity) {
+        int status = column_grow_bytes(column, used + count);
+        if (status) return status;
+    }
+    *at = column->values + used;
+    return OK;
+}
+
+static inline void column_finish_bytes(Column *column, int64_t count) {
+    column->offsets[column->length + 1] = (int32_t)(column->offsets[column->length] + count);
+    column_set_valid(column);
+}
+
+static inline int column_append_bytes(Column *column, const uint8_t *bytes, int64_t count) {
+    uint8_t *at;
+    int status = column_make_room(column);
+    if (status) return status;
+    status = column_bytes_room(column, count, &at);
+    if (status) return status;
+    memcpy(at, bytes, (size_t)count);
+    column_finish_bytes(column, count);
+    return OK;
+}
+
+static inline int column_append_bool(Column *column, int value) {
+    int status = column_make_room(column);
+    if (status) return status;
+    uint8_t bit = (uint8_t)(1u << (column->length & 7));
+    uint8_t *byte = column->values + (column->length >> 3);
+    *byte = (uint8_t)(value ? (*byte | bit) : (*byte & ~bit));
+    column_set_valid(column);
+    return OK;
+}
+
+#define DEFINE_APPEND(NAME, TYPE)                                  \
+    static inline int NAME(Column *column, TYPE value) {           \
+        int status = column_make_room(column);                     \
+        if (status) return status;                                 \
+        ((TYPE *)column->values)[column->length] = value;          \
+        column_set_valid(column);                                  \
+        return OK;                                                 \
+    }
+
+DEFINE_APPEND(column_append_i8, int8_t)
+DEFINE_APPEND(column_append_i16, int16_t)
+DEFINE_APPEND(column_append_i32, int32_t)
+DEFINE_APPEND(column_append_i64, int64_t)
+DEFINE_APPEND(column_append_float, float)
+DEFINE_APPEND(column_append_double, double)
+
+static inline int column_append_i128(Column *column, __int128 value) {
+    int status = column_make_room(column);
+    if (status) return status;
+    memcpy(column->values + 16 * column->length, &value, 16);
+    column_set_valid(column);
+    return OK;
+}
+
+/* Appends a whole number to an integer column of any width. */
+int column_append_integer(Column *column, int64_t value);
+
+#endif

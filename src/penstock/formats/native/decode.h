@@ -1,0 +1,58 @@
+/* What every decoder gets and gives: Arrow binary values in, rows and failures out. */
+#ifndef PENSTOCK_FORMATS_DECODE_H
+#define PENSTOCK_FORMATS_DECODE_H
+
+#include "columns.h"
+
+/* An Arrow binary array as it lies in memory. `validity` may be NULL. */
+typedef struct {
+    const uint8_t *bytes;
+    const int32_t *offsets;
+    const uint8_t *validity;
+    int64_t offset;
+    int64_t length;
+} Values;
+
+typedef struct {
+    int32_t row; /* index of the value */
+    int32_t reason;
+    int64_t position; /* byte of the value */
+    const Column *column; /* NULL: the value as a whole */
+} Failure;
+
+typedef struct {
+    int32_t *value_indices; /* for every row, the value that it came from */
+    int64_t row_count;
+    int64_t row_capacity;
+    Failure *failures;
+    int64_t failure_count;
+    int64_t failure_capacity;
+    int64_t ignored_count; /* values dropped because parse errors are ignored */
+    int64_t position;      /* the error under way */
+    const Column *column;
+} Output;
+
+static inline int values_is_null(const Values *values, int64_t i) {
+    int64_t bit = values->offset + i;
+    return values->validity && !(values->validity[bit >> 3] >> (bit & 7) & 1);
+}
+
+static inline const uint8_t *values_at(const Values *values, int64_t i, int64_t *length) {
+    const int32_t *offsets = values->offsets + values->offset + i;
+    *length = offsets[1] - offsets[0];
+    return values->bytes + offsets[0];
+}
+
+int output_add_row(Output *output, int64_t value_index);
+int output_add_failure(Output *output, int64_t value_index, int reason);
+void output_free(Output *output);
+
+typedef struct {
+    int fail_on_missing_field;
+    int ignore_parse_errors;
+    int separator; /* between date and time */
+} JsonOptions;
+
+int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output);
+
+#endif

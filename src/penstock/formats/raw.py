@@ -1,0 +1,310 @@
+"""`raw`: one column that is the whole value, as Flink's format of that name.
+
+Runs on executors; options are read on the driver. Invariant: a null value is a row with null and the other
+way around (so a null that is written is a tombstone); a value of the wrong length or charset is a failure.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import RowError, SchemaError
+from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, failure, selected
+from penstock.formats.native_rows import unsupported
+from penstock.formats.options import VERBATIM, format_option, options_of
+from penstock.options.values import ValueType, choice
+
+
+def parse_charset(text: str) -> str:
+    """Return the name of a charset that Python can encode and decode."""
+    try:
+        "".encode(text.strip())
+    except (LookupError, UnicodeError):
+        raise ValueError("a charset that Python knows, such as UTF-8, ISO-8859-1 or UTF-16BE") from None
+    return text.strip()
+
+
+CHARSET = format_option(
+    "raw.charset", ValueType("charset", "a charset", parse_charset), "How text is encoded.", default="UTF-8"
+)
+ENDIANNESS = format_option(
+    "raw.endianness", choice("big-endian", "little-endian"), "The order of a number's bytes.", "big-endian"
+)
+LINE_DELIMITER = format_option(
+    "raw.line-delimiter",
+    VERBATIM,
+    "Splits a value into a row for each part; one delimiter at the end is no row. Written behind every row.",
+    default="not set",
+)
+RAW_OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)
+
+_TYPE_CODES: dict[pa.DataType, str] = {
+    pa.int8(): "b",
+    pa.int16(): "h",
+    pa.int32(): "i",
+    pa.int64(): "q",
+    pa.float32(): "f",
+    pa.float64(): "d",
+    pa.bool_(): "B",
+}
+_TYPES = "it can hold string, binary, boolean, tinyint, smallint, int, bigint, float, double"
+
+
+@dataclass(frozen=True)
+class RawFormat:
+    """Raw bytes with their options."""
+
+    name: ClassVar[str] = "raw"
+    metadata: ClassVar[pa.Schema] = NO_METADATA
+
+    charset: str = "UTF-8"
+    is_big_endian: bool = True
+    line_delimiter: str | None = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> RawFormat:
+        """Read the format's options out of a table's.
+
+        Raises:
+            OptionError: an option is unknown or has a value that is not allowed.
+        """
+        given = options_of(cls.name, RAW_OPTIONS, options, prefix)
+        return cls(
+            given.value(CHARSET) or CHARSET.default,
+            (given.value(ENDIANNESS) or ENDIANNESS.default) == "big-endian",
+            given.value(LINE_DELIMITER) or None,
+        )
+
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+        """Make a decoder; see `Format.decoder`."""
+        return RawDecoder(self, _only_field(schema), selected(schema, columns))
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """Make an encoder; see `Format.encoder`."""
+        return RawEncoder(self, _only_field(schema))
+
+    @property
+    def swaps_bytes(self) -> bool:
+        """Whether numbers lie in memory the other way around."""
+        return self.is_big_endian == (sys.byteorder == "little")
+
+    def text_of(self, value: bytes) -> str:
+        """Decode text as Java does: UTF-16 without a byte order mark is big-endian."""
+        if self.charset.lower() in ("utf-16", "utf16") and value[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+            return value.decode("utf-16-be")
+        return value.decode(self.charset)
+
+    def text_or_none(self, value: bytes) -> str | None:
+        """Decode text, None where the bytes are not of the charset."""
+        try:
+            return self.text_of(value)
+        except UnicodeError:
+            return None
+
+    def bytes_of(self, text: str) -> bytes:
+        """Encode text as Java does: UTF-16 is big-endian behind a byte order mark."""
+        if self.charset.lower() in ("utf-16", "utf16"):
+            return b"\xfe\xff" + text.encode("utf-16-be")
+        return text.encode(self.charset)
+
+
+def _only_field(schema: pa.Schema) -> pa.Field:
+    if len(schema) != 1:
+        raise SchemaError(
+            f"Format 'raw' holds exactly one column, and the table gives it {len(schema)}: {schema.names}.",
+            format="raw",
+        )
+    field: pa.Field = schema.field(0)
+    if field.type not in _TYPE_CODES and field.type not in (pa.string(), pa.binary()):
+        raise unsupported("raw", field.name, field.type, _TYPES)
+    return field
+
+
+class RawDecoder:
+    """Decodes values to the one column of a schema."""
+
+    def __init__(self, options: RawFormat, field: pa.Field, wanted: pa.Schema) -> None:
+        self._options = options
+        self._field = field
+        self._wanted = wanted
+        self._kind = field.type
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode values; see `Decoder.decode`."""
+        if self._options.line_delimiter is not None:
+            return self._decode_lines(values)
+        if self._kind == pa.binary():
+            return self._rows(values, None, [])
+        if self._kind == pa.string():
+            return self._decode_text(values)
+        return self._decode_fixed(values)
+
+    def _rows(
+        self, column: pa.Array, indices: pa.Array | None, failures: Sequence[RowFailure]
+    ) -> DecodedRows:
+        if not self._field.nullable and column.null_count:
+            column, indices, failures = self._without_nulls(column, indices, failures)
+        # The one column may not be wanted: then only the number of rows counts.
+        columns = [column] * len(self._wanted)
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._wanted)
+        return DecodedRows(rows, len(column), indices, failures)
+
+    def _without_nulls(
+        self, column: pa.Array, indices: pa.Array | None, failures: Sequence[RowFailure]
+    ) -> tuple[pa.Array, pa.Array, list[RowFailure]]:
+        """Nulls of a column that is declared NOT NULL are failures."""
+        known = pa.array(range(len(column)), pa.int32()) if indices is None else indices
+        is_valid = column.is_valid()
+        reason = f"the value is null, and field '{self._field.name}' is declared NOT NULL"
+        nulls = [RowFailure(i, reason, "") for i in known.filter(pc.invert(is_valid)).to_pylist()]
+        merged = sorted([*failures, *nulls], key=lambda one: one.value_index)
+        return column.filter(is_valid), known.filter(is_valid), merged
+
+    def _decode_text(self, values: pa.Array) -> DecodedRows:
+        if self._options.charset.lower() in ("utf-8", "utf8"):
+            try:
+                return self._rows(values.cast(pa.string()), None, [])
+            except pa.ArrowInvalid:
+                pass  # some value is not UTF-8: find out which
+        texts: list[str | None] = []
+        indices: list[int] = []
+        failures: list[RowFailure] = []
+        for index, value in enumerate(values.to_pylist()):
+            text = None if value is None else self._options.text_or_none(value)
+            if value is not None and text is None:
+                failures.append(failure(values, index, f"the bytes are not {self._options.charset}"))
+            else:
+                texts.append(text)
+                indices.append(index)
+        found = None if not failures else pa.array(indices, pa.int32())
+        return self._rows(pa.array(texts, pa.string()), found, failures)
+
+    def _decode_fixed(self, values: pa.Array) -> DecodedRows:
+        width = array.array(_TYPE_CODES[self._kind]).itemsize
+        is_good = pc.fill_null(pc.equal(pc.binary_length(values), width), True)
+        if pc.all(is_good).as_py() is not False:
+            return self._rows(self._fixed(values, width), None, [])
+        is_bad = pc.invert(is_good)
+        reason = f"the value has not the {width} bytes of a {self._kind}"
+        failures = [failure(values, index, reason) for index in _positions(is_bad)]
+        good = pa.array(_positions(is_good), pa.int32())
+        return self._rows(self._fixed(values.filter(is_good), width), good, failures)
+
+    def _fixed(self, values: pa.Array, width: int) -> pa.Array:
+        """Reinterpret values that all have the type's width or are null."""
+        filled = values.fill_null(b"\0" * width)
+        _, offsets, data = filled.buffers()
+        # All are equally long, so they lie behind each other.
+        first = memoryview(offsets).cast("i")[filled.offset] if len(filled) else 0
+        lying = b"" if data is None else memoryview(data)[first : first + len(filled) * width]
+        numbers = array.array(_TYPE_CODES[self._kind], bytes(lying))
+        if self._options.swaps_bytes:
+            numbers.byteswap()
+        if self._kind == pa.bool_():
+            column = pc.not_equal(pa.array(numbers, pa.uint8()), 0)
+        else:
+            column = pa.Array.from_buffers(self._kind, len(values), [None, pa.py_buffer(numbers)])
+        if not values.null_count:
+            return column
+        return pc.if_else(values.is_valid(), column, pa.scalar(None, self._kind))
+
+    def _decode_lines(self, values: pa.Array) -> DecodedRows:
+        columns, indices, failures = [], [], []
+        for index, value in enumerate(values.to_pylist()):
+            if value is None:
+                continue
+            text = self._options.text_or_none(value)
+            if text is None:
+                failures.append(failure(values, index, f"the bytes are not {self._options.charset}"))
+                continue
+            part = self._decode_parts(text)
+            if part.failures:
+                failures.append(failure(values, index, part.failures[0].reason))
+                continue
+            columns.append(part.rows.column(0))
+            indices.extend([index] * part.row_count)
+        column = pa.concat_arrays(columns) if columns else pa.array([], self._kind)
+        return self._rows(column, pa.array(indices, pa.int32()), failures)
+
+    def _decode_parts(self, text: str) -> DecodedRows:
+        """Decode each part as a value of its own."""
+        parts = text.split(self._options.line_delimiter)
+        if not parts[-1]:
+            parts.pop()
+        values = pa.array([self._options.bytes_of(part) for part in parts], pa.binary())
+        whole = RawFormat(self._options.charset, self._options.is_big_endian)
+        return RawDecoder(whole, self._field, pa.schema([self._field])).decode(values)
+
+
+def _positions(mask: pa.Array) -> list[int]:
+    positions: list[int] = pc.indices_nonzero(mask).to_pylist()
+    return positions
+
+
+class RawEncoder:
+    """Encodes the one column of a schema."""
+
+    def __init__(self, options: RawFormat, field: pa.Field) -> None:
+        self._options = options
+        self._field = field
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """Encode rows; see `Encoder.encode`."""
+        values = self._encode(rows.column(0))
+        if self._options.line_delimiter is None:
+            return values
+        delimiter = self._options.bytes_of(self._options.line_delimiter)
+        return pa.array([None if v is None else v + delimiter for v in values.to_pylist()], pa.binary())
+
+    def _encode(self, column: pa.Array) -> pa.Array:
+        if column.type == pa.binary():
+            return column
+        if column.type != pa.string():
+            return _mapped(column, self._fixed())
+        if self._options.charset.lower() in ("utf-8", "utf8"):
+            return column.cast(pa.binary())
+        try:
+            return _mapped(column, self._options.bytes_of)
+        except UnicodeEncodeError:
+            raise self._not_encodable(column) from None
+
+    def _fixed(self) -> Callable[[int], bytes]:
+        code = _TYPE_CODES[self._field.type]
+
+        def encode(value: int) -> bytes:
+            number = array.array(code, [value])
+            if self._options.swaps_bytes:
+                number.byteswap()
+            return number.tobytes()
+
+        return encode
+
+    def _not_encodable(self, column: pa.Array) -> RowError:
+        row = next(i for i, text in enumerate(column.to_pylist()) if not _can(self._options.bytes_of, text))
+        return RowError(
+            f"Format 'raw' cannot write column '{self._field.name}' of row {row} of the batch: its text has "
+            f"characters that charset {self._options.charset} lacks. Set 'raw.charset' to one that has them.",
+            row=row,
+            column=self._field.name,
+            format="raw",
+        )
+
+
+def _can(encode: Callable[[str], bytes], text: str | None) -> bool:
+    try:
+        encode(text or "")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _mapped(column: Iterable[pa.Scalar], encode: Callable[..., bytes]) -> pa.Array:
+    texts = (scalar.as_py() for scalar in column)
+    return pa.array([None if text is None else encode(text) for text in texts], pa.binary())

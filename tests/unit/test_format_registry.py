@@ -1,0 +1,57 @@
+"""Names and options to formats: Flink's spelling, prefixes, and errors that help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock.errors import OptionError
+from penstock.formats import format_for, format_names
+from penstock.formats.base import excerpt
+from penstock.formats.json import JsonFormat
+
+
+@pytest.mark.parametrize("prefix", ["", "key.", "value."])
+def test_options_are_read_under_their_prefix_only(prefix: str) -> None:
+    options = {
+        f"{prefix}JSON.Ignore-Parse-Errors": "TRUE",
+        "topic": "t",
+        "json": "no option of the format",
+        "other.json.fail-on-missing-field": "true",
+        "csv.anything": "left to csv",
+    }
+    assert format_for("Json", options, prefix) == JsonFormat(ignore_parse_errors=True)
+    other = "key." if prefix != "key." else "value."
+    assert format_for("json", options, other) == JsonFormat()
+
+
+def test_an_unknown_format_is_refused_with_the_nearest() -> None:
+    with pytest.raises(OptionError, match=r"'value.format' names no format: 'jsn'. Did you mean 'json'"):
+        format_for("jsn", {}, "value.")
+
+
+def test_an_unknown_option_is_refused_with_the_nearest() -> None:
+    with pytest.raises(OptionError, match=r"Did you mean 'key.json.ignore-parse-errors'") as caught:
+        format_for("json", {"key.json.ignore-parse-error": "true"}, "key.")
+    assert caught.value.facts["option"] == "key.json.ignore-parse-error"
+
+
+def test_formats_are_imported_when_they_are_asked_for() -> None:
+    code = (
+        "import sys, penstock.formats as f; f.format_for('raw', {});"
+        "bad = {'penstock.formats.json', 'kafka', 'pyspark', 'fastavro', 'google.protobuf'}"
+        "& set(sys.modules);"
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert {"raw", "json"} <= set(format_names())
+
+
+def test_an_excerpt_is_short_printable_and_one_line() -> None:
+    text = excerpt(b"\x1b[31mred\n\xff\xe2\x80\xae" + b"x" * 10_000)
+    assert text.isprintable()
+    assert len(text) < 140
+    assert text.endswith("(10013 bytes)")
+    assert excerpt(b"abc") == "abc"
