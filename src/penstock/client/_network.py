@@ -122,6 +122,9 @@ def _receive_responses(
         is_open = _receive_available(parser, receive)
         if parser.has_responses:
             connection.data_received(b"")
+            # If the stream ended behind them, the next turn will see that again: whoever waits for these
+            # responses must get to know what they say (a refused login) before the connection is gone.
+            return None
     except kafka_errors.KafkaProtocolError as error:
         return error  # type: ignore[no-any-return]  # kafka-python is untyped
     except OSError as error:

@@ -30,6 +30,10 @@ _AUTHENTICATION = (
 )
 
 _WHAT_TO_DO: dict[str, str] = {
+    "InvalidReceiveError": (
+        "That is no response of Kafka's, or one beyond every limit: check host, port and security.protocol "
+        "(a TLS listener, or no Kafka broker?)."
+    ),
     "TopicAuthorizationFailedError": "Ask for READ and DESCRIBE (to write: WRITE and DESCRIBE) on the topic.",
     "GroupAuthorizationFailedError": "Ask for DESCRIBE and READ on the consumer group.",
     "ClusterAuthorizationFailedError": "Ask for the cluster permission (IDEMPOTENT_WRITE, CREATE or ALTER).",
@@ -86,7 +90,7 @@ def _translate(
 
 
 def _is_retriable_kind(kind: type[BaseException]) -> bool:
-    return issubclass(kind, kafka_errors.RetriableError)
+    return issubclass(kind, kafka_errors.RetriableError) and not issubclass(kind, _AUTHENTICATION)
 
 
 def _penstock_kind(kind: type[BaseException]) -> type[ClientError]:

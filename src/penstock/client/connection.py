@@ -190,7 +190,7 @@ class KafkaConnections:
             AuthenticationError: at once.
         """
         if node_id is not None:
-            return self.send(request, node_id, timeout_ms).result()
+            return self.send(request, node_id, timeout_ms).result(timeout_ms)
         timeout_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
         cause: PenstockError | None = None
@@ -260,7 +260,10 @@ class KafkaConnections:
             queue.append(send)
             return
         try:
-            connection = self._manager.get_connection(send.node_id)
+            # kafka-python would start a bootstrap and metadata loop of its own, which creates topics.
+            connection = self._manager.get_connection(send.node_id, refresh_metadata_on_err=False)
+            if connection.initializing:
+                self._net.call_later(send.timeout_ms / 1000, lambda: self._give_up_connecting(send))
             if connection.connected and connection.paused:
                 self._throttled[send.node_id] = deque([send])
                 self._net.call_later(
@@ -273,6 +276,12 @@ class KafkaConnections:
             return
         future.add_callback(send.pending.succeed)
         future.add_errback(send.pending.fail)
+
+    def _give_up_connecting(self, send: _Send) -> None:
+        """kafka-python counts a request's time only from when it is written."""
+        if not send.pending.is_done:
+            text = f"no answer within {send.timeout_ms} ms, the connection being new"
+            send.pending.fail(kafka_errors.KafkaTimeoutError(text))
 
     def _send_throttled(self, node_id: NodeId, connection: Any) -> None:
         """Send what waited for a broker's quota, in order, as soon as the connection is free again."""

@@ -1,0 +1,343 @@
+"""What penstock relies on inside of kafka-python. A failure here says what an upgrade would break.
+
+No broker: classes, signatures, and the behaviour of a connection over a socket pair or a local socket.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import socket
+import struct
+import threading
+import uuid
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.cluster import ClusterMetadata
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+from kafka.protocol.parser import KafkaProtocol
+
+from penstock.client._network import ConnectionManager, FrameParser
+from penstock.client.properties import ConnectionSettings
+
+PINNED = "3.0.12"
+
+
+def parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def test_the_version_is_the_one_that_was_studied() -> None:
+    assert version("kafka-python") == PINNED
+    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'"kafka-python=={PINNED}"' in pyproject
+
+
+# ----- names and signatures
+
+
+def test_manager_signatures() -> None:
+    assert parameters(KafkaConnectionManager.__init__) == ["self", "net", "configs"]
+    assert parameters(KafkaConnectionManager._build_transport) == ["self", "node", "timeout_at"]
+    assert parameters(KafkaConnectionManager.get_connection)[:2] == ["self", "node_id"]
+    assert "refresh_metadata_on_err" in parameters(KafkaConnectionManager.get_connection)
+    assert parameters(KafkaConnectionManager.close) == ["self", "node_id", "timeout_ms"]
+    assert isinstance(inspect.getattr_static(KafkaConnectionManager, "ssl_enabled"), property)
+
+
+def test_manager_knows_every_setting_that_we_give() -> None:
+    given = ConnectionSettings(("h:1",), "id").kafka_python_kwargs()
+    assert set(given) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
+    tls = {"ssl_context", "ssl_check_hostname", "ssl_cafile"}
+    assert tls <= set(KafkaConnectionManager.DEFAULT_CONFIG) & set(KafkaSSLTransport.DEFAULT_CONFIG)
+
+
+def test_connection_signatures() -> None:
+    assert parameters(KafkaConnection.send_request) == ["self", "request", "request_timeout_ms"]
+    assert parameters(KafkaConnection.data_received) == ["self", "data"]
+    body = inspect.getsource(KafkaConnection)
+    for attribute in ("self.parser", "self.paused", "self.connected", "self.transport"):
+        assert attribute in body
+    assert isinstance(inspect.getattr_static(KafkaConnection, "closed"), property)
+
+
+def test_transport_hooks_that_we_override() -> None:
+    for kind in (KafkaTCPTransport, KafkaSSLTransport):
+        assert inspect.iscoroutinefunction(kind._read_from_sock)
+        assert inspect.iscoroutinefunction(kind.handshake)
+        assert {"is_reading", "is_closing", "get_protocol", "abort"} <= set(dir(kind))
+    assert "self._read_from_sock" in inspect.getsource(KafkaTCPTransport.resume_reading)
+    assert parameters(KafkaTCPTransport.__init__) == ["self", "net", "sock", "host"]
+
+
+def test_socket_helpers() -> None:
+    assert parameters(KafkaNetSocket.dns_lookup) == ["self", "host", "port", "raise_error"]
+    assert parameters(KafkaNetSocket.sock_connect) == ["self", "net", "sock", "sockaddr", "timeout_at"]
+
+
+def test_selector_signatures() -> None:
+    assert parameters(NetworkSelector.call_soon_threadsafe) == ["self", "callback"]
+    assert parameters(NetworkSelector.call_later) == ["self", "delay", "task"]
+    assert parameters(NetworkSelector.run) == ["self", "coro", "args"]
+    assert parameters(NetworkSelector.stop) == ["self", "timeout_ms"]
+    assert parameters(NetworkSelector.wait_read) == ["self", "fileobj", "timeout_at"]
+    assert {"client_id", "slow_task_threshold_secs"} <= set(NetworkSelector.DEFAULT_CONFIG)
+
+
+def test_parser_parts_that_ours_takes_over() -> None:
+    parser = KafkaProtocol(client_id="x", receive_message_max_bytes=100)
+    assert {"_max_frame_size", "in_flight_requests", "_correlation_id", "bytes_to_send"} <= set(vars(parser))
+    assert parameters(KafkaProtocol._process_response) == ["self", "read_buffer"]
+    assert parameters(KafkaProtocol._validate_frame_size) == ["self", "nbytes"]
+    assert "receive_bytes(data)" in inspect.getsource(KafkaConnection.data_received)
+
+
+def test_requests_have_the_fields_and_versions_that_we_use() -> None:
+    wanted: dict[Any, set[str]] = {
+        MetadataRequest: {"topics", "allow_auto_topic_creation"},
+        FetchRequest: {"max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "rack_id"},
+        FetchRequest.FetchTopic: {"topic", "topic_id", "partitions"},
+        FetchRequest.FetchTopic.FetchPartition: {"current_leader_epoch", "partition_max_bytes"},
+        FetchResponse.FetchableTopicResponse.PartitionData: {
+            "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "current_leader",
+            "aborted_transactions", "preferred_read_replica", "records",
+        },
+        ListOffsetsRequest: {"isolation_level", "timeout_ms"},
+        OffsetFetchRequest: {"group_id", "topics", "groups", "require_stable"},
+        OffsetForLeaderEpochRequest: {"replica_id", "topics"},
+        FindCoordinatorRequest: {"key", "key_type", "coordinator_keys"},
+        CreateTopicsRequest: {"topics", "timeout_ms", "validate_only"},
+        DeleteTopicsRequest: {"topics", "topic_names", "timeout_ms"},
+        CreatePartitionsRequest: {"topics", "timeout_ms", "validate_only"},
+        DeleteRecordsRequest: {"topics", "timeout_ms"},
+    }  # fmt: skip
+    for kind, fields in wanted.items():
+        assert fields <= set(kind._struct.fields), kind
+    assert FetchRequest.max_version >= 16  # leaders as hints
+    assert MetadataRequest.max_version >= 10  # topic ids
+
+
+def test_error_codes_carry_what_we_ask_of_them() -> None:
+    kinds = {code: kafka_errors.for_code(code) for code in range(-1, 109) if code != 0}
+    for code, kind in kinds.items():
+        assert kind.errno == code
+        assert issubclass(kind, kafka_errors.BrokerResponseError)
+    for name in (
+        "NotLeaderForPartitionError", "FencedLeaderEpochError", "UnknownLeaderEpochError",
+        "OffsetNotAvailableError", "LeaderNotAvailableError", "KafkaStorageError", "RequestTimedOutError",
+        "CoordinatorLoadInProgressError", "NotCoordinatorError", "UnstableOffsetCommitError",
+        "KafkaConnectionError", "NodeNotReadyError",
+    ):  # fmt: skip
+        assert issubclass(getattr(kafka_errors, name), kafka_errors.RetriableError), name
+    for name in ("SaslAuthenticationFailedError", "OffsetOutOfRangeError", "AuthorizationError"):
+        assert not issubclass(getattr(kafka_errors, name), kafka_errors.RetriableError), name
+
+
+def test_an_unknown_error_code_is_an_error_and_not_a_crash() -> None:
+    assert kafka_errors.for_code(12_345).errno == 12_345
+
+
+def test_loggers_are_those_that_we_move() -> None:
+    from penstock.client import _kafka_logs  # noqa: PLC0415  # a private name of ours, for this test only
+
+    folder = Path(inspect.getfile(KafkaConnectionManager)).parent
+    for module in ("connection", "inet", "manager", "selector", "transport"):
+        source = (folder / f"{module}.py").read_text(encoding="utf-8")
+        assert re.search(r"^log = logging.getLogger\(__name__\)", source, re.MULTILINE), module
+        assert f"kafka.net.{module}" in _kafka_logs._MOVED
+
+
+# ----- behaviour
+
+
+@pytest.fixture
+def net() -> Iterator[NetworkSelector]:
+    selector = NetworkSelector(client_id="contract")
+    selector.start()
+    yield selector
+    selector.stop(timeout_ms=5_000)
+    selector.close()
+
+
+def test_callbacks_run_on_the_io_thread_in_order(net: NetworkSelector) -> None:
+    seen: list[tuple[int, str]] = []
+    done = threading.Event()
+    for number in range(100):
+        net.call_soon_threadsafe(lambda number=number: seen.append((number, threading.current_thread().name)))
+    net.call_soon_threadsafe(done.set)
+    assert done.wait(5)
+    assert [number for number, _ in seen] == list(range(100))
+    assert {name for _, name in seen} == {"kafka-io-contract"}
+
+
+def test_run_returns_and_raises(net: NetworkSelector) -> None:
+    assert net.run(lambda: 42) == 42
+
+    def fail() -> None:
+        raise kafka_errors.KafkaConnectionError("as wanted")
+
+    with pytest.raises(kafka_errors.KafkaConnectionError, match="as wanted"):
+        net.run(fail)
+
+
+def test_a_closed_selector_refuses_work() -> None:
+    selector = NetworkSelector()
+    selector.start()
+    selector.stop()
+    selector.close()
+    with pytest.raises(RuntimeError):
+        selector.call_soon_threadsafe(lambda: None)
+
+
+def test_futures_call_back_now_or_later() -> None:
+    seen: list[Any] = []
+    future = Future()
+    future.add_callback(seen.append)
+    future.success(1)
+    future.add_callback(seen.append)
+    failed = Future().failure(kafka_errors.KafkaTimeoutError())
+    failed.add_errback(seen.append)
+    assert seen[:2] == [1, 1]
+    assert isinstance(seen[2], kafka_errors.KafkaTimeoutError)
+
+
+def test_send_on_a_node_in_backoff_is_refused(net: NetworkSelector) -> None:
+    manager = KafkaConnectionManager(net, bootstrap_servers=["127.0.0.1:1"])
+
+    def connect_in_backoff() -> None:
+        manager.update_backoff("bootstrap-0")
+        manager.get_connection("bootstrap-0")
+
+    with pytest.raises(kafka_errors.NodeNotReadyError):
+        net.run(connect_in_backoff)
+    with pytest.raises(kafka_errors.UnknownBrokerIdError):
+        net.run(lambda: manager.get_connection(7))
+    net.run(manager.close)
+
+
+def test_a_broken_connection_fails_its_requests(net: NetworkSelector) -> None:
+    """Accepts, then closes: what was sent must fail, and the connection must be forgotten."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        manager = ConnectionManager(net, bootstrap_servers=[f"127.0.0.1:{port}"])
+        futures: list[Future] = []
+
+        def send() -> None:
+            connection = manager.get_connection("bootstrap-0", refresh_metadata_on_err=False)
+            futures.append(connection.send_request(MetadataRequest(topics=[])))
+
+        net.run(send)
+        failed = threading.Event()
+        futures[0].add_errback(lambda _: failed.set())
+        server.accept()[0].close()
+        assert failed.wait(10)
+        assert isinstance(futures[0].exception, kafka_errors.KafkaConnectionError)
+        assert "bootstrap-0" not in manager._conns
+        net.run(manager.close)
+
+
+def test_cluster_takes_brokers_from_metadata_and_keeps_bootstrap_servers() -> None:
+    cluster = ClusterMetadata(bootstrap_servers=["h:1"])
+    broker = MetadataResponse.MetadataResponseBroker(version=12, node_id=3, host="b", port=9, rack="r")
+    response = MetadataResponse(version=12, brokers=[broker], cluster_id="c", controller_id=3, topics=[])
+    cluster.update_metadata(response)
+    assert [(b.node_id, b.host, b.port) for b in cluster.brokers()] == [(3, "b", 9)]
+    assert [b.node_id for b in cluster.bootstrap_brokers()] == ["bootstrap-0"]
+    assert cluster.broker_metadata(3).host == "b"
+    assert cluster.broker_metadata(4) is None
+
+
+def test_metadata_never_creates_topics_when_told_so() -> None:
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=4)
+    assert request.encode().endswith(b"\x00")
+
+
+def a_fetch_response(records: bytes) -> Any:
+    topic = FetchResponse.FetchableTopicResponse
+    hint = topic.PartitionData.LeaderIdAndEpoch(version=16, leader_id=2, leader_epoch=9)
+    return FetchResponse(
+        version=16,
+        throttle_time_ms=0, error_code=0, session_id=0,
+        responses=[
+            topic(
+                version=16,
+                topic_id=uuid.uuid4(),
+                partitions=[
+                    topic.PartitionData(
+                        version=16, partition_index=0, error_code=0, high_watermark=5, last_stable_offset=4,
+                        log_start_offset=1, aborted_transactions=None, preferred_read_replica=-1,
+                        records=records,
+                        current_leader=hint,
+                    )
+                ],
+            )
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 4, 7, 1 << 20])
+def test_responses_are_parsed_from_any_pieces(piece_bytes: int) -> None:
+    parser = FrameParser(KafkaProtocol(client_id="x", receive_message_max_bytes=1 << 20))
+    wire = b""
+    for number in range(3):
+        request = FetchRequest(
+            version=16, max_wait_ms=1, min_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
+            topics=[], forgotten_topics_data=[], rack_id="", max_bytes=1,
+        )  # fmt: skip
+        correlation_id = parser.send_request(request)
+        response = a_fetch_response(b"%d" % number * 1_000)
+        response.with_header(correlation_id=correlation_id)
+        wire += response.encode(header=True, framed=True)
+    parsed = []
+    position = 0
+    while position < len(wire):
+        wanted = parser.wanted()
+        size = min(piece_bytes, len(wanted), len(wire) - position)
+        wanted[:size] = wire[position : position + size]
+        parser.advance(size)
+        position += size
+        parsed += parser.receive_bytes(b"")
+    assert [correlation_id for correlation_id, _ in parsed] == [1, 2, 3]
+    for number, (_, response) in enumerate(parsed):
+        (partition,) = response.responses[0].partitions
+        assert partition.records == b"%d" % number * 1_000
+        assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (2, 9)
+        assert (partition.high_watermark, partition.last_stable_offset, partition.log_start_offset) == (
+            5,
+            4,
+            1,
+        )
+        assert not partition.aborted_transactions
+
+
+@pytest.mark.parametrize("length", [-1, 101, 2**31 - 1])
+def test_a_frame_of_impossible_length_is_refused(length: int) -> None:
+    parser = FrameParser(KafkaProtocol(client_id="x", receive_message_max_bytes=100))
+    parser.wanted()[:] = struct.pack(">i", length)
+    with pytest.raises(kafka_errors.InvalidReceiveError):
+        parser.advance(4)
+    assert issubclass(kafka_errors.InvalidReceiveError, kafka_errors.KafkaProtocolError)
