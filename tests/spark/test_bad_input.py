@@ -1,0 +1,166 @@
+"""What users get wrong: each a clear error in bounded time, none a hang, none a silent jump."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stopped
+
+# Shorter than the defaults, which are minutes, so that the tests are quick.
+PATIENCE = {"kafka.default.api.timeout.ms": "4000", "kafka.request.timeout.ms": "3000"}
+BOUND_S = 60
+
+
+@pytest.fixture(autouse=True)
+def soon() -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < BOUND_S, "the error came, but too late"
+
+
+@pytest.fixture
+def nobodys_port() -> Iterator[int]:
+    """A port that is bound, so that nobody else gets it, and at which nobody answers."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """A port that takes connections and never says a word, as that of a wrong service may."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        yield holder.getsockname()[1]
+
+
+@pytest.mark.parametrize("port", ["nobodys_port", "deaf_port"])
+def test_no_broker_in_a_batch_read(spark: SparkSession, request: pytest.FixtureRequest, port: str) -> None:
+    server = f"127.0.0.1:{request.getfixturevalue(port)}"
+    rows = read_batch(spark, "penstock", {"kafka.bootstrap.servers": server, "subscribe": "t", **PATIENCE})
+    with pytest.raises(Exception, match=server):
+        rows.collect()
+
+
+def test_no_broker_in_a_stream(spark: SparkSession, nobodys_port: int, tmp_path: Path) -> None:
+    server = f"127.0.0.1:{nobodys_port}"
+    rows = read_stream(spark, "penstock", {"kafka.bootstrap.servers": server, "subscribe": "t", **PATIENCE})
+    start = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with stopped(start.start()) as query, pytest.raises(Exception, match=server):
+        query.awaitTermination(QUERY_TIMEOUT_S)
+
+
+def test_no_broker_in_a_write(spark: SparkSession, nobodys_port: int) -> None:
+    server = f"127.0.0.1:{nobodys_port}"
+    writer = spark.range(3).selectExpr("CAST(id AS STRING) AS value").coalesce(1).write.format("penstock")
+    short = {"kafka.max.block.ms": "3000", "kafka.delivery.timeout.ms": "4000", **PATIENCE}
+    writer = writer.options(**{"kafka.bootstrap.servers": server, "topic": "t", **short})
+    with pytest.raises(Exception, match=server):
+        writer.mode("append").save()
+
+
+@pytest.mark.parametrize(
+    ("subscription", "complaint"),
+    [
+        ({"subscribe": "no-such-topic"}, "topic 'no-such-topic'"),
+        ({"assign": '{"no-such-topic": [0]}'}, "topic partition no-such-topic-0"),
+    ],
+)
+def test_an_unknown_topic(
+    spark: SparkSession, bootstrap: str, subscription: dict[str, str], complaint: str
+) -> None:
+    rows = read_batch(spark, "penstock", {"kafka.bootstrap.servers": bootstrap, **subscription})
+    with pytest.raises(Exception, match=f"Not on the Kafka cluster: {complaint}"):
+        rows.collect()
+
+
+def test_an_unknown_topic_in_a_stream(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "no-such-topic"}
+    start = read_stream(spark, "penstock", options).writeStream.format("noop")
+    query = start.option("checkpointLocation", str(tmp_path)).start()
+    with stopped(query), pytest.raises(Exception, match="Not on the Kafka cluster: topic 'no-such-topic'"):
+        query.awaitTermination(QUERY_TIMEOUT_S)
+
+
+def test_a_partition_that_does_not_exist(spark: SparkSession, bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(2)
+    options = {"kafka.bootstrap.servers": bootstrap, "assign": json.dumps({topic: [0, 2]})}
+    with pytest.raises(Exception, match=f"topic partition {topic}-2"):
+        read_batch(spark, "penstock", options).collect()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "complaint"),
+    [
+        ({"startingOffsets": 2}, "go on at offset 2, but the first one that Kafka still has is 5"),
+        ({"startingOffsets": 99}, r"go on at offset 99, but Kafka has only \[5, 10\)"),
+        ({"endingOffsets": 99, "startingOffsets": 5}, "ends at offset 99, but Kafka has nothing from 10 on"),
+    ],
+)
+def test_offsets_that_are_not_there(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, bounds: dict[str, int], complaint: str
+) -> None:
+    topic = make_topic()
+    judge.produce(bootstrap, topic, *[b"v"] * 10)
+    judge.delete_records(bootstrap, topic, {0: 5})
+    given = {key: json.dumps({topic: {"0": offset}}) for key, offset in bounds.items()}
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **given}
+    with pytest.raises(Exception, match=complaint):
+        read_batch(spark, "penstock", options).collect()
+    allowed = read_batch(spark, "penstock", {**options, "failOnDataLoss": "false"})
+    wanted = range(5, 10) if bounds["startingOffsets"] != 99 else range(0)
+    assert [row.offset for row in allowed.collect()] == list(wanted)
+
+
+def test_offsets_that_leave_a_partition_out(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": json.dumps({topic: {"0": 0}}),
+    }
+    with pytest.raises(Exception, match=f"but not for {topic}-1"):
+        read_batch(spark, "penstock", options).collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"subscribe": "t"}, "bootstrap.servers"),
+        ({"kafka.bootstrap.servers": "h:1"}, "subscribe"),
+        ({"kafka.bootstrap.servers": "h:1", "subscribe": "t", "topic": "t"}, "two dialects"),
+        ({"kafka.bootstrap.servers": "h:1", "subscribe": "t", "startingOffsets": "soon"}, "startingOffsets"),
+    ],
+)
+def test_options_that_make_no_sense(spark: SparkSession, options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(Exception, match=complaint):
+        read_batch(spark, "penstock", options).collect()
+
+
+def test_a_secret_is_in_no_error(spark: SparkSession, nobodys_port: int) -> None:
+    options = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{nobodys_port}",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="u" password="hunter2-secret";'
+        ),
+        "subscribe": "t",
+        **PATIENCE,
+    }
+    with pytest.raises(Exception, match="127.0.0.1") as caught:  # noqa: RUF043 - dots are dots enough
+        read_batch(spark, "penstock", options).collect()
+    assert "hunter2" not in str(caught.value)
