@@ -2,7 +2,8 @@
 
 It follows ProducerStateManager: a producer that it does not know may begin with any sequence number; a
 duplicate of one of the last five batches is acknowledged without being written; anything else must follow
-the last sequence number. A restart leaves it only the last batch of each producer, as a snapshot does.
+the last sequence number. A restart leaves it only the last batch of each producer, as a snapshot does,
+and nothing when that batch's timestamps are old.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from penstock.client.idempotence import advance_sequence
 from penstock.client.producer_batches import ProducerBatch
+from penstock.client.producer_delivery import Answer
 from penstock.client.producer_verdicts import NO_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER
 
 REMEMBERED_BATCHES = 5
@@ -19,27 +21,46 @@ REMEMBERED_BATCHES = 5
 
 @dataclass
 class FakeLog:
-    """The replicated log of one topic partition, as its leader sees it."""
+    """The log of one topic partition, as its leader sees it."""
 
     written: list[ProducerBatch] = field(default_factory=list)
-    remembered: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+    replicated_count: int = 0
+    remembered: deque[ProducerBatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+
+    def append(self, batch: ProducerBatch, *, is_replicated: bool = True) -> Answer:
+        """Write the batch if it is due."""
+        if batch not in self.remembered:
+            last = self.remembered[-1] if self.remembered else None
+            if last is not None and advance_sequence(last.last_sequence, 1) != batch.base_sequence:
+                return Answer(OUT_OF_ORDER_SEQUENCE_NUMBER)
+            self.written.append(batch)
+            self.remembered.append(batch)
+        if is_replicated:
+            self.replicated_count = len(self.written)
+        return Answer(NO_ERROR, self._end_offset(self._position(batch)) - batch.record_count)
+
+    def _position(self, batch: ProducerBatch) -> int:
+        return next(index for index, each in enumerate(self.written) if each is batch)
+
+    def _end_offset(self, position: int) -> int:
+        return sum(batch.record_count for batch in self.written[: position + 1])
+
+    def search(self, from_offset: int) -> dict[int, int]:
+        """Return what a search finds: base sequences and the offsets after them."""
+        found = {batch.base_sequence: self._end_offset(index) for index, batch in enumerate(self.written)}
+        return {sequence: end_offset for sequence, end_offset in found.items() if end_offset > from_offset}
 
     @property
-    def last_sequence(self) -> int | None:
-        return self.remembered[-1][1] if self.remembered else None
-
-    def append(self, batch: ProducerBatch) -> int:
-        """Write the batch if it is due; return the error code of the answer."""
-        if (batch.base_sequence, batch.last_sequence) in self.remembered:
-            return NO_ERROR
-        last_sequence = self.last_sequence
-        if last_sequence is not None and advance_sequence(last_sequence, 1) != batch.base_sequence:
-            return OUT_OF_ORDER_SEQUENCE_NUMBER
-        self.written.append(batch)
-        self.remembered.append((batch.base_sequence, batch.last_sequence))
-        return NO_ERROR
+    def high_watermark(self) -> int:
+        return self._end_offset(self.replicated_count - 1)
 
     def restart(self) -> None:
-        """Forget all but the last batch."""
-        while len(self.remembered) > 1:
+        """Come back with what a snapshot holds."""
+        is_forgotten = bool(self.written) and self.written[-1].is_forgettable
+        while len(self.remembered) > (0 if is_forgotten else 1):
             self.remembered.popleft()
+
+    def fail_over(self) -> None:
+        """A follower takes over, which has only what was replicated."""
+        del self.written[self.replicated_count :]
+        self.remembered = deque(self.written[-REMEMBERED_BATCHES:], REMEMBERED_BATCHES)

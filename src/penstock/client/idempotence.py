@@ -40,12 +40,6 @@ def advance_sequence(sequence: int, record_count: int) -> int:
     return (sequence + record_count) % SEQUENCE_LIMIT
 
 
-def sequence_distance(first: int, second: int) -> int:
-    """Return how many records `second` lies after `first`; negative when before (the shorter way round)."""
-    distance = (second - first) % SEQUENCE_LIMIT
-    return distance - SEQUENCE_LIMIT if distance >= SEQUENCE_LIMIT // 2 else distance
-
-
 @dataclass(slots=True)
 class SequenceNumbers:
     """The next sequence number of each topic partition under one identity."""

@@ -31,9 +31,9 @@ from penstock.client.connection import PendingResponse
 from penstock.client.idempotence import ANONYMOUS, ProducerIdentity, SequenceNumbers
 from penstock.client.metadata import TopicMetadata
 from penstock.client.producer_delivery import DeliveryLimits, DeliveryQueue, PlannedRequest
-from penstock.client.producer_doubts import Doubts
 from penstock.client.producer_filling import FillingBatches
 from penstock.client.producer_requests import produce_answers, produce_request
+from penstock.client.producer_search import LogSearches
 from penstock.client.producer_topics import ProducerTopics, TopicSource
 from penstock.client.producer_verdicts import Verdict
 from penstock.client.properties import ProduceSettings
@@ -82,7 +82,7 @@ class Producer:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._delivery = DeliveryQueue(_limits(settings, identity))
-        self._doubts = Doubts(
+        self._searches = LogSearches(
             self._delivery,
             identity,
             now_ms=_now_ms,
@@ -307,7 +307,7 @@ class Producer:
             return
         for request in self._delivery.plan(now_ms, self._topics.leader_of):
             self._send(request)
-        self._doubts.ask(now_ms, self._topics.leader_of)
+        self._searches.start(self._topics.leader_of)
         self._ask_metadata(now_ms)
 
     def _send(self, request: PlannedRequest) -> None:
@@ -332,10 +332,10 @@ class Producer:
         except PenstockError as error:
             self._on_unanswered(request, error, now_ms)
             return
-        for batch, error_code, words in produce_answers(response, request.batches, self._topics.topic_ids):
-            verdict = self._delivery.answer(batch, error_code, now_ms)
+        for batch, answer in produce_answers(response, request.batches, self._topics.topic_ids):
+            verdict = self._delivery.answer(batch, answer, now_ms)
             if verdict is Verdict.FAILED:
-                self._fail(failures.refused(batch, error_code, words))
+                self._fail(failures.refused(batch, answer.error_code, answer.words))
             elif verdict is Verdict.RETRY_ELSEWHERE:
                 self._want_metadata(batch.topic_partition.topic)
 

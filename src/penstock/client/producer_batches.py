@@ -8,22 +8,29 @@ same bytes. What that takes, rule by rule:
    then all of them go again, from the first. So a resend never overtakes its predecessor.
 2. At most `max_in_flight` batches, counted from the first unacknowledged one, are on their way. The
    broker recognises a duplicate among a producer's last five batches only.
-3. Until the first batch is acknowledged, it travels alone. A broker that knows nothing of a producer yet
-   accepts *any* sequence number, so batch 2 could be written before a batch 1 that was turned away.
+3. Where the broker may know nothing of this producer, batches travel one by one: it accepts *any* sequence
+   number then, so that batch 2 could be written before a batch 1 that was turned away. That is so before
+   the first acknowledgement, after a long pause, and after batches with old timestamps (`is_forgettable`).
 4. Batches go to one broker at a time: after a leader change the old leader's answers are awaited.
+5. A batch is *in doubt* when the broker cannot be relied on to recognise its resend. Then the log is
+   searched (`producer_search`) and only what it lacks is sent again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
 
-from penstock.client.idempotence import advance_sequence, sequence_distance
+from penstock.client.idempotence import advance_sequence
 from penstock.types import TopicPartition
 
 FORGOTTEN_AFTER_MS = 600_000
 """After so long without a write, rule 3 starts anew: the broker may have expired what it knew of us."""
+
+REFUSALS_MAX = 3
+"""Once or twice a batch may be refused and then not be there, because the leader changed in between."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,8 +47,8 @@ class ProducerBatch:
     node_id: int | None = None
     last_problem: str = ""
     """Why it had to be sent again, for the error after a delivery that took too long."""
-    covers: list[ProducerBatch] = field(default_factory=list)
-    """Earlier batches that are known to stand in the log before this one; see `settle_doubt`."""
+    is_forgettable: bool = False
+    """Whether its timestamps are so old that a restarted broker forgets it and who wrote it."""
 
     @property
     def is_under_way(self) -> bool:
@@ -59,6 +66,14 @@ class ProducerBatch:
         return advance_sequence(self.base_sequence, self.record_count - 1)
 
 
+class SearchOutcome(Enum):
+    """What a search of the log has shown about batches in doubt."""
+
+    SETTLED = "those that are there are acknowledged, the others go again"
+    NOT_REPLICATED = "one is there, but its followers have yet to copy it"
+    LOST = "one is not there although it must be, or a later one is: records are lost or out of order"
+
+
 class TopicPartitionQueue:
     """The unacknowledged batches of one topic partition, oldest first.
 
@@ -71,11 +86,14 @@ class TopicPartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         self.under_way_count = 0
         self.is_in_doubt = False
+        self.search_from_offset: int | None = None
+        """Where the log goes on after the last batch that was acknowledged in order."""
         self.retry_at_ms = 0
         self._max_in_flight = max_in_flight
         self._is_idempotent = is_idempotent
         self._is_known_to_broker = not is_idempotent
         self._is_resending = False
+        self._refusal_count = 0
         self._failure_count = 0
         self._batch_count = 0
         self._acknowledged_at_ms = 0
@@ -113,7 +131,10 @@ class TopicPartitionQueue:
             return False
         if self._is_resending or not self._is_known_to_broker:
             return True
-        return any(batch.is_under_way and batch.node_id != leader_id for batch in self.batches)
+        return any(
+            batch.is_under_way and (batch.node_id != leader_id or batch.is_forgettable)
+            for batch in self.batches
+        )
 
     def mark_sent(self, batch: ProducerBatch, node_id: int) -> None:
         """Note that the batch is on its way to a broker."""
@@ -122,14 +143,16 @@ class TopicPartitionQueue:
         self.under_way_count += 1
         self._is_resending = False
 
-    def acknowledge(self, batch: ProducerBatch, now_ms: int) -> list[ProducerBatch]:
-        """Take out a batch that the broker has written, and return it with those that it covers."""
-        self._came_back(batch)
+    def acknowledge(self, batch: ProducerBatch, end_offset: int | None, now_ms: int) -> None:
+        """Take out a batch that the broker has written; it ends before `end_offset`, if that is known."""
+        if batch.is_under_way:
+            self._came_back(batch)
+        if end_offset is not None and self.is_first(batch):
+            self.search_from_offset = end_offset
         self.batches.remove(batch)
-        self._is_known_to_broker = True
+        self._is_known_to_broker = not (self._is_idempotent and batch.is_forgettable)
         self._acknowledged_at_ms = now_ms
-        self._failure_count = 0
-        return [*batch.covers, batch]
+        self._failure_count = self._refusal_count = 0
 
     def take_back(self, batch: ProducerBatch) -> bool:
         """Keep an unanswered or rejected batch for a resend; return whether it is the first to come back.
@@ -152,37 +175,38 @@ class TopicPartitionQueue:
         batch.node_id = None
         self.under_way_count -= 1
 
-    def settle_doubt(self, last_sequence: int, now_ms: int) -> list[ProducerBatch] | None:
-        """End a doubt with the sequence number that the leader says it holds last of this producer.
+    def doubt(self, *, is_refused: bool) -> None:
+        """Send nothing more before the log has been searched.
+
+        Args:
+            is_refused: the broker called the first batch out of order, so it should be in the log. Else
+                it is not known whether it is.
+        """
+        self.is_in_doubt = True
+        self._refusal_count += is_refused
+
+    def settle_search(
+        self, end_offsets: Mapping[int, int], high_watermark: int, now_ms: int
+    ) -> tuple[SearchOutcome, list[ProducerBatch]]:
+        """End the doubt with what the leader's log holds, up to its end.
+
+        Args:
+            end_offsets: base sequence of each batch of this producer -> the offset after it.
+            high_watermark: up to there all in-sync replicas have the log, so it cannot be lost.
+            now_ms: the time.
 
         Returns:
-            The batches that are thereby acknowledged; None when the first batch is not in the log, so
-            that the broker's refusal was right: records before it are missing there.
-
-        A batch is appended only right after its predecessor, so everything up to `last_sequence` stands
-        in the leader's log. That the log is *replicated* that far is known only when its newest batch
-        is acknowledged: that one is sent again (the broker recognises it, it is the last) and its
-        acknowledgement stands for those before it.
+            What came out, and the batches that are thereby acknowledged.
         """
+        waiting = list(self.batches)
+        written = [batch for batch in waiting if batch.base_sequence in end_offsets]
+        is_refused_for_nothing = not written and self._refusal_count >= REFUSALS_MAX
+        if is_refused_for_nothing or written != waiting[: len(written)]:
+            return SearchOutcome.LOST, []
+        if any(end_offsets[batch.base_sequence] > high_watermark for batch in written):
+            return SearchOutcome.NOT_REPLICATED, []
+        for batch in written:
+            self.acknowledge(batch, end_offsets[batch.base_sequence], now_ms)
         self.is_in_doubt = False
-        written = [
-            batch for batch in self.batches if sequence_distance(batch.last_sequence, last_sequence) >= 0
-        ]
-        if not written:
-            return None
-        newest = written[-1]
-        settled = written if newest.last_sequence != last_sequence else written[:-1]
-        for batch in settled:
-            self.batches.remove(batch)
-        if newest in settled:
-            # The log goes on with batches that were acknowledged, hence replicated, with all before.
-            self._acknowledged_at_ms = now_ms
-            return [covered for batch in settled for covered in (*batch.covers, batch)]
-        newest.covers = [covered for batch in settled for covered in (*batch.covers, batch)] + newest.covers
-        return []
-
-    def unacknowledged(self) -> Iterator[ProducerBatch]:
-        """Yield every batch without an acknowledgement, also those that wait for a later one's."""
-        for batch in self.batches:
-            yield from batch.covers
-            yield batch
+        self._is_known_to_broker = False
+        return SearchOutcome.SETTLED, written

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from penstock.client.producer_batches import ProducerBatch, TopicPartitionQueue
-from penstock.client.producer_verdicts import Verdict, describe, judge
+from penstock.client.producer_batches import ProducerBatch, SearchOutcome, TopicPartitionQueue
+from penstock.client.producer_verdicts import MAYBE_WRITTEN, Verdict, describe, judge
 from penstock.types import TopicPartition
 
 
@@ -30,6 +31,18 @@ class DeliveryLimits:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     is_idempotent: bool = True
+
+
+class Answer(NamedTuple):
+    """What a broker said about one batch. `base_offset` -1: it did not say where it stands."""
+
+    error_code: int
+    base_offset: int = -1
+    words: str = ""
+
+    def end_offset(self, batch: ProducerBatch) -> int | None:
+        """Return the offset after the batch, None when it is not known."""
+        return self.base_offset + batch.record_count if self.base_offset >= 0 else None
 
 
 @dataclass(eq=False, slots=True)
@@ -133,30 +146,46 @@ class DeliveryQueue:
         """Note that no answer to this request is awaited any more; then judge each of its batches."""
         self._requests_under_way[request.node_id] -= 1
 
-    def answer(self, batch: ProducerBatch, error_code: int, now_ms: int) -> Verdict:
+    def answer(self, batch: ProducerBatch, answer: Answer, now_ms: int) -> Verdict:
         """Take the broker's answer to one batch.
 
         FAILED leaves the batch where it is: the producer ends with that error.
         """
         queue = self._queues[batch.topic_partition]
-        verdict = judge(error_code, batch, is_first=queue.is_first(batch))
+        verdict = judge(answer.error_code, batch, is_first=queue.is_first(batch))
+        if verdict is Verdict.DOUBT and queue.search_from_offset is None:
+            return Verdict.FAILED
         if verdict is Verdict.ACKNOWLEDGED:
-            self._acknowledged(queue.acknowledge(batch, now_ms))
+            queue.acknowledge(batch, answer.end_offset(batch), now_ms)
+            self._acknowledged([batch])
         elif verdict is not Verdict.FAILED:
-            queue.is_in_doubt |= verdict is Verdict.DOUBT
-            batch.last_problem = describe(error_code)[0]
+            batch.last_problem = describe(answer.error_code)[0]
             self._take_back(queue, batch, now_ms)
+            if verdict is Verdict.DOUBT:
+                queue.doubt(is_refused=True)
+            elif answer.error_code in MAYBE_WRITTEN:
+                self._doubt_if_forgettable(queue, batch)
         return verdict
 
     def no_answer(self, batch: ProducerBatch, now_ms: int, problem: str = "no answer") -> None:
         """Send a batch again whose answer was lost with the connection or came too late."""
         batch.last_problem = problem
-        self._take_back(self._queues[batch.topic_partition], batch, now_ms)
+        queue = self._queues[batch.topic_partition]
+        self._take_back(queue, batch, now_ms)
+        self._doubt_if_forgettable(queue, batch)
+
+    def _doubt_if_forgettable(self, queue: TopicPartitionQueue, batch: ProducerBatch) -> None:
+        # The very first batch of a producer has no offset to search from, and goes again unsearched.
+        if batch.is_forgettable and self._limits.is_idempotent and queue.search_from_offset is not None:
+            queue.doubt(is_refused=False)
 
     def _take_back(self, queue: TopicPartitionQueue, batch: ProducerBatch, now_ms: int) -> None:
         if queue.take_back(batch):
-            limits = self._limits
-            queue.pause_until(now_ms, limits.retry_backoff_ms, limits.retry_backoff_max_ms, self._jitter())
+            self._pause(queue, now_ms)
+
+    def _pause(self, queue: TopicPartitionQueue, now_ms: int) -> None:
+        limits = self._limits
+        queue.pause_until(now_ms, limits.retry_backoff_ms, limits.retry_backoff_max_ms, self._jitter())
 
     def _acknowledged(self, batches: list[ProducerBatch]) -> None:
         for batch in batches:
@@ -166,33 +195,32 @@ class DeliveryQueue:
             if not self._queues[batch.topic_partition].batches:
                 self._busy.pop(batch.topic_partition, None)
 
-    def doubts(self, now_ms: int) -> list[TopicPartition]:
-        """Return the topic partitions whose leader must be asked now what it holds of this producer."""
+    def doubts(self, now_ms: int) -> list[tuple[TopicPartition, int]]:
+        """Return the topic partitions whose log must be searched now, and from which offset."""
         return [
-            topic_partition
+            (topic_partition, queue.search_from_offset)
             for topic_partition, queue in self._busy.items()
-            if queue.is_in_doubt and not queue.under_way_count and now_ms >= queue.retry_at_ms
+            if queue.is_in_doubt
+            and not queue.under_way_count
+            and now_ms >= queue.retry_at_ms
+            and queue.search_from_offset is not None
         ]
 
-    def postpone_doubt(self, topic_partition: TopicPartition, now_ms: int) -> None:
-        """Ask again later: the leader gave no answer that counts."""
-        limits = self._limits
-        self._queues[topic_partition].pause_until(
-            now_ms, limits.retry_backoff_ms, limits.retry_backoff_max_ms, self._jitter()
-        )
+    def postpone_search(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """Search again later: the leader gave no answer that counts."""
+        self._pause(self._queues[topic_partition], now_ms)
 
-    def settle_doubt(self, topic_partition: TopicPartition, last_sequence: int | None, now_ms: int) -> bool:
-        """Take the leader's word for what it holds last of this producer, None for nothing.
-
-        Returns:
-            False when the first batch in doubt is not in the log.
-        """
-        queue = self._queues[topic_partition]
-        settled = None if last_sequence is None else queue.settle_doubt(last_sequence, now_ms)
-        if settled is None:
-            return False
-        self._acknowledged(settled)
-        return True
+    def settle_search(
+        self,
+        topic_partition: TopicPartition,
+        end_offsets: Mapping[int, int],
+        high_watermark: int,
+        now_ms: int,
+    ) -> SearchOutcome:
+        """Take what the log of a topic partition in doubt holds; see `TopicPartitionQueue`."""
+        outcome, written = self._queues[topic_partition].settle_search(end_offsets, high_watermark, now_ms)
+        self._acknowledged(written)
+        return outcome
 
     def first_batch(self, topic_partition: TopicPartition) -> ProducerBatch:
         """Return the oldest unacknowledged batch of a topic partition that has one."""
@@ -215,4 +243,4 @@ class DeliveryQueue:
     def unacknowledged(self) -> Iterator[ProducerBatch]:
         """Yield every batch without an acknowledgement."""
         for queue in self._busy.values():
-            yield from queue.unacknowledged()
+            yield from queue.batches

@@ -23,16 +23,24 @@ def refused(batch: ProducerBatch, error_code: int, broker_message: str) -> Produ
     )
 
 
-def refused_after_doubt(batch: ProducerBatch, last_sequence: int | None) -> ProduceError:
-    """Return the error for a batch that its leader turns away and does not hold either."""
-    held = "nothing" if last_sequence is None else f"records up to sequence number {last_sequence}"
+def lost_by_broker(batch: ProducerBatch) -> ProduceError:
+    """Return the error for a topic partition whose log lacks records between others of this producer."""
     return ProduceError(
-        f"{_subject(batch)} cannot be written in order: they begin with sequence number "
-        f"{batch.base_sequence}, and the leader holds {held} of this producer. The broker has lost records "
-        "of this producer that it had acknowledged, perhaps by an unclean leader election. "
+        f"{_subject(batch)} cannot be written in order: the leader's log, searched from the last "
+        "acknowledged record to its end, does not hold what must stand there before. The broker has lost or "
+        "cut off records, perhaps by an unclean leader election; acknowledged ones may be among them. "
         f"{_fate(may_be_written=False)}",
         **_facts(batch),
         kafka_error="OUT_OF_ORDER_SEQUENCE_NUMBER",
+    )
+
+
+def undecided(batch: ProducerBatch, why: str) -> ProduceError:
+    """Return the error for a batch whose log cannot be searched for it."""
+    return ProduceError(
+        f"{_subject(batch)} were sent, but their acknowledgement was lost and the broker no longer tells "
+        f"whether it has them; searching its log failed: {why.rstrip('.')}. {_fate(may_be_written=True)}",
+        **_facts(batch),
     )
 
 

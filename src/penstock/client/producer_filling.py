@@ -7,15 +7,21 @@ are closed, and that is the order in which they are handed on.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pyarrow as pa
 
 from penstock.client.idempotence import SequenceNumbers
+from penstock.client.producer_batch_bytes import max_timestamp_ms
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.properties import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordColumns
 from penstock.types import TopicPartition
+
+FORGETTABLE_AGE_MS = 3_600_000
+"""Brokers forget a producer by the age of its record timestamps, by default after a day. We begin to
+be careful long before, for the limit is theirs to set."""
 
 
 class FillingBatches:
@@ -91,7 +97,9 @@ class FillingBatches:
             producer_epoch=identity.producer_epoch,
             base_sequence=base_sequence,
         )
-        self._hand_on(ProducerBatch(topic_partition, data, record_count, base_sequence, self._now_ms()))
+        batch = ProducerBatch(topic_partition, data, record_count, base_sequence, self._now_ms())
+        batch.is_forgettable = time.time() * 1000 - max_timestamp_ms(data) > FORGETTABLE_AGE_MS
+        self._hand_on(batch)
 
     def close_all(self) -> None:
         """Close every open batch."""

@@ -10,17 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import DescribeProducersRequest
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from penstock.client.producer_batches import ProducerBatch
+from penstock.client.producer_delivery import Answer
+from penstock.client.producer_verdicts import NO_ERROR
 from penstock.types import TopicPartition
 
 LAST_VERSION_WITH_TOPIC_NAMES = 12
 """From version 13 on Produce names topics by their id only."""
 
-_NO_ERROR = 0
-_UNANSWERED = -1  # a batch that the broker's response leaves out: UNKNOWN_SERVER_ERROR
+_UNANSWERED = Answer(-1, words="the response leaves this batch out")
+_DEBUGGING_CONSUMER = -2
+"""A replica id with which a leader shows its log to the end, not only to the high watermark."""
+_FIRST_VERSION_OF_FORMAT_V2 = 4
+_LAST_FETCH_VERSION_WITH_NAMES = 12
+_SEARCH_BYTES = 1 << 20
 
 
 def produce_request(
@@ -63,8 +69,8 @@ def produce_request(
 
 def produce_answers(
     response: Any, batches: Mapping[TopicPartition, ProducerBatch], topic_ids: Mapping[str, UUID]
-) -> Iterator[tuple[ProducerBatch, int, str]]:
-    """Yield each batch of a request with its error code and the broker's words about it.
+) -> Iterator[tuple[ProducerBatch, Answer]]:
+    """Yield each batch of a request with what the broker said about it.
 
     Args:
         response: ProduceResponse; None after acks=0, to which no broker answers.
@@ -72,7 +78,7 @@ def produce_answers(
         topic_ids: the same that the request was made with.
     """
     if response is None:
-        yield from ((batch, _NO_ERROR, "") for batch in batches.values())
+        yield from ((batch, Answer(NO_ERROR)) for batch in batches.values())
         return
     unanswered = dict(batches)
     topic_of_id = {topic_id: topic for topic, topic_id in topic_ids.items()}
@@ -81,9 +87,9 @@ def produce_answers(
         for partition in answered.partition_responses:
             batch = unanswered.pop(TopicPartition(topic, partition.index), None)
             if batch is not None:
-                yield batch, partition.error_code, _broker_message(partition)
+                yield batch, Answer(partition.error_code, partition.base_offset, _broker_message(partition))
     for batch in unanswered.values():
-        yield batch, _UNANSWERED, "the response leaves this batch out"
+        yield batch, _UNANSWERED
 
 
 def _broker_message(partition_response: Any) -> str:
@@ -102,21 +108,29 @@ def init_producer_id_request() -> Any:
     )
 
 
-def describe_producers_request(topic_partition: TopicPartition) -> Any:
-    """Return the question to a leader which producers it remembers, and their last sequence numbers."""
-    topic = DescribeProducersRequest.TopicRequest(
-        name=topic_partition.topic, partition_indexes=[topic_partition.partition]
+def search_request(topic_partition: TopicPartition, offset: int) -> Any:
+    """Return a Fetch of what the leader itself holds from an offset, also what is not replicated yet."""
+    topic = FetchRequest.FetchTopic
+    partition = topic.FetchPartition(
+        partition=topic_partition.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=_SEARCH_BYTES,
     )
-    return DescribeProducersRequest(topics=[topic])
-
-
-def last_sequence(response: Any, producer_id: int, producer_epoch: int) -> tuple[int, int | None]:
-    """Return the error code of a DescribeProducers response and what the leader holds last of a producer.
-
-    The sequence number is None when the leader remembers nothing of this producer id and epoch.
-    """
-    partition = response.topics[0].partitions[0]
-    for producer in partition.active_producers or ():
-        if (producer.producer_id, producer.producer_epoch) == (producer_id, producer_epoch):
-            return partition.error_code, producer.last_sequence
-    return partition.error_code, None
+    return FetchRequest(
+        min_version=_FIRST_VERSION_OF_FORMAT_V2,
+        # The last one with topic names, which also says in the old way on whose behalf it reads.
+        max_version=_LAST_FETCH_VERSION_WITH_NAMES,
+        replica_id=_DEBUGGING_CONSUMER,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=_SEARCH_BYTES,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic(topic=topic_partition.topic, partitions=[partition])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )

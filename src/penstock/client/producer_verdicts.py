@@ -28,6 +28,9 @@ RETRIABLE = {
 }
 """Temporary at the same broker."""
 
+MAYBE_WRITTEN = frozenset({7, 13, 20, 56})
+"""Retriable answers of a broker that may have written all the same."""
+
 LEADER_MOVED = {
     UNKNOWN_TOPIC_OR_PARTITION: "UNKNOWN_TOPIC_OR_PARTITION",
     5: "LEADER_NOT_AVAILABLE",
@@ -92,7 +95,7 @@ class Verdict(Enum):
     ACKNOWLEDGED = "acknowledged"
     RETRY = "send again to the same leader"
     RETRY_ELSEWHERE = "ask who leads, then send again"
-    DOUBT = "ask the leader what it holds of this producer"
+    DOUBT = "search the log for it"
     FAILED = "give up"
 
 
