@@ -38,7 +38,7 @@ class Backoff:
         """Sleep before the next attempt; `deadline` is on the clock of `time.monotonic()`.
 
         Returns:
-            Whether there may be another attempt: False after the deadline or when closing.
+            Whether there may be another attempt: False when the deadline has come or when closing.
         """
         left_seconds = deadline - time.monotonic()
         if left_seconds <= 0:
@@ -46,7 +46,8 @@ class Backoff:
         jitter = random.uniform(1 - self._jitter, 1 + self._jitter)  # noqa: S311  # jitter needs no secrecy
         pause_seconds = self._next_ms / 1000 * jitter
         self._next_ms = min(2 * self._next_ms, self._max_ms)
-        return not self._wait(min(left_seconds, pause_seconds))
+        # An attempt that has no time left would only replace the last error by a poorer one.
+        return not self._wait(min(left_seconds, pause_seconds)) and pause_seconds < left_seconds
 
 
 def left_ms(deadline: float) -> int:

@@ -100,8 +100,9 @@ class LeaderRequests(Generic[Asked, Answered]):
         backoff = self._connections.new_backoff()
         answers: Answers[Answered] = Answers()
         pending = dict(wanted)
+        problems: dict[TopicPartition, Problem] = {}
         while pending:
-            problems = self._round(view, pending, answers, left_ms(patience.deadline))
+            problems = self._round(view, pending, problems, answers, left_ms(patience.deadline))
             pending = {topic_partition: wanted[topic_partition] for topic_partition in problems}
             latest = max(map(patience.ends_for, problems.values()), default=0.0)
             if pending and not backoff.pause(latest):
@@ -119,6 +120,7 @@ class LeaderRequests(Generic[Asked, Answered]):
         self,
         view: ClusterView,
         pending: Mapping[TopicPartition, Asked],
+        before: Mapping[TopicPartition, Problem],
         answers: Answers[Answered],
         timeout_ms: int,
     ) -> dict[TopicPartition, Problem]:
@@ -126,7 +128,9 @@ class LeaderRequests(Generic[Asked, Answered]):
         try:
             known = view.look_up({tp.topic for tp in pending}, timeout_ms=timeout_ms)
         except PenstockError as error:
-            return {tp: Problem(tp.topic, ProblemKind.FINAL, error) for tp in pending}
+            # The time is up; what stood in the way before says more than that nobody answers now.
+            causes = {tp: before[tp].error if tp in before else error for tp in pending}
+            return {tp: Problem(tp.topic, ProblemKind.FINAL, cause) for tp, cause in causes.items()}
         problems = {tp: problem for tp in pending if (problem := leader_problem(known, tp)) is not None}
         by_broker = _by_broker({tp: asked for tp, asked in pending.items() if tp not in problems}, known)
         attempt_ms = min(timeout_ms, self._connections.settings.request_timeout_ms)

@@ -261,8 +261,13 @@ class ClusterView:
         connections = self._connections
         patience = Patience.from_now(connections, timeout_ms)
         backoff = connections.new_backoff()
+        worst: Problem | None = None
         while True:
-            known = self.look_up(topics, timeout_ms=left_ms(patience.deadline))
+            try:
+                known = self.look_up(topics, timeout_ms=left_ms(patience.deadline))
+            except BrokerUnavailableError as error:
+                # The time is up; what stood in the way before says more than that nobody answers now.
+                raise worst.error if worst is not None else error from None
             problems = find_problems(known)
             if not problems:
                 return known

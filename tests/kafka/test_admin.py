@@ -1,0 +1,304 @@
+"""Admin calls on a real broker: batched, exact about isolation, and errors that name what they are about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as JudgePartition
+
+from penstock.client.admin import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
+    NO_OFFSET,
+    NewTopic,
+    committed_offsets,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_topics,
+    find_coordinator,
+    list_offsets,
+    list_offsets_each,
+    list_topic_partitions,
+)
+from penstock.client.connection import KafkaConnections, PendingResponse
+from penstock.client.metadata import cluster_view
+from penstock.devbroker import DevCluster
+from penstock.errors import BrokerUnavailableError, ClientError, UnknownTopicOrPartitionError
+from penstock.options.config import IsolationLevel, TopicList, TopicPartitionSet, TopicPattern
+from penstock.types import TopicPartition
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.judge import Record
+from tests.records import connected, many
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def connections(bootstrap: str) -> Iterator[KafkaConnections]:
+    with connected(bootstrap) as opened:
+        yield opened
+
+
+def partitions_of(topic: str, count: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for partition in range(count)]
+
+
+# ----- topic partitions
+
+
+def test_a_list_gives_all_topic_partitions(connections: KafkaConnections, make_topic: MakeTopic) -> None:
+    first, second = make_topic(3, suffix="b"), make_topic(2, suffix="a")
+    found = list_topic_partitions(connections, TopicList((first, second)))
+    assert found == sorted(partitions_of(first, 3) + partitions_of(second, 2))
+
+
+def test_a_pattern_matches_in_full_and_leaves_internal_topics_out(
+    connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    wanted, longer = make_topic(2), make_topic(1)
+    other = f"{wanted}-longer"
+    judge.create_topic(bootstrap, other)
+    find_coordinator(connections, "makes the internal topic")
+    found = list_topic_partitions(connections, TopicPattern(f"{wanted}|nothing"))
+    assert found == partitions_of(wanted, 2)
+    everything = {
+        topic_partition.topic for topic_partition in list_topic_partitions(connections, TopicPattern(".*"))
+    }
+    assert {wanted, longer, other} <= everything
+    assert not {topic for topic in everything if topic.startswith("__")}
+    assert "__consumer_offsets" in describe_topics(connections)
+
+
+def test_new_topic_partitions_are_seen_at_once(connections: KafkaConnections, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    assert list_topic_partitions(connections, TopicList((topic,))) == partitions_of(topic, 1)
+    create_partitions(connections, {topic: 4})
+    assert list_topic_partitions(connections, TopicList((topic,))) == partitions_of(topic, 4)
+
+
+def test_what_does_not_exist_is_named(connections: KafkaConnections, make_topic: MakeTopic) -> None:
+    topic = make_topic(2)
+    with pytest.raises(UnknownTopicOrPartitionError, match="'no-such-topic' does not exist"):
+        list_topic_partitions(connections, TopicList((topic, "no-such-topic")))
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match=rf"'{topic}' has no partition 7: it has 2 \(0 to 1\)"
+    ):
+        list_topic_partitions(
+            connections, TopicPartitionSet((*partitions_of(topic, 2), TopicPartition(topic, 7)))
+        )
+
+
+def test_describe_leaves_out_what_does_not_exist(
+    connections: KafkaConnections, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    described = describe_topics(connections, [topic, "no-such-topic"])
+    assert list(described) == [topic]
+    assert described[topic].topic_partitions == partitions_of(topic, 2)
+    assert described[topic].partitions[0].leader_id == 1
+    assert described[topic].topic_id is not None
+    assert describe_topics(connections, []) == {}
+
+
+# ----- offsets
+
+
+def test_the_ends_of_logs(connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(3)
+    judge.produce(bootstrap, topic, *many(10, partition=0), *many(4, partition=2))
+    judge.delete_records(bootstrap, topic, {0: 3})
+    wanted = partitions_of(topic, 3)
+    assert list_offsets(connections, dict.fromkeys(wanted, LATEST_OFFSET)) == dict(
+        zip(wanted, [10, 0, 4], strict=True)
+    )
+    assert list_offsets(connections, dict.fromkeys(wanted, EARLIEST_OFFSET)) == dict(
+        zip(wanted, [3, 0, 0], strict=True)
+    )
+
+
+def test_latest_of_an_open_transaction(
+    connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    judge.produce(bootstrap, topic, b"before")
+    producer = judge.transactional_producer(bootstrap, topic)
+    producer.begin_transaction()
+    judge.send(producer, topic, [b"open", b"open"])
+    assert producer.flush(30) == 0
+    wanted = {TopicPartition(topic, 0): LATEST_OFFSET}
+    assert list(list_offsets(connections, wanted, IsolationLevel.READ_COMMITTED).values()) == [1]
+    assert list(list_offsets(connections, wanted, IsolationLevel.READ_UNCOMMITTED).values()) == [3]
+    producer.commit_transaction(30)
+    wait_until(
+        lambda: list(list_offsets(connections, wanted, IsolationLevel.READ_COMMITTED).values()) == [4],
+        "the commit marker is written",
+    )
+
+
+def test_offsets_by_timestamp(connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    stamps = [1_000_000_000_000 + 1_000 * number for number in range(5)]
+    judge.produce(bootstrap, topic, *(Record(b"v", timestamp_ms=stamp) for stamp in stamps))
+    expected = {stamps[0] - 1: 0, stamps[2]: 2, stamps[2] + 1: 3, stamps[4]: 4, stamps[4] + 1: NO_OFFSET}
+    topic_partition = TopicPartition(topic, 0)
+    for timestamp_ms, offset in expected.items():
+        assert list_offsets(connections, {topic_partition: timestamp_ms}) == {topic_partition: offset}
+
+
+def test_one_that_does_not_exist_does_not_stop_the_others(
+    connections: KafkaConnections, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    missing = [TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)]
+    wanted = dict.fromkeys([*partitions_of(topic, 2), *missing], LATEST_OFFSET)
+    answers = list_offsets_each(connections, wanted, timeout_ms=1_000)
+    assert answers.values == dict.fromkeys(partitions_of(topic, 2), 0)
+    assert set(answers.errors) == set(missing)
+    with pytest.raises(UnknownTopicOrPartitionError, match="2 topic partitions") as caught:
+        list_offsets(connections, wanted, timeout_ms=1_000)
+    assert caught.value.facts["topic_partitions"] == sorted(missing)
+
+
+def test_two_thousand_topic_partitions_are_asked_for_in_a_few_requests(
+    connections: KafkaConnections, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2_000)
+    wanted = dict.fromkeys(list_topic_partitions(connections, TopicList((topic,))), LATEST_OFFSET)
+    assert len(wanted) == 2_000
+    list_offsets(connections, wanted)  # the broker has to make the logs first
+    sent = spy(connections)
+    started = time.monotonic()
+    list_topic_partitions(connections, TopicList((topic,)))
+    assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
+    assert time.monotonic() - started < 2
+    assert sent == ["MetadataRequest", "ListOffsetsRequest"]
+
+
+def spy(connections: KafkaConnections) -> list[str]:
+    """The names of the requests that are sent from now on."""
+    sent: list[str] = []
+    send = connections.send
+
+    def watched(request: Any, node_id: Any, timeout_ms: int | None = None) -> PendingResponse:
+        sent.append(type(request).__name__)
+        return send(request, node_id, timeout_ms)
+
+    connections.send = watched  # type: ignore[method-assign]  # a spy
+    return sent
+
+
+# ----- committed offsets
+
+
+def test_committed_offsets_of_a_group(
+    connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(3)
+    group_id = f"group-{topic}"
+    assert committed_offsets(connections, group_id, partitions_of(topic, 3)) == {}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id, "enable.auto.commit": False})
+    consumer.commit(offsets=[JudgePartition(topic, 0, 7), JudgePartition(topic, 2, 0)], asynchronous=False)
+    consumer.close()
+    expected = {TopicPartition(topic, 0): 7, TopicPartition(topic, 2): 0}
+    assert committed_offsets(connections, group_id, partitions_of(topic, 3)) == expected
+    assert committed_offsets(connections, group_id, []) == {}
+
+
+# ----- topics
+
+
+def test_a_created_topic_is_as_wanted_and_has_leaders(
+    connections: KafkaConnections, bootstrap: str, topic_name: str
+) -> None:
+    create_topics(connections, {topic_name: NewTopic(3, configs={"retention.ms": "123456"})})
+    assert len(cluster_view(connections).leaders_of(partitions_of(topic_name, 3))) == 3
+    judge.produce(bootstrap, topic_name, *many(3, partition=2))
+    with pytest.raises(ClientError, match=f"'{topic_name}' failed: TopicAlreadyExistsError"):
+        create_topics(connections, {topic_name: NewTopic(3)})
+    create_topics(connections, {topic_name: NewTopic(1)}, exist_ok=True)
+    assert len(list_topic_partitions(connections, TopicList((topic_name,)))) == 3
+
+
+def test_a_topic_that_cannot_be_made_says_why(connections: KafkaConnections, topic_name: str) -> None:
+    for topic, pattern in (
+        (NewTopic(1, 5), "InvalidReplicationFactorError.*only 1 broker"),
+        (NewTopic(configs={"no.such.config": "1"}), "InvalidConfigurationError.*no.such.config"),
+    ):
+        with pytest.raises(ClientError, match=pattern):
+            create_topics(connections, {topic_name: topic})
+    with pytest.raises(ClientError, match="InvalidTopicError"):
+        create_topics(connections, {"not a topic name!": NewTopic()})
+
+
+def test_a_deleted_topic_is_gone(connections: KafkaConnections, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    assert cluster_view(connections).leader_of(TopicPartition(topic, 0)).node_id == 1
+    delete_topics(connections, [topic])
+    assert topic not in describe_topics(connections)
+    with pytest.raises(UnknownTopicOrPartitionError, match=topic):
+        delete_topics(connections, [topic])
+
+
+def test_deleted_records_are_gone(
+    connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    judge.produce(bootstrap, topic, *many(10, partition=0), *many(10, partition=1))
+    first, second = partitions_of(topic, 2)
+    assert delete_records(connections, {first: 4, second: LATEST_OFFSET}) == {first: 4, second: 10}
+    assert judge.offsets_of(bootstrap, topic) == {0: (4, 10), 1: (10, 10)}
+    with pytest.raises(ClientError, match="OffsetOutOfRange"):
+        delete_records(connections, {first: 99})
+
+
+# ----- brokers that come and go
+
+
+def test_no_broker_is_named(topic_name: str) -> None:
+    with connected("127.0.0.1:1", default_api_timeout_ms=800) as nobody:
+        for ask in (
+            lambda: list_topic_partitions(nobody, TopicList((topic_name,))),
+            lambda: list_offsets(nobody, {TopicPartition(topic_name, 0): LATEST_OFFSET}),
+            lambda: committed_offsets(nobody, "group", [TopicPartition(topic_name, 0)]),
+            lambda: create_topics(nobody, {topic_name: NewTopic()}),
+        ):
+            with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1"):
+                ask()
+
+
+def test_a_restart_is_waited_for(own_broker: DevCluster, topic_name: str) -> None:
+    with connected(own_broker.bootstrap_servers) as connections:
+        create_topics(connections, {topic_name: NewTopic(2)})
+        wanted = dict.fromkeys(partitions_of(topic_name, 2), LATEST_OFFSET)
+        assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
+        own_broker.restart()
+        judge.produce(own_broker.bootstrap_servers, topic_name, *many(3))
+        assert list_offsets(connections, wanted)[TopicPartition(topic_name, 0)] == 3
+
+
+def test_leaders_that_move_and_leaderless_ones(make_topic: MakeTopic, cluster3: DevCluster) -> None:
+    bootstrap = cluster3.bootstrap_servers
+    with connected(bootstrap) as connections:
+        replicated = make_topic(6, cluster=cluster3)
+        alone = f"{replicated}-alone"
+        create_topics(connections, {alone: NewTopic(replicas={0: [1], 1: [2], 2: [3]})})
+        wanted = dict.fromkeys(partitions_of(replicated, 6) + partitions_of(alone, 3), LATEST_OFFSET)
+        assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
+        cluster3.kill(2)
+        try:
+            answers = list_offsets_each(connections, wanted, timeout_ms=20_000)
+            assert set(answers.errors) == {TopicPartition(alone, 1)}
+            assert len(answers.values) == 8
+            with pytest.raises(BrokerUnavailableError, match=f"{alone}-1 has no leader.*not lost"):
+                list_offsets(connections, {TopicPartition(alone, 1): LATEST_OFFSET}, timeout_ms=1_000)
+        finally:
+            cluster3.restart(2)
+        wait_until(
+            lambda: not list_offsets_each(connections, wanted, timeout_ms=1_000).errors, "all lead again"
+        )
