@@ -49,6 +49,7 @@ setup(
     ext_modules=cythonize(
         [
             extension("_columns"),
+            extension("_rows"),
             extension("_decode", "crc32c.c"),
             extension("_encode", "crc32c.c"),
             formats_extension("_native", "columns.c", "text.c", "decode.c", "json_decode.c"),

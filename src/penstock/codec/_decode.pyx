@@ -7,7 +7,8 @@ object per record.
 
 How it goes: `decode` walks the batches of a response. A batch's header says whether it counts at all
 (`_Batch`, `aborted.py`); then its records are decompressed and `_decode_records` runs through them until the
-batch ends or the columns are full, in which case a RecordBatch is yielded and it goes on where it stopped.
+batch ends or the rows (`_rows.pyx`) are full, in which case a RecordBatch is yielded and it goes on where it
+stopped. `_record.pxd` reads one record.
 """
 
 cimport cython
@@ -16,14 +17,8 @@ from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 
 import pyarrow as pa
 
-from penstock.codec._columns cimport (
-    BinaryColumn,
-    FixedColumn,
-    HeadersColumn,
-    append_bytes,
-    clear_bit,
-    has_room,
-)
+from penstock.codec._record cimport Record, read_record
+from penstock.codec._rows cimport APPENDED, COLUMNS_FULL, NEEDS_ROOM, Appended, KafkaRows
 from penstock.codec.aborted import AbortedTransactions, is_abort_marker
 from penstock.codec.compression import Decompressor
 from penstock.codec.compression_bounds import BadCompressionError
@@ -35,11 +30,6 @@ cdef extern from "wire.h":
     int32_t load_int32(const uint8_t* p) noexcept nogil
     uint32_t load_uint32(const uint8_t* p) noexcept nogil
     int64_t load_int64(const uint8_t* p) noexcept nogil
-    const uint8_t* read_varint(const uint8_t* p, const uint8_t* end, int32_t* value) noexcept nogil
-    const uint8_t* read_varlong(const uint8_t* p, const uint8_t* end, int64_t* value) noexcept nogil
-    const uint8_t* read_sized_bytes(
-        const uint8_t* p, const uint8_t* end, const uint8_t** data, int32_t* size
-    ) noexcept nogil
 
 cdef extern from "crc32c.h":
     void penstock_crc32c_init() noexcept nogil
@@ -63,30 +53,17 @@ cdef enum:
     # The most rows for which the repeated topic name cannot pass Arrow's 2 GiB.
     ROWS_LIMIT = 8_000_000
 
-cdef int64_t MICROSECONDS = 1000
 cdef int64_t MAX_TIMESTAMP_MS = INT64_MAX // 1000
 cdef int64_t INT32_LIMIT = 0x7FFFFFFF
 
 # What a run through records ends with.
 cdef enum Outcome:
     BATCH_DONE
-    COLUMNS_FULL
-    NEEDS_ROOM
+    ROWS_FULL
+    ROWS_NEED_ROOM
     BAD_RECORD
     BAD_OFFSET
     BAD_TIMESTAMP
-
-
-cdef struct Record:
-    int64_t offset
-    int64_t timestamp_ms
-    const uint8_t* key
-    const uint8_t* value
-    const uint8_t* headers
-    const uint8_t* end
-    int32_t key_size
-    int32_t value_size
-    int32_t header_count
 
 
 cdef struct Batch:
@@ -128,53 +105,6 @@ cdef class ByteView:
             PyBuffer_Release(&self.view)
 
 
-cdef inline const uint8_t* skip_headers(const uint8_t* p, const uint8_t* end, int32_t count) noexcept nogil:
-    """Return the end of `count` headers, or NULL where they are not well-formed."""
-    cdef const uint8_t* data = NULL
-    cdef int32_t size = 0
-    while count > 0:
-        p = read_sized_bytes(p, end, &data, &size)
-        if p == NULL or size < 0:
-            return NULL
-        p = read_sized_bytes(p, end, &data, &size)
-        if p == NULL:
-            return NULL
-        count -= 1
-    return p
-
-
-cdef inline const uint8_t* read_record(
-    const uint8_t* p, const uint8_t* end, int64_t* timestamp_delta, int32_t* offset_delta, Record* record
-) noexcept nogil:
-    """Read the record at `p`, and return its end, or NULL where it is not well-formed."""
-    cdef int32_t size = 0
-    p = read_varint(p, end, &size)
-    if p == NULL or size < 1 or size > end - p:
-        return NULL
-    end = p + size
-    # One byte of attributes, all unused.
-    p = read_varlong(p + 1, end, timestamp_delta)
-    if p == NULL:
-        return NULL
-    p = read_varint(p, end, offset_delta)
-    if p == NULL:
-        return NULL
-    p = read_sized_bytes(p, end, &record.key, &record.key_size)
-    if p == NULL:
-        return NULL
-    p = read_sized_bytes(p, end, &record.value, &record.value_size)
-    if p == NULL:
-        return NULL
-    p = read_varint(p, end, &record.header_count)
-    if p == NULL or record.header_count < 0 or record.header_count > (end - p) >> 1:
-        return NULL
-    record.headers = p
-    record.end = end
-    if record.header_count:
-        p = skip_headers(p, end, record.header_count)
-    return end if p == end else NULL
-
-
 @cython.final
 cdef class RecordBatchDecoder:
     cdef readonly str topic
@@ -183,25 +113,8 @@ cdef class RecordBatchDecoder:
     cdef int64_t stopping_offset
     cdef bint read_committed
     cdef bint check_crcs
-    cdef int64_t max_rows
-    cdef int64_t max_bytes
-    cdef object schema
-    cdef object topics
-    cdef object partitions
+    cdef KafkaRows rows
     cdef object decompressor
-    # The columns that were asked for; None for the others.
-    cdef BinaryColumn key
-    cdef BinaryColumn value
-    cdef HeadersColumn headers
-    cdef FixedColumn offset
-    cdef FixedColumn timestamp
-    cdef FixedColumn timestamp_type
-    cdef FixedColumn leader_epoch
-    cdef bint has_key, has_value, has_headers, has_offset, has_timestamp, has_timestamp_type, has_leader_epoch
-    # Rows in the columns: how many, for how many there is room, how many bytes of keys, values, headers.
-    cdef int64_t row_count
-    cdef int64_t row_capacity
-    cdef int64_t byte_count
     # The batch being read.
     cdef Batch batch
     cdef ByteView records
@@ -210,6 +123,8 @@ cdef class RecordBatchDecoder:
     cdef int32_t records_left
     cdef int32_t previous_offset_delta
     cdef bint is_cut
+    # The record that there was no room for.
+    cdef Record refused
 
     def __init__(
         self,
@@ -239,13 +154,8 @@ cdef class RecordBatchDecoder:
         self.stopping_offset = stopping_offset
         self.read_committed = read_committed
         self.check_crcs = check_crcs
-        self.max_rows = max_rows
-        self.max_bytes = max_bytes
-        self.schema = pa.schema([field for field in KAFKA_RECORDS if field.name in columns])
-        self.topics = self.partitions = None
+        self.rows = KafkaRows(topic, partition, set(columns), max_rows, max_bytes)
         self.decompressor = Decompressor(max_decompressed_bytes)
-        self._make_columns(set(columns))
-        self.row_count = self.row_capacity = self.byte_count = 0
 
     @property
     def next_offset(self):
@@ -266,133 +176,17 @@ cdef class RecordBatchDecoder:
             if self.batch.magic < 2:
                 for row in self._legacy_rows(bytes_view, start):
                     while not self._append_legacy(row):
-                        yield self._take()
+                        yield self.rows.take()
             elif self._open_batch(bytes_view, start, transactions):
                 while not self._decode_open_batch():
-                    yield self._take()
+                    yield self.rows.take()
             self._close_batch()
             start += self.batch.size
-            if self.row_count >= self.max_rows:
-                yield self._take()
+            if self.rows.row_count >= self.rows.max_rows:
+                yield self.rows.take()
 
     def flush(self):
-        return self._take() if self.row_count else None
-
-    # Columns
-
-    cdef _make_columns(self, set names):
-        self.has_key = "key" in names
-        self.has_value = "value" in names
-        self.has_headers = "headers" in names
-        self.has_offset = "offset" in names
-        self.has_timestamp = "timestamp" in names
-        self.has_timestamp_type = "timestamp_type" in names
-        self.has_leader_epoch = "leader_epoch" in names
-        self.key = BinaryColumn()
-        self.value = BinaryColumn()
-        self.headers = HeadersColumn()
-        self.offset = FixedColumn(8)
-        self.timestamp = FixedColumn(8)
-        self.timestamp_type = FixedColumn(4)
-        self.leader_epoch = FixedColumn(4)
-
-    cdef int _reserve_rows(self, int64_t rows, int64_t byte_count) except -1:
-        """Make room for `rows` rows, and about `byte_count` bytes, in every column that was asked for."""
-        if self.has_key:
-            self.key.reserve(rows, byte_count)
-        if self.has_value:
-            self.value.reserve(rows, byte_count)
-        if self.has_headers:
-            self.headers.reserve(rows, 0, 0)
-        if self.has_offset:
-            self.offset.reserve(rows)
-        if self.has_timestamp:
-            self.timestamp.reserve(rows)
-        if self.has_timestamp_type:
-            self.timestamp_type.reserve(rows)
-        if self.has_leader_epoch:
-            self.leader_epoch.reserve(rows)
-        self.row_capacity = rows
-        return 0
-
-    cdef int _reserve_for_batch(self) except -1:
-        """Size the columns from the batch: as if all of the range, up to the limits, were like it."""
-        cdef int64_t rows = min(self.max_rows, self.stopping_offset - self.position)
-        cdef int64_t needed = min(self.max_rows, self.row_count + self.records_left)
-        cdef int64_t record_bytes
-        if needed <= self.row_capacity:
-            return 0
-        if self.row_count > 0:
-            return self._reserve_rows(min(self.max_rows, max(needed, 2 * self.row_capacity)), 0)
-        record_bytes = (self.records_end - self.cursor) // self.records_left + 1
-        # A split may hold fewer records than offsets: up to 16 times this batch's, it is worth the memory.
-        rows = max(needed, min(rows, 16 * <int64_t>self.records_left))
-        return self._reserve_rows(rows, min(rows * record_bytes, self.max_bytes))
-
-    cdef int _reserve_for_record(self) except -1:
-        """Make room for the record at the cursor, which the columns could not take."""
-        cdef Record record
-        cdef int64_t timestamp_delta = 0
-        cdef int32_t offset_delta = 0
-        if self.row_count >= self.row_capacity:
-            self._reserve_rows(min(self.max_rows, max(self.row_count + 1, 2 * self.row_capacity)), 0)
-        if read_record(self.cursor, self.records_end, &timestamp_delta, &offset_delta, &record) != NULL:
-            self._reserve_bytes(&record)
-        return 0
-
-    cdef int _reserve_bytes(self, Record* record) except -1:
-        if self.has_key and record.key_size > 0:
-            self.key.reserve(self.row_capacity, self.key.byte_count + record.key_size)
-        if self.has_value and record.value_size > 0:
-            self.value.reserve(self.row_capacity, self.value.byte_count + record.value_size)
-        if self.has_headers:
-            self.headers.reserve(self.row_capacity, record.header_count, record.end - record.headers)
-        return 0
-
-    cdef _take(self):
-        """Turn the rows so far into a RecordBatch of the asked columns."""
-        arrays = [self._take_column(field) for field in self.schema]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else self._empty_batch()
-        self.row_count = self.row_capacity = self.byte_count = 0
-        return batch
-
-    cdef _empty_batch(self):
-        """Return a RecordBatch of rows without columns."""
-        return pa.RecordBatch.from_struct_array(
-            pa.Array.from_buffers(pa.struct([]), self.row_count, [None])
-        )
-
-    cdef _take_column(self, field):
-        cdef int64_t rows = self.row_count
-        name = field.name
-        if name == "topic" or name == "partition":
-            return self._constant(name, field.type)
-        if name == "key":
-            return self.key.take(field.type, rows)
-        if name == "value":
-            return self.value.take(field.type, rows)
-        if name == "headers":
-            return self.headers.take(field.type, rows)
-        cdef FixedColumn column = {
-            "offset": self.offset,
-            "timestamp": self.timestamp,
-            "timestamp_type": self.timestamp_type,
-            "leader_epoch": self.leader_epoch,
-        }[name]
-        return column.take(field.type, rows)
-
-    cdef _constant(self, str name, arrow_type):
-        """Return a slice of a column that is the same in every row; built once, and anew only when too short."""
-        constants = self.topics if name == "topic" else self.partitions
-        if constants is None or len(constants) < self.row_count:
-            value = self.topic if name == "topic" else self.partition
-            length = min(self.max_rows, 1 << max(self.row_count - 1, 0).bit_length())
-            constants = pa.repeat(pa.scalar(value, arrow_type), length)
-            if name == "topic":
-                self.topics = constants
-            else:
-                self.partitions = constants
-        return constants.slice(0, self.row_count)
+        return self.rows.take() if self.rows.row_count else None
 
     # Batches
 
@@ -520,18 +314,20 @@ cdef class RecordBatchDecoder:
             self.decompressor.release()
         return 0
 
-    # Records
+    # Records of the open batch
 
     cdef bint _decode_open_batch(self) except -1:
         """Decode up to the end of the batch (True) or until the columns are full (False)."""
         cdef Outcome outcome
-        self._reserve_for_batch()
+        self.rows.reserve_like(
+            self.records_left, self.records_end - self.cursor, self.stopping_offset - self.position
+        )
         while True:
             with nogil:
                 outcome = self._decode_records()
-            if outcome == NEEDS_ROOM:
-                self._reserve_for_record()
-            elif outcome == COLUMNS_FULL:
+            if outcome == ROWS_NEED_ROOM:
+                self.rows.make_room(&self.refused)
+            elif outcome == ROWS_FULL:
                 return False
             elif outcome == BATCH_DONE:
                 self._check_end()
@@ -540,12 +336,12 @@ cdef class RecordBatchDecoder:
                 raise self._bad_record(outcome)
 
     cdef Outcome _decode_records(self) noexcept nogil:
-        """Run through the records at the cursor. On any outcome the cursor stands before the record it is about."""
+        """Run through the records at the cursor, which stays before the one that the outcome is about."""
         cdef Record record
         cdef int64_t timestamp_delta = 0
         cdef int32_t offset_delta = 0
         cdef const uint8_t* next_record
-        cdef Outcome outcome
+        cdef Appended appended
         while self.records_left > 0:
             next_record = read_record(self.cursor, self.records_end, &timestamp_delta, &offset_delta, &record)
             if next_record == NULL:
@@ -559,9 +355,10 @@ cdef class RecordBatchDecoder:
             if record.offset >= self.position:
                 if not self._read_timestamp(timestamp_delta, &record):
                     return BAD_TIMESTAMP
-                outcome = self._append(&record)
-                if outcome != BATCH_DONE:
-                    return outcome
+                appended = self.rows.append(&record, self.batch.timestamp_type, self.batch.leader_epoch)
+                if appended != APPENDED:
+                    self.refused = record
+                    return ROWS_FULL if appended == COLUMNS_FULL else ROWS_NEED_ROOM
                 self.position = record.offset + 1
             self.cursor = next_record
             self.previous_offset_delta = offset_delta
@@ -571,7 +368,7 @@ cdef class RecordBatchDecoder:
     cdef bint _read_timestamp(self, int64_t delta, Record* record) noexcept nogil:
         """Set the record's timestamp; False where it does not fit into Arrow's microseconds."""
         cdef int64_t base = self.batch.base_timestamp_ms
-        if not self.has_timestamp:
+        if not self.rows.has_timestamp:
             return True
         if self.batch.timestamp_type == 1:
             record.timestamp_ms = self.batch.max_timestamp_ms
@@ -580,80 +377,6 @@ cdef class RecordBatchDecoder:
         else:
             record.timestamp_ms = base + delta
         return -MAX_TIMESTAMP_MS <= record.timestamp_ms <= MAX_TIMESTAMP_MS
-
-    cdef Outcome _append(self, Record* record) noexcept nogil:
-        """Write a row. BATCH_DONE means: done; otherwise nothing was written."""
-        cdef int64_t row = self.row_count
-        cdef int64_t size = 0
-        if self.has_key and record.key_size > 0:
-            size += record.key_size
-        if self.has_value and record.value_size > 0:
-            size += record.value_size
-        if self.has_headers:
-            size += record.end - record.headers
-        if row >= self.max_rows or (row > 0 and size > self.max_bytes - self.byte_count):
-            return COLUMNS_FULL
-        if row >= self.row_capacity or not self._has_room(record):
-            return NEEDS_ROOM
-        if self.has_key:
-            append_bytes(self.key, row, record.key, record.key_size)
-        if self.has_value:
-            append_bytes(self.value, row, record.value, record.value_size)
-        if self.has_headers:
-            self._append_headers(row, record)
-        self._append_numbers(row, record)
-        self.byte_count += size
-        self.row_count = row + 1
-        return BATCH_DONE
-
-    cdef inline bint _has_room(self, Record* record) noexcept nogil:
-        if self.has_key and not has_room(self.key, record.key_size):
-            return False
-        if self.has_value and not has_room(self.value, record.value_size):
-            return False
-        if not self.has_headers or record.header_count == 0:
-            return True
-        cdef int64_t size = record.end - record.headers
-        cdef int64_t elements = self.headers.element_count + record.header_count
-        return (
-            has_room(self.headers.keys, size)
-            and has_room(self.headers.values, size)
-            and (elements + 1) * 4 <= self.headers.keys.offsets.capacity
-            and (elements + 1) * 4 <= self.headers.values.offsets.capacity
-            and elements <= self.headers.values.validity.capacity * 8
-            and elements <= self.headers.keys.validity.capacity * 8
-        )
-
-    cdef inline void _append_numbers(self, int64_t row, Record* record) noexcept nogil:
-        if self.has_offset:
-            (<int64_t*>self.offset.values.data)[row] = record.offset
-        if self.has_timestamp:
-            (<int64_t*>self.timestamp.values.data)[row] = record.timestamp_ms * MICROSECONDS
-        if self.has_timestamp_type:
-            (<int32_t*>self.timestamp_type.values.data)[row] = self.batch.timestamp_type
-        if self.has_leader_epoch:
-            (<int32_t*>self.leader_epoch.values.data)[row] = self.batch.leader_epoch
-            if self.batch.leader_epoch < 0:
-                clear_bit(self.leader_epoch.validity.data, row)
-                self.leader_epoch.null_count += 1
-
-    cdef void _append_headers(self, int64_t row, Record* record) noexcept nogil:
-        """Write the headers of a row, which `read_record` has found well-formed."""
-        cdef const uint8_t* p = record.headers
-        cdef const uint8_t* data = NULL
-        cdef int32_t size = 0
-        cdef int32_t left = record.header_count
-        if left == 0:
-            clear_bit(self.headers.validity.data, row)
-            self.headers.null_count += 1
-        while left > 0:
-            p = read_sized_bytes(p, record.end, &data, &size)
-            append_bytes(self.headers.keys, self.headers.element_count, data, size)
-            p = read_sized_bytes(p, record.end, &data, &size)
-            append_bytes(self.headers.values, self.headers.element_count, data, size)
-            self.headers.element_count += 1
-            left -= 1
-        (<int32_t*>self.headers.offsets.data)[row + 1] = <int32_t>self.headers.element_count
 
     # Old formats
 
@@ -673,7 +396,7 @@ cdef class RecordBatchDecoder:
     cdef bint _append_legacy(self, tuple row) except -1:
         """Append a record of an old format; False where the columns have to be taken first."""
         cdef Record record
-        cdef Outcome outcome
+        cdef Appended appended
         cdef const uint8_t* nothing = b""
         cdef bytes key = row[3]
         cdef bytes value = row[4]
@@ -681,23 +404,19 @@ cdef class RecordBatchDecoder:
         record.timestamp_ms = row[1]
         if not self.position <= record.offset < self.stopping_offset:
             return True
-        if self.has_timestamp and not -MAX_TIMESTAMP_MS <= record.timestamp_ms <= MAX_TIMESTAMP_MS:
+        if self.rows.has_timestamp and not -MAX_TIMESTAMP_MS <= record.timestamp_ms <= MAX_TIMESTAMP_MS:
             raise self._bad_record(BAD_TIMESTAMP)
-        self.batch.timestamp_type = row[2]
-        self.batch.leader_epoch = -1
         record.key = nothing if key is None else <const uint8_t*><const char*>key
         record.key_size = -1 if key is None else len(key)
         record.value = nothing if value is None else <const uint8_t*><const char*>value
         record.value_size = -1 if value is None else len(value)
         record.headers = record.end = nothing
         record.header_count = 0
-        outcome = self._append(&record)
-        while outcome == NEEDS_ROOM:
-            if self.row_count >= self.row_capacity:
-                self._reserve_rows(min(self.max_rows, max(64, 2 * self.row_capacity)), 0)
-            self._reserve_bytes(&record)
-            outcome = self._append(&record)
-        if outcome == COLUMNS_FULL:
+        appended = self.rows.append(&record, row[2], -1)
+        while appended == NEEDS_ROOM:
+            self.rows.make_room(&record)
+            appended = self.rows.append(&record, row[2], -1)
+        if appended == COLUMNS_FULL:
             return False
         self.position = record.offset + 1
         return True
