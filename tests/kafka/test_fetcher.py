@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 from kafka.protocol.consumer import FetchRequest
 
-from penstock.client.admin import LATEST_OFFSET, list_offsets
+from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_offsets
 from penstock.client.connection import KafkaConnections, PendingResponse
 from penstock.client.fetcher import fetch_range
 from penstock.client.properties import FetchSettings
@@ -22,6 +22,7 @@ from penstock.codec.schema import KAFKA_RECORDS
 from penstock.devbroker import DevCluster
 from penstock.errors import (
     FetchError,
+    LogTruncatedError,
     OffsetOutOfRangeError,
     TopicPartitionsRemovedError,
     UnknownTopicOrPartitionError,
@@ -394,7 +395,7 @@ def test_a_broker_that_cannot_be_reached_for_a_while_is_waited_for(
 def test_a_throttled_reader_gets_everything(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
     with connected(bootstrap, client_id=topic) as connections:
-        set_consumer_quota(connections, topic, bytes_per_second=100_000)
+        set_consumer_quota(connections, topic, bytes_per_second=115_000)
         records = judge.produce(bootstrap, topic, *many(6_000, size=200), config=SMALL_BATCHES)
         sent = watch_fetches(connections)
         settings = FetchSettings(max_partition_fetch_bytes=300_000)
@@ -442,7 +443,7 @@ def test_a_leader_that_dies_is_replaced(make_topic: MakeTopic, cluster3: DevClus
     with connected(bootstrap) as connections:
         reader = read(connections, topic, settings=SMALL, max_rows=10)
         got = as_records([next(reader)])
-        leader = judge.admin(bootstrap).list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+        leader = leader_of(bootstrap, topic)
         cluster3.kill(leader)
         try:
             got += as_records(reader)
@@ -457,7 +458,7 @@ def test_a_replica_in_the_rack_is_read_and_its_death_survived(
     bootstrap = cluster3.bootstrap_servers
     topic = make_topic(cluster=cluster3)
     records = judge.produce(bootstrap, topic, *many(2_000), config=SMALL_BATCHES)
-    leader = judge.admin(bootstrap).list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+    leader = leader_of(bootstrap, topic)
     follower = leader % 3 + 1
     settings = dataclasses.replace(SMALL, client_rack=f"rack-{follower}")
     with connected(bootstrap) as connections:
@@ -536,3 +537,30 @@ def test_latest_under_read_committed_is_the_last_stable_offset(
     assert list_offsets(connections, wanted, IsolationLevel.READ_COMMITTED) == {TopicPartition(topic, 0): 1}
     assert list_offsets(connections, wanted) == {TopicPartition(topic, 0): 2}
     producer.abort_transaction(30)
+
+
+def test_an_unclean_leader_election_is_an_error_that_says_so(
+    make_cluster: Callable[..., DevCluster], topic_name: str
+) -> None:
+    """Two replicas; the one that lags behind becomes the leader, and what was read is gone."""
+    cluster = make_cluster(3)
+    bootstrap = cluster.bootstrap_servers
+    configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    with connected(bootstrap) as connections:
+        create_topics(connections, {topic_name: NewTopic(replicas={0: [1, 2]}, configs=configs)})
+        judge.produce(bootstrap, topic_name, *many(10), config=SMALL_BATCHES)
+        cluster.kill(2)
+        judge.produce(bootstrap, topic_name, *many(300), config=SMALL_BATCHES)
+        reader = read(connections, topic_name, settings=SMALL, max_rows=10)
+        got = [record for _ in range(10) for record in as_records([next(reader)])]
+        assert len(got) == 100
+        cluster.kill(1)
+        cluster.restart(2)
+        wait_until(lambda: leader_of(bootstrap, topic_name) == 2, "broker 2 leads", timeout_s=60)
+        with pytest.raises(LogTruncatedError, match="was cut back: records were read up to offset"):
+            list(reader)
+
+
+def leader_of(bootstrap: str, topic: str) -> int:
+    described = judge.admin(bootstrap).list_topics(topic, timeout=10).topics[topic].partitions
+    return described[0].leader if described else -1
