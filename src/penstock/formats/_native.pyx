@@ -347,9 +347,9 @@ cdef class _Input:
         if self.values.offsets == NULL:
             self.values.length = 0
 
-    cdef const uint8_t *address(self, int index):
+    cdef uint8_t *address(self, int index):
         buffer = self.buffers[index]
-        return NULL if buffer is None else <const uint8_t *><uintptr_t>buffer.address
+        return NULL if buffer is None else <uint8_t *><uintptr_t>buffer.address
 
 
 cdef class _Result:

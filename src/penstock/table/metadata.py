@@ -1,0 +1,121 @@
+"""Metadata columns: what a record knows beside its key and value, under Flink's names and types.
+
+Runs on executors; names and types are checked on the driver. Invariant: a column is filled from KafkaRecords
+by whole-column operations, and two headers of one name are never confused: `header-list` keeps all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.codec.schema import HEADERS_TYPE
+
+HEADERS_MAP = pa.map_(pa.string(), pa.binary())
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""Flink's TIMESTAMP_LTZ(3); Spark's timestamps have microseconds."""
+
+TIMESTAMP_TYPES = {0: "CreateTime", 1: "LogAppendTime"}
+NO_TIMESTAMP_TYPE = "NoTimestampType"
+
+VALUE_PREFIX = "value."
+
+
+@dataclass(frozen=True)
+class ReadableMetadata:
+    """A metadata column of a source: type, nullability, the KafkaRecords columns it is made of, and how."""
+
+    type: pa.DataType
+    nullable: bool
+    record_columns: tuple[str, ...]
+    read: Callable[[pa.RecordBatch], pa.Array]
+
+
+@dataclass(frozen=True)
+class WritableMetadata:
+    """A metadata column of a sink: its type, and the sink column that it becomes."""
+
+    type: pa.DataType
+    sink_column: str
+    write: Callable[[pa.Array], pa.Array]
+
+
+def _plain(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda records: records.column(name)
+
+
+def read_header_list(records: pa.RecordBatch) -> pa.Array:
+    """Return all headers in order; a record without headers has an empty list."""
+    headers = records.column("headers")
+    if not headers.null_count:
+        return headers
+    return pc.fill_null(headers, pa.scalar([], HEADERS_TYPE))
+
+
+def read_headers(records: pa.RecordBatch) -> pa.Array:
+    """Return headers as maps; of two headers with one name the last one counts."""
+    headers = read_header_list(records)
+    entries = headers.flatten()
+    rows = pc.list_parent_indices(headers)
+    keys = entries.field("key")
+    distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"]).aggregate([])
+    if distinct.num_rows < len(keys):
+        maps = [list({e["key"]: e["value"] for e in one}.items()) for one in headers.to_pylist()]
+        return pa.array(maps, HEADERS_MAP)
+    # Offsets of a slice do not begin at zero; those of a rebuilt array do.
+    offsets = pa.array(_offsets(headers), pa.int32())
+    return pa.MapArray.from_arrays(offsets, keys, entries.field("value"))
+
+
+def _offsets(lists: pa.Array) -> list[int]:
+    offsets = [0]
+    for length in pc.list_value_length(lists).to_pylist():
+        offsets.append(offsets[-1] + length)
+    return offsets
+
+
+def read_timestamp_type(records: pa.RecordBatch) -> pa.Array:
+    """Return the names of timestamp types."""
+    codes = records.column("timestamp_type").dictionary_encode()
+    names = [TIMESTAMP_TYPES.get(code, NO_TIMESTAMP_TYPE) for code in codes.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(codes.indices)
+
+
+READABLE: Mapping[str, ReadableMetadata] = {
+    "topic": ReadableMetadata(pa.string(), False, ("topic",), _plain("topic")),
+    "partition": ReadableMetadata(pa.int32(), False, ("partition",), _plain("partition")),
+    "headers": ReadableMetadata(HEADERS_MAP, False, ("headers",), read_headers),
+    "header-list": ReadableMetadata(HEADERS_TYPE, False, ("headers",), read_header_list),
+    "leader-epoch": ReadableMetadata(pa.int32(), True, ("leader_epoch",), _plain("leader_epoch")),
+    "offset": ReadableMetadata(pa.int64(), False, ("offset",), _plain("offset")),
+    "timestamp": ReadableMetadata(TIMESTAMP, False, ("timestamp",), _plain("timestamp")),
+    "timestamp-type": ReadableMetadata(pa.string(), False, ("timestamp_type",), read_timestamp_type),
+}
+
+
+def write_header_list(column: pa.Array) -> pa.Array:
+    """Turn a list of (key, value) into headers; entries without a key are left out, as in Flink."""
+    if not column.flatten().null_count and not column.flatten().field(0).null_count:
+        return column.cast(HEADERS_TYPE)
+    lists = [
+        None if one is None else [entry for entry in one if entry is not None and entry["key"] is not None]
+        for one in column.to_pylist()
+    ]
+    return pa.array(lists, HEADERS_TYPE)
+
+
+def write_headers(column: pa.Array) -> pa.Array:
+    """Turn a map into headers, in the map's order."""
+    lists = [None if one is None else [{"key": k, "value": v} for k, v in one] for one in column.to_pylist()]
+    return pa.array(lists, HEADERS_TYPE)
+
+
+WRITABLE: Mapping[str, WritableMetadata] = {
+    "topic": WritableMetadata(pa.string(), "topic", lambda column: column),
+    "headers": WritableMetadata(HEADERS_MAP, "headers", write_headers),
+    "header-list": WritableMetadata(HEADERS_TYPE, "headers", write_header_list),
+    "timestamp": WritableMetadata(TIMESTAMP, "timestamp", lambda column: column),
+}

@@ -1,0 +1,225 @@
+"""What a table's options say: formats, key fields, metadata columns, bad records. Spelled as in Flink.
+
+Runs on the driver. Invariant: what is returned is frozen, picklable and free of contradictions that can be
+seen without the table's columns; `fields` checks the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from penstock.errors import MissingOptionError, OptionError
+from penstock.formats import Format, format_for
+from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.values import TEXT, TOPIC, ValueType, choice, split_list
+
+T = TypeVar("T")
+
+_F, _BOTH, _SOURCE = Dialect.FLINK, Reader.BOTH, Reader.SOURCE
+
+
+class FieldsInclude(str, Enum):
+    """Whether a value holds the key's fields too (Flink's `value.fields-include`)."""
+
+    ALL = "ALL"
+    EXCEPT_KEY = "EXCEPT_KEY"
+
+
+class OnDecodeError(str, Enum):
+    """What becomes of a record that cannot be decoded."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+def parse_fields(text: str) -> tuple[str, ...]:
+    """Split names at `;`; spaces around them do not count, spaces inside do."""
+    return split_list(text, ";")
+
+
+def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
+    """Split `column = key; column` into pairs; a column without a key is named as its key."""
+    pairs = []
+    for item in split_list(text, ";"):
+        column, separator, key = (part.strip() for part in item.partition("="))
+        if not column or (separator and not key):
+            raise ValueError("columns separated by ';', each `column` or `column = metadata key`")
+        pairs.append((column, key or column))
+    return tuple(pairs)
+
+
+FORMAT = Option("format", _F, _BOTH, TEXT, "The format of values; the same as `value.format`.")
+VALUE_FORMAT = Option("value.format", _F, _BOTH, TEXT, "The format of values.")
+KEY_FORMAT = Option("key.format", _F, _BOTH, TEXT, "The format of keys; needs `key.fields`.")
+KEY_FIELDS = Option(
+    "key.fields",
+    _F,
+    _BOTH,
+    ValueType("list", "column names separated by `;`", parse_fields),
+    "The columns that the key holds, in the key's order.",
+)
+KEY_FIELDS_PREFIX = Option(
+    "key.fields-prefix",
+    _F,
+    _BOTH,
+    TEXT,
+    "What the names of key columns begin with in the table and not in the key; needs `EXCEPT_KEY`.",
+)
+VALUE_FIELDS_INCLUDE = Option(
+    "value.fields-include",
+    _F,
+    _BOTH,
+    choice("ALL", "EXCEPT_KEY"),
+    "Whether the value holds the key's columns too. With `ALL` a read takes them from the value, as in "
+    "Flink, and leaves the key alone.",
+    default="ALL",
+)
+METADATA_COLUMNS = Option(
+    "metadata.columns",
+    _F,
+    _BOTH,
+    ValueType("list", "`column` or `column = metadata key`, separated by `;`", parse_metadata_columns),
+    "Columns of the schema that are metadata, e.g. `event_time = timestamp; offset`. (Ours: what `METADATA "
+    "FROM` says in Flink's SQL.)",
+)
+ON_DECODE_ERROR = Option(
+    "scan.on-decode-error",
+    _F,
+    _SOURCE,
+    choice("fail", "skip", "dead-letter"),
+    "A record that cannot be decoded stops the query, is left out and counted, or goes to "
+    "`scan.dead-letter.topic`. (Ours.)",
+    default="fail",
+)
+DEAD_LETTER_TOPIC = Option(
+    "scan.dead-letter.topic", _F, _SOURCE, TOPIC, "Where `dead-letter` sends bad records. (Ours.)"
+)
+
+TABLE_OPTIONS: tuple[Option[Any], ...] = (
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    METADATA_COLUMNS,
+    ON_DECODE_ERROR,
+    DEAD_LETTER_TOPIC,
+)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the options of a table say about its records."""
+
+    value_format: Format
+    key_format: Format | None = None
+    key_fields: tuple[str, ...] = ()
+    key_fields_prefix: str = ""
+    fields_include: FieldsInclude = FieldsInclude.ALL
+    metadata_columns: tuple[tuple[str, str], ...] = ()
+    on_decode_error: OnDecodeError = OnDecodeError.FAIL
+    dead_letter_topic: str | None = None
+
+
+def has_table_options(options: Mapping[str, str]) -> bool:
+    """Whether the options ask for a table with formats, rather than for keys and values as bytes."""
+    keys = {option.key for option in TABLE_OPTIONS}
+    return any(key.lower() in keys for key in options)
+
+
+def parse_table_options(options: Mapping[str, str]) -> TableOptions:
+    """Parse the options of a table.
+
+    Args:
+        options: All options, keys in any case; those that are not about tables are left alone.
+
+    Raises:
+        OptionError: a value is not allowed, or two options contradict each other.
+        MissingOptionError: no format for values.
+    """
+    texts = {key.lower(): text for key, text in options.items()}
+    key_fields = _value(KEY_FIELDS, texts) or ()
+    prefix = _value(KEY_FIELDS_PREFIX, texts) or ""
+    included: str | None = _value(VALUE_FIELDS_INCLUDE, texts)
+    include = FieldsInclude(included or FieldsInclude.ALL.value)
+    _check_key_options(texts, key_fields, prefix, include)
+    on_decode_error, dead_letter_topic = _bad_record_options(texts)
+    return TableOptions(
+        value_format=_value_format(options, texts),
+        key_format=format_for(texts["key.format"], options, "key.") if "key.format" in texts else None,
+        key_fields=key_fields,
+        key_fields_prefix=prefix,
+        fields_include=include,
+        metadata_columns=_value(METADATA_COLUMNS, texts) or (),
+        on_decode_error=on_decode_error,
+        dead_letter_topic=dead_letter_topic,
+    )
+
+
+def _value(option: Option[T], texts: Mapping[str, str]) -> T | None:
+    text = texts.get(option.key)
+    if text is None:
+        return None
+    try:
+        return option.type.parse(text)
+    except ValueError as error:
+        raise OptionError(
+            f"Option '{option.key}' cannot be '{text}'. Allowed: {error}.", option=option.key, value=text
+        ) from None
+
+
+def _value_format(options: Mapping[str, str], texts: Mapping[str, str]) -> Format:
+    if "format" in texts and "value.format" in texts:
+        raise OptionError(
+            "Options 'format' and 'value.format' say the same thing: set one of them.", option="value.format"
+        )
+    for key, prefix in (("format", ""), ("value.format", "value.")):
+        if key in texts:
+            return format_for(texts[key], options, prefix)
+    raise MissingOptionError(
+        "A table needs a format for its values: set 'format' or 'value.format'.", option="value.format"
+    )
+
+
+def _check_key_options(
+    texts: Mapping[str, str], key_fields: tuple[str, ...], prefix: str, include: FieldsInclude
+) -> None:
+    if key_fields and "key.format" not in texts:
+        raise OptionError(
+            "Option 'key.fields' names columns of the key, and there is no 'key.format' to read or write "
+            "them with. Set it, or leave 'key.fields' out.",
+            option="key.fields",
+        )
+    if "key.format" in texts and not key_fields:
+        raise MissingOptionError(
+            "Option 'key.format' needs 'key.fields': the columns that the key holds.", option="key.fields"
+        )
+    if prefix and include is FieldsInclude.ALL:
+        raise OptionError(
+            "Option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY': with 'ALL' the value "
+            "would have to hold the prefixed columns as well.",
+            option="key.fields-prefix",
+        )
+
+
+def _bad_record_options(texts: Mapping[str, str]) -> tuple[OnDecodeError, str | None]:
+    policy: str | None = _value(ON_DECODE_ERROR, texts)
+    on_decode_error = OnDecodeError(policy or OnDecodeError.FAIL.value)
+    topic = _value(DEAD_LETTER_TOPIC, texts)
+    if on_decode_error is OnDecodeError.DEAD_LETTER and topic is None:
+        raise MissingOptionError(
+            "Option 'scan.on-decode-error' = 'dead-letter' needs 'scan.dead-letter.topic'.",
+            option="scan.dead-letter.topic",
+        )
+    if on_decode_error is not OnDecodeError.DEAD_LETTER and topic is not None:
+        raise OptionError(
+            "Option 'scan.dead-letter.topic' is set, and 'scan.on-decode-error' does not say 'dead-letter': "
+            "bad records would never get there.",
+            option="scan.dead-letter.topic",
+        )
+    return on_decode_error, topic
