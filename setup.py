@@ -1,6 +1,6 @@
 """The compiled part of the build; everything else is in pyproject.toml.
 
-The codec is three Cython modules and one C file; the formats' decoders and encoders are C files under two
+The codec is a few Cython modules and one C file; the formats' decoders and encoders are C files under two
 Cython modules. Generated C goes to build/, never beside the sources.
 PENSTOCK_SANITIZE=address,undefined builds it for the fuzz test (tests/parity/test_codec_fuzz.py).
 """
@@ -14,6 +14,7 @@ from setuptools import Extension, setup
 
 CODEC = "src/penstock/codec"
 NATIVE = f"{CODEC}/native"
+PXDS = ("_columns", "_record", "_record_columns", "_rows")
 SANITIZE = os.environ.get("PENSTOCK_SANITIZE")
 COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g"] if SANITIZE else ["-O3"]
 LINK_ARGS = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
@@ -23,7 +24,7 @@ def extension(name: str, *c_files: str) -> Extension:
     return Extension(
         f"penstock.codec.{name}",
         [f"{CODEC}/{name}.pyx", *(f"{NATIVE}/{c_file}" for c_file in c_files)],
-        depends=[f"{CODEC}/_columns.pxd", f"{NATIVE}/wire.h", f"{NATIVE}/crc32c.h"],
+        depends=[*(f"{CODEC}/{pxd}.pxd" for pxd in PXDS), f"{NATIVE}/wire.h", f"{NATIVE}/crc32c.h"],
         include_dirs=[NATIVE],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
@@ -50,6 +51,8 @@ setup(
         [
             extension("_columns"),
             extension("_rows"),
+            extension("_record_columns"),
+            extension("_partitioning"),
             extension("_decode", "crc32c.c"),
             extension("_encode", "crc32c.c"),
             formats_extension("_native", "columns.c", "text.c", "decode.c", "json_decode.c"),

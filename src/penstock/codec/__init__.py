@@ -15,7 +15,9 @@ other. Only magic 2 is compiled; the older formats go through `legacy`.
 from __future__ import annotations
 
 from penstock.codec._decode import RecordBatchDecoder
-from penstock.codec._encode import RecordBatchBuilder, RecordColumns, group_rows, murmur2_partitions
+from penstock.codec._encode import RecordBatchBuilder
+from penstock.codec._partitioning import group_rows, murmur2_partitions
+from penstock.codec._record_columns import RecordColumns
 from penstock.codec.schema import HEADERS_TYPE, KAFKA_RECORDS
 
 __all__ = [

@@ -1,24 +1,6 @@
 import pyarrow as pa
 
-class RecordColumns:
-    """The columns key, value, headers and timestamp of an Arrow RecordBatch, checked once for encoding.
-
-    Each may be absent, which means null in every row. `key` and `value` are binary or string of any width,
-    `headers` is a list of struct<key: string, value: binary>, `timestamp` is an Arrow timestamp.
-
-    Raises:
-        RowError: A column has another type.
-    """
-
-    def __init__(self, records: pa.RecordBatch) -> None: ...
-    @property
-    def row_count(self) -> int: ...
-
-def murmur2_partitions(keys: pa.Array, partition_count: int) -> pa.Int32Array:
-    """Return the partition that Java's default partitioner gives each key; -1 where the key is null."""
-
-def group_rows(group_of_row: pa.Int32Array, group_count: int) -> list[pa.Int32Array]:
-    """Return the row indices of each group, in order. Every row must name a group in `[0, group_count)`."""
+from penstock.codec._record_columns import RecordColumns
 
 class RecordBatchBuilder:
     """Puts rows of one topic partition into record batches (magic 2), one batch after the other.

@@ -14,11 +14,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memset
 
-import pyarrow as pa
-
-from penstock.codec.arrow_input import binary_input, header_input, timestamp_input
+from penstock.codec._record_columns cimport RecordColumns, get_bytes, int32_values, is_valid
 from penstock.codec.compression import CODEC_IDS, compressor
 from penstock.errors import RecordTooLargeError, RowError
 
@@ -30,7 +27,6 @@ cdef extern from "wire.h":
     int varint_size(int64_t value) noexcept nogil
     uint8_t* write_varint(uint8_t* p, int64_t value) noexcept nogil
     uint8_t* write_sized_bytes(uint8_t* p, const uint8_t* data, int32_t size) noexcept nogil
-    int32_t murmur2(const uint8_t* data, int32_t size) noexcept nogil
 
 cdef extern from "crc32c.h":
     void penstock_crc32c_init() noexcept nogil
@@ -57,209 +53,6 @@ cdef enum Outcome:
     BAD_ROW
     BAD_TIMESTAMP
     NULL_HEADER
-
-
-cdef struct Bits:
-    # A validity bitmap; `bits` NULL means all valid.
-    const uint8_t* bits
-    int64_t offset
-
-
-cdef struct Binary:
-    # Binary or string values; both offsets NULL means the column is absent.
-    Bits validity
-    const int32_t* offsets
-    const int64_t* large_offsets
-    const uint8_t* data
-    int64_t offset
-
-
-cdef inline bint is_valid(Bits* validity, int64_t row) noexcept nogil:
-    cdef int64_t i = validity.offset + row
-    return validity.bits == NULL or (validity.bits[i >> 3] >> (i & 7)) & 1
-
-
-cdef inline int64_t get_bytes(Binary* column, int64_t row, const uint8_t** data) noexcept nogil:
-    """Return the size of a value, and point to it; -1 for null."""
-    cdef int64_t i = column.offset + row
-    cdef int64_t start
-    if column.offsets != NULL:
-        if not is_valid(&column.validity, row):
-            return -1
-        start = column.offsets[i]
-        data[0] = column.data + start
-        return column.offsets[i + 1] - start
-    if column.large_offsets == NULL or not is_valid(&column.validity, row):
-        return -1
-    start = column.large_offsets[i]
-    data[0] = column.data + start
-    return column.large_offsets[i + 1] - start
-
-
-cdef size_t _address(buffer):
-    return 0 if buffer is None else buffer.address
-
-
-cdef Bits _bits(array):
-    cdef Bits bits
-    bits.bits = <const uint8_t*>_address(array.buffers()[0] if array.null_count else None)
-    bits.offset = array.offset
-    return bits
-
-
-cdef Binary _binary(array):
-    """Point into a binary or string array of either width (None = absent). The caller keeps the array."""
-    cdef Binary column
-    memset(&column, 0, sizeof(column))
-    if array is None:
-        return column
-    _, offsets, data = array.buffers()
-    if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
-        column.large_offsets = <const int64_t*>_address(offsets)
-    else:
-        column.offsets = <const int32_t*>_address(offsets)
-    column.validity = _bits(array)
-    column.data = <const uint8_t*>_address(data)
-    column.offset = array.offset
-    return column
-
-
-@cython.final
-cdef class RecordColumns:
-    cdef readonly int64_t row_count
-    # The arrays own the memory that the rest points into.
-    cdef tuple arrays
-    cdef Binary key
-    cdef Binary value
-    cdef const int64_t* timestamps
-    cdef Bits timestamp_validity
-    cdef bint has_headers
-    cdef Bits headers_validity
-    cdef const int32_t* header_offsets
-    cdef const int64_t* large_header_offsets
-    cdef int64_t headers_offset
-    cdef Bits header_validity
-    cdef Binary header_key
-    cdef Binary header_value
-
-    def __init__(self, records):
-        self.row_count = records.num_rows
-        key, value = binary_input(records, "key"), binary_input(records, "value")
-        timestamps, headers = timestamp_input(records), header_input(records)
-        self.key = _binary(key)
-        self.value = _binary(value)
-        self.timestamps = NULL
-        if timestamps is not None:
-            self.timestamps = <const int64_t*>_address(timestamps.buffers()[1]) + <int64_t>timestamps.offset
-            self.timestamp_validity = _bits(timestamps)
-        self.has_headers = headers is not None
-        self.arrays = (key, value, timestamps, self._set_headers(headers))
-
-    cdef tuple _set_headers(self, headers):
-        if headers is None:
-            return ()
-        self.headers_validity = _bits(headers)
-        self.headers_offset = headers.offset
-        self.header_offsets = self.large_header_offsets = NULL
-        offsets = headers.buffers()[1]
-        if pa.types.is_large_list(headers.type):
-            self.large_header_offsets = <const int64_t*>_address(offsets)
-        else:
-            self.header_offsets = <const int32_t*>_address(offsets)
-        # `values` and `field` are whole and sliced, respectively: rows of the struct count from its own start.
-        structs = headers.values
-        keys = structs.field(structs.type.get_field_index("key"))
-        values = structs.field(structs.type.get_field_index("value"))
-        self.header_validity = _bits(structs)
-        self.header_key = _binary(keys)
-        self.header_value = _binary(values)
-        return headers, structs, keys, values
-
-    cdef inline int64_t timestamp_ms(self, int64_t row, int64_t default_ms) noexcept nogil:
-        cdef int64_t us
-        if self.timestamps == NULL or not is_valid(&self.timestamp_validity, row):
-            return default_ms
-        us = self.timestamps[row]
-        # Rounds down, also before 1970; cdivision alone would round towards it.
-        return us // 1000 if us >= 0 else -((999 - us) // 1000)
-
-    cdef inline bint header_range(self, int64_t row, int64_t* first, int64_t* last) noexcept nogil:
-        cdef int64_t i = self.headers_offset + row
-        first[0] = last[0] = 0
-        if not self.has_headers or not is_valid(&self.headers_validity, row):
-            return False
-        if self.header_offsets != NULL:
-            first[0] = self.header_offsets[i]
-            last[0] = self.header_offsets[i + 1]
-        else:
-            first[0] = self.large_header_offsets[i]
-            last[0] = self.large_header_offsets[i + 1]
-        return True
-
-
-def murmur2_partitions(keys, int32_t partition_count):
-    if partition_count < 1:
-        raise ValueError(f"a topic has at least one partition, not {partition_count}")
-    cdef int64_t row_count = len(keys)
-    array = binary_input(pa.record_batch([keys], names=["key"]), "key")
-    cdef Binary column = _binary(array)
-    buffer = pa.allocate_buffer(row_count * sizeof(int32_t))
-    cdef int32_t* partitions = <int32_t*>_address(buffer)
-    cdef const uint8_t* data = NULL
-    cdef int64_t size
-    cdef int64_t row
-    cdef bint is_too_large = False
-    with nogil:
-        for row in range(row_count):
-            size = get_bytes(&column, row, &data)
-            is_too_large = is_too_large or size > INT32_MAX
-            if size < 0 or is_too_large:
-                partitions[row] = -1
-            else:
-                partitions[row] = (murmur2(data, <int32_t>size) & 0x7FFFFFFF) % partition_count
-    if is_too_large:
-        raise RowError("A key is larger than 2 GiB, which no Kafka record can hold. Nothing of its rows was written.")
-    return pa.Array.from_buffers(pa.int32(), row_count, [None, buffer], 0)
-
-
-cdef const int32_t* _int32_values(array) except? NULL:
-    if array.type != pa.int32() or array.null_count:
-        raise ValueError(f"expected int32 without nulls, got {array.type} with {array.null_count} nulls")
-    return <const int32_t*>_address(array.buffers()[1]) + <int64_t>array.offset
-
-
-def group_rows(group_of_row, int32_t group_count):
-    cdef int64_t row_count = len(group_of_row)
-    if row_count > INT32_MAX or group_count < 0:
-        raise ValueError(f"cannot group {row_count} rows into {group_count} groups")
-    cdef const int32_t* groups = _int32_values(group_of_row) if row_count else NULL
-    rows_buffer = pa.allocate_buffer(row_count * sizeof(int32_t))
-    # Where the next row of each group goes; counted up from the group's start while rows are placed.
-    places_buffer = pa.allocate_buffer((group_count + 1) * sizeof(int64_t))
-    cdef int32_t* rows = <int32_t*>_address(rows_buffer)
-    cdef int64_t* places = <int64_t*>_address(places_buffer)
-    cdef int64_t i
-    cdef int64_t bad = -1
-    memset(places, 0, (group_count + 1) * sizeof(int64_t))
-    with nogil:
-        for i in range(row_count):
-            if not 0 <= groups[i] < group_count:
-                bad = i
-                break
-            places[groups[i] + 1] += 1
-        if bad < 0:
-            for i in range(group_count):
-                places[i + 1] += places[i]
-            for i in range(row_count):
-                rows[places[groups[i]]] = <int32_t>i
-                places[groups[i]] += 1
-    if bad >= 0:
-        raise ValueError(f"row {bad} names group {groups[bad]}, which is not in [0, {group_count})")
-    ends = [0, *[places[i] for i in range(group_count)]]
-    return [
-        pa.Array.from_buffers(pa.int32(), ends[i + 1] - ends[i], [None, rows_buffer], 0, ends[i])
-        for i in range(group_count)
-    ]
 
 
 @cython.final
@@ -317,7 +110,7 @@ cdef class RecordBatchBuilder:
 
     def append(self, RecordColumns columns not None, rows, int64_t first=0, *, int64_t default_timestamp_ms):
         cdef int64_t row_count = len(rows)
-        cdef const int32_t* indices = _int32_values(rows) if row_count else NULL
+        cdef const int32_t* indices = int32_values(rows) if row_count else NULL
         cdef Outcome outcome = APPENDED
         cdef int64_t i = first
         if first < 0:
