@@ -15,6 +15,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.options.config import IsolationLevel, OffsetsSpec, StartupMode, TopicPartitionSet, TopicPattern
+from penstock.source import data_loss
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
 from penstock.source.splits import Split
@@ -327,6 +328,29 @@ class TestDataLoss:
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(0, "u"): 3}), None)
         assert end == SourceOffset({tp(0): 10})
         assert "u-0" in caplog.text
+
+    def test_a_batch_that_goes_back_is_an_error(self, caplog: pytest.LogCaptureFixture) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 9), tp(1): Log(0, 9)})
+        start, end = SourceOffset({tp(0): 7, tp(1): 1}), SourceOffset({tp(0): 3, tp(1): 5})
+        with pytest.raises(OffsetOutOfRangeError, match="starts at offset 7 and ends before that, at 3"):
+            SplitEnumerator(source_config(), admin).plan(start, end)
+        assert ranges(self.lossy(admin).plan(start, end)) == {tp(1): [(1, 5)]}
+        assert "t-0" in caplog.text
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            data_loss.records_gone(tp(0), 2, 5),
+            data_loss.position_past_end(tp(0), 9, 2, 5),
+            data_loss.range_not_available(tp(0), 9, 5),
+            data_loss.range_goes_back(tp(0), 9, 5),
+            data_loss.removed([tp(0)]),
+        ],
+    )
+    def test_each_loss_says_where_and_how_to_go_on(self, error: PenstockError) -> None:
+        assert "Data loss" in str(error)
+        assert "t-0" in str(error)
+        assert "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)" in str(error)
 
     def test_an_end_without_a_start_is_an_error(self) -> None:
         enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(0, 9), tp(1): Log(0, 9)}))

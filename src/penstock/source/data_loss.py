@@ -13,6 +13,7 @@ from penstock.errors import DataLossError, OffsetOutOfRangeError, TopicPartition
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
+_GO_ON = "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)"
 
 
 def report(error: DataLossError, *, fail: bool) -> None:
@@ -28,7 +29,7 @@ def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -
         f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but the first one "
         f"that Kafka still has is {log_start}. Up to {log_start - wanted} records were deleted before they "
         "were read (retention, or on purpose). Nothing after them was read yet. To accept the loss and go on "
-        "at the first available record, set failOnDataLoss to false; to avoid it, raise the retention.",
+        f"at the first available record, {_GO_ON}; to avoid it, raise the retention.",
         **_facts(topic_partition, wanted),
         log_start_offset=log_start,
     )
@@ -42,8 +43,7 @@ def position_past_end(
         f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but Kafka has only "
         f"[{log_start}, {log_end}). Either this offset never existed (check the starting offsets), or the "
         "topic was deleted and created again, or its log was cut back in an unclean leader election. Nothing "
-        f"was read past {log_end}. To go on with what is there, from offset {log_start}, set failOnDataLoss "
-        "to false.",
+        f"was read past {log_end}. To go on with what is there, from offset {log_start}, {_GO_ON}.",
         **_facts(topic_partition, wanted),
         log_start_offset=log_start,
         log_end_offset=log_end,
@@ -57,9 +57,22 @@ def range_not_available(
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: the range to read ends at offset {stopping_offset}, but Kafka has "
         f"nothing from {log_end} on. Either the ending offset is wrong, or the topic was deleted and created "
-        "again, or its log was cut back. To read only what is there, set failOnDataLoss to false.",
+        f"again, or its log was cut back. To read only what is there, {_GO_ON}.",
         **_facts(topic_partition, stopping_offset),
         log_end_offset=log_end,
+    )
+
+
+def range_goes_back(
+    topic_partition: TopicPartition, starting_offset: int, stopping_offset: int
+) -> OffsetOutOfRangeError:
+    """A batch of the checkpoint ends before it starts."""
+    return OffsetOutOfRangeError(
+        f"Data loss in {topic_partition}: a batch of the checkpoint starts at offset {starting_offset} and ends "
+        f"before that, at {stopping_offset}. The topic was deleted and created again, or its log was cut back, "
+        f"when the batch was planned. To go on from {stopping_offset}, {_GO_ON}.",
+        **_facts(topic_partition, starting_offset),
+        stopping_offset=stopping_offset,
     )
 
 
@@ -69,8 +82,8 @@ def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemove
     names = ", ".join(str(topic_partition) for topic_partition in gone)
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names}, which Kafka does not have any more. Records in it that "
-        "were not read yet are gone. To go on without, set failOnDataLoss to false; a topic of that name "
-        "that appears again is then read from its start.",
+        f"were not read yet are gone. To go on without, {_GO_ON}; a topic of that name that appears again is "
+        "then read from its start.",
         topic_partitions=tuple(gone),
     )
 

@@ -37,7 +37,7 @@ def forward_ranges(begin: Positions, end: Positions, *, fail_on_data_loss: bool)
             )
         start = begin[topic_partition]
         if start > stop:
-            error = data_loss.position_past_end(topic_partition, start, 0, stop)
+            error = data_loss.range_goes_back(topic_partition, start, stop)
             data_loss.report(error, fail=fail_on_data_loss)
         else:
             ranges.append(OffsetRange(topic_partition, start, stop))

@@ -1,0 +1,76 @@
+"""What planning asks of a real cluster, and how long a broken part of it may hold up the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from penstock.devbroker import DevCluster
+from penstock.errors import BrokerUnavailableError, UnknownTopicOrPartitionError
+from penstock.options.config import IsolationLevel
+from penstock.source.admin import LogEnd, OffsetAdmin
+from penstock.source.kafka_admin import STRAGGLERS_TIMEOUT_MS, KafkaOffsetAdmin
+from penstock.types import TopicPartition
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.records import connected, many
+
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+
+
+def test_topics_are_described_and_those_that_do_not_exist_are_left_out(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(3)
+    with connected(bootstrap) as connections:
+        admin: OffsetAdmin = KafkaOffsetAdmin(connections)
+        found = admin.describe_topics([topic, "no-such-topic"])
+        everything = admin.describe_topics(None)
+    assert found.keys() == {topic}
+    assert found[topic].topic_partitions == {TopicPartition(topic, part) for part in range(3)}
+    assert topic in everything
+
+
+def test_both_ends_are_listed_and_what_does_not_exist_hides_nothing(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    judge.produce(bootstrap, topic, *many(5))
+    judge.delete_records(bootstrap, topic, {0: 2})
+    first, second = (TopicPartition(topic, part) for part in range(2))
+    missing = TopicPartition("no-such-topic", 0)
+    with connected(bootstrap) as connections:
+        admin = KafkaOffsetAdmin(connections)
+        starts = admin.list_offsets([first, second], LogEnd.EARLIEST, UNCOMMITTED)
+        ends = admin.list_offsets([first, second, missing], LogEnd.LATEST, UNCOMMITTED, wait_for_all=False)
+    assert starts.all_or_raise() == {first: 2, second: 0}
+    assert ends.offsets == {first: 5, second: 0}
+    assert isinstance(ends.errors[missing], UnknownTopicOrPartitionError)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        ends.all_or_raise()
+
+
+def test_a_leaderless_topic_partition_holds_up_the_others_for_a_moment_only(
+    make_cluster: Callable[..., DevCluster],
+) -> None:
+    cluster = make_cluster(3)
+    bootstrap, topic = cluster.bootstrap_servers, "leaderless"
+    judge.create_topic(bootstrap, topic, partitions=3, replication=1)
+    wanted = [TopicPartition(topic, part) for part in range(3)]
+    cluster.kill(3)
+    with connected(bootstrap, default_api_timeout_ms=20_000) as connections:
+        admin = KafkaOffsetAdmin(connections)
+        started = time.monotonic()
+        answers = admin.list_offsets(wanted, LogEnd.LATEST, UNCOMMITTED, wait_for_all=False)
+        took_ms = (time.monotonic() - started) * 1000
+        assert len(answers.offsets) == 2
+        ((lost, error),) = answers.errors.items()
+        assert isinstance(error, BrokerUnavailableError)
+        assert took_ms < STRAGGLERS_TIMEOUT_MS + 5_000
+        # Nothing to go on with: then the whole time-out is waited for a broker to come back.
+        started = time.monotonic()
+        alone = admin.list_offsets([lost], LogEnd.LATEST, UNCOMMITTED, wait_for_all=False)
+        assert alone.errors.keys() == {lost}
+        assert time.monotonic() - started > 15

@@ -1,0 +1,86 @@
+"""Splits of a real topic: whole, bounded in memory, and what happens when records vanish under the read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import OffsetOutOfRangeError
+from penstock.options import parse_source_options
+from penstock.options.config import SourceConfig
+from penstock.source.split_reader import read_split
+from penstock.source.splits import Split
+from penstock.types import OffsetRange, TopicPartition
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.records import many
+
+MIB = 1 << 20
+
+
+def config_for(bootstrap: str, topic: str, **options: str) -> SourceConfig:
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **options}
+    return parse_source_options(given, streaming=False)
+
+
+def whole(topic: str, count: int) -> Split:
+    return Split(OffsetRange(TopicPartition(topic, 0), 0, count))
+
+
+def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_records_deleted_while_they_are_read(
+    bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture, fails: bool
+) -> None:
+    topic = make_topic()
+    count, deleted = 60_000, 50_000  # more than the rows of one batch
+    judge.produce(bootstrap, topic, *many(count), config={"batch.size": 20_000})
+    config = config_for(
+        bootstrap,
+        topic,
+        failOnDataLoss=str(fails).lower(),
+        **{"kafka.max.partition.fetch.bytes": "50000", "kafka.fetch.max.bytes": "50000"},
+    )
+    batches = read_split(config, whole(topic, count), ["offset"])
+    judge.delete_records(bootstrap, topic, {0: 100})
+    if fails:
+        with pytest.raises(OffsetOutOfRangeError):
+            list(batches)
+        return
+    seen = offsets_in([next(batches)])
+    judge.delete_records(bootstrap, topic, {0: deleted})
+    seen += offsets_in(list(batches))
+    assert seen == sorted(set(seen))
+    gap = set(range(100, count)) - set(seen)
+    assert gap
+    assert max(gap) == deleted - 1
+    assert gap == set(range(min(gap), deleted))
+    assert min(gap) > 32_000
+    warnings = [
+        record.getMessage() for record in caplog.records if "failOnDataLoss is false" in record.getMessage()
+    ]
+    assert len(warnings) == 2
+    assert f"{topic}-0" in warnings[1]
+
+
+def test_memory_stays_bounded_however_long_the_range(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    count = 200_000
+    records = (judge.Record(b"%d" % number + b"x" * 1_000) for number in range(count))
+    judge.produce(bootstrap, topic, *records, config={"compression.type": "lz4", "linger.ms": 50})
+    split = whole(topic, count)
+    before, most, rows = resident_bytes(), 0, 0
+    for batch in read_split(config_for(bootstrap, topic), split, ["key", "value", "offset"]):
+        rows += batch.num_rows
+        most = max(most, resident_bytes())
+    assert rows == count
+    assert most - before < 96 * MIB, f"200 MB of records took {(most - before) // MIB} MiB"
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
