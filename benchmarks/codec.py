@@ -1,0 +1,96 @@
+"""The codec alone, one core, no Kafka: `python -m benchmarks.codec`.
+
+CPU microseconds a record (best of several rounds) for JSON values of 107 bytes with 8-byte keys: rows to the
+bytes of Produce requests, and the bytes of 4 MB Fetch responses to KafkaRecords with all columns, checksums
+included.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns
+from penstock.codec.compression import CODEC_IDS
+
+RECORDS, ROUNDS, RESPONSE_BYTES = 100_000, 7, 4 << 20
+BATCH_SIZES = (16_384, 262_144, 1_048_576)
+NOW_MS = 1_700_000_000_000
+
+
+def rows() -> pa.RecordBatch:
+    chance = random.Random(1)  # noqa: S311 - data to measure with
+    keys = [b"%08d" % chance.randrange(10**8) for _ in range(RECORDS)]
+    values = [
+        b'{"id":%d,"name":"user-%d","amount":%.3f,"country":"DE","active":true,"ts":%d,"x":"ab"}'
+        % (10**6 + i, chance.randrange(10**6), chance.random() * 100, NOW_MS + i)
+        for i in range(RECORDS)
+    ]
+    return pa.record_batch({"key": pa.array(keys), "value": pa.array(values)})
+
+
+def encode(
+    records: pa.RecordBatch, indices: pa.Int32Array, compression_type: str, batch_size_bytes: int
+) -> list[bytes]:
+    builder = RecordBatchBuilder(
+        "t", 0, compression_type=compression_type, batch_size_bytes=batch_size_bytes, max_record_bytes=1 << 20
+    )
+    columns, batches, done = RecordColumns(records), [], 0
+    while done < RECORDS:
+        done = builder.append(columns, indices, done, default_timestamp_ms=NOW_MS)
+        batches.append(builder.build())
+    return batches
+
+
+def responses(batches: list[bytes]) -> list[bytes]:
+    """Number the batches as a broker does, and put them into responses."""
+    done, offset, response = [], 0, bytearray()
+    for batch in batches:
+        response += offset.to_bytes(8, "big") + batch[8:]
+        offset += int.from_bytes(batch[57:61], "big")
+        if len(response) >= RESPONSE_BYTES:
+            done.append(bytes(response))
+            response = bytearray()
+    return [*done, bytes(response)]
+
+
+def decode(data: list[bytes]) -> None:
+    codec = RecordBatchDecoder("t", 0, starting_offset=0, stopping_offset=RECORDS)
+    count = sum(batch.num_rows for response in data for batch in codec.decode(response))
+    rest = codec.flush()
+    assert count + (rest.num_rows if rest else 0) == RECORDS
+
+
+def microseconds(work: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(ROUNDS):
+        start = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - start)
+    return best / RECORDS * 1e6
+
+
+def main() -> None:
+    records, indices = rows(), pa.array(range(RECORDS), pa.int32())
+    table = Table(
+        "compression", "batch bytes", "encode us", "decode us", "bytes a record", title="codec, CPU a record"
+    )
+    for kind in CODEC_IDS:
+        for size in BATCH_SIZES:
+            batches = encode(records, indices, kind, size)
+            data = responses(batches)
+            encoding = microseconds(partial(encode, records, indices, kind, size))
+            decoding = microseconds(partial(decode, data))
+            each = sum(map(len, batches)) / RECORDS
+            table.add_row(kind, f"{size:,}", f"{encoding:.3f}", f"{decoding:.3f}", f"{each:.0f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
