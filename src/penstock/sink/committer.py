@@ -1,0 +1,230 @@
+"""The committer: takes the reports of a batch's tasks, decides that the batch is written, and finishes it.
+
+Runs on the driver, in `commit` and `abort` of the writer. `commit`, in this order:
+
+1. Check what the tasks bring against the log: a new batch, a replay of a written one, or of lost parts; and
+   that all their transactions are still open.
+2. Write the decision under the mandate of the reports. Kafka refuses it when another driver has recovered
+   since. From here the batch is written, whatever dies.
+3. Finish: commit all its transactions, and write down what came of it.
+4. Abort open transactions of other attempts at the batch.
+
+Invariants: nothing is committed that is not decided; nothing decided is aborted; an error after 2 leaves
+the batch decided, and the next recovery finishes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transactions import TransactionIdentity
+from penstock.errors import ExactlyOnceError, PenstockError, PrefixTakenError, ProducerFencedError
+from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committer_finish import check_all_open, finish, lost_error
+from penstock.sink.committer_kafka import SinkTransactions
+from penstock.sink.committer_mandate import check_order
+from penstock.sink.committer_replay import check_replay
+from penstock.sink.committer_steps import Step, reached
+from penstock.sink.decision_log import (
+    Decision,
+    DecisionLog,
+    DecisionStatus,
+    Outcome,
+    decide,
+    decide_again,
+)
+from penstock.sink.recovery import TransactionTimeouts, abort_strays, stray_transactions
+from penstock.sink.transaction_names import TransactionNames
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """What a commit did. A drained batch was written before, so that nothing is new."""
+
+    record_count: int = 0
+    transaction_count: int = 0
+    is_drained: bool = False
+
+
+class Committer:
+    """Commits and aborts batches of one prefix. Not for several threads."""
+
+    def __init__(
+        self,
+        kafka: SinkTransactions,
+        log: DecisionLog,
+        names: TransactionNames,
+        timeouts: TransactionTimeouts,
+    ) -> None:
+        self._kafka = kafka
+        self._log = log
+        self._names = names
+        self._timeouts = timeouts
+
+    def commit(self, reports: Sequence[TaskReport]) -> CommitSummary:
+        """Decide that the batch of these reports is written, and finish it.
+
+        Args:
+            reports: one of each task of the batch, written under one mandate.
+
+        Raises:
+            PrefixTakenError: another writer has taken the prefix; this one must stop.
+            TransactionsLostError: the broker has aborted transactions; the batch has to be replayed.
+            TransactionsInDoubtError: a replay is not what was lost, or an outcome cannot be known.
+            BatchOrderError: a later batch of the query is written already.
+            PenstockError: no answer in time. If the batch is decided, the next recovery finishes it.
+        """
+        if not reports:
+            return CommitSummary()
+        head = _checked(reports)
+        written = [report.committable for report in reports if report.committable is not None]
+        previous = self._previous(head)
+        if not written and previous is None:
+            return CommitSummary()  # nothing to decide on: the batch has no rows
+        decision = self._decision(head, len(reports), written, previous)
+        if decision is None:
+            return CommitSummary(is_drained=True)
+        check_all_open(self._kafka, decision, written)
+        session = self._decide(head.session, decision)
+        return self._finish(session, decision, len(written))
+
+    def abort(self, reports: Sequence[TaskReport]) -> None:
+        """Abort the transactions of a batch that failed, unless it is decided.
+
+        Spark calls this also when `commit` has failed after the decision; then nothing is done here, and
+        the next recovery finishes the batch. The same when another writer has taken the prefix.
+        """
+        if not reports:
+            return
+        head = reports[0]
+        try:
+            # What was being decided when commit failed is decided or aborted after this, for certain.
+            self._kafka.init_producer(
+                self._names.committer_id,
+                transaction_timeout_ms=self._timeouts.committer_ms,
+                protocol=head.session.identity.protocol,
+                expected=head.session.identity,
+            )
+        except ProducerFencedError:
+            return
+        self._catch_up()
+        # Which leaves out what is decided.
+        strays = stray_transactions(self._kafka, self._log, self._names)
+        abort_strays(self._kafka, self._names, strays, self._timeouts.task_ms)
+
+    # ----- deciding
+
+    def _catch_up(self) -> None:
+        if not self._log.is_open:
+            self._log.open(create=False)
+        self._log.catch_up()
+
+    def _previous(self, head: TaskReport) -> Decision | None:
+        """The decision that exists about this very batch and still counts."""
+        self._catch_up()
+        decision = self._log.decisions.get(head.query_id)
+        if decision is None or decision.batch_id < head.batch_id:
+            return None
+        check_order(self._names.prefix, head.query_id, head.batch_id, decision.batch_id)
+        return None if decision.status is DecisionStatus.WITHDRAWN else decision
+
+    def _decision(
+        self,
+        head: TaskReport,
+        spark_partition_count: int,
+        written: Sequence[Committable],
+        previous: Decision | None,
+    ) -> Decision | None:
+        """What to decide; None: the batch is written already."""
+        if previous is None:
+            return decide(head.query_id, head.batch_id, spark_partition_count, written)
+        if previous.status is DecisionStatus.LOST:
+            check_replay(previous, written, spark_partition_count)
+            return decide_again(previous, written)
+        if written or previous.status is DecisionStatus.DECIDED:
+            # Its tasks were told to drain, by a recovery that had finished it.
+            raise ExactlyOnceError(
+                f"Tasks have written for {previous.where}, which is {previous.status.value} already. What "
+                "they wrote is not committed. Restart the query; if this comes again, report it as a bug of "
+                "penstock.",
+                query_id=head.query_id,
+                batch_id=head.batch_id,
+            )
+        return None
+
+    def _decide(self, session: ProducerSession, decision: Decision) -> ProducerSession:
+        reached(Step.BEFORE_DECISION)
+        try:
+            session = self._log.append(session, decision)
+        except ProducerFencedError as error:
+            raise self._taken(decision, "It is not decided, so nothing of it is visible.") from error
+        reached(Step.DECIDED)
+        return session
+
+    # ----- finishing
+
+    def _finish(self, session: ProducerSession, decision: Decision, transaction_count: int) -> CommitSummary:
+        # Listed before it is written down that the batch is finished: if that succeeds, no other driver had
+        # taken the prefix until then, and none of these transactions can be of a later one's tasks.
+        strays = self._strays()
+        try:
+            _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
+        except ProducerFencedError as error:
+            raise self._taken(decision, "It was decided before and is written.") from error
+        reached(Step.MARKED)
+        if settled.status is not DecisionStatus.FINISHED:
+            raise lost_error(settled)
+        self._abort_strays(strays)
+        record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
+        return CommitSummary(record_count, transaction_count)
+
+    def _strays(self) -> list[TransactionIdentity]:
+        try:
+            return stray_transactions(self._kafka, self._log, self._names)
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot list open transactions now: %s", self._names.prefix, error)
+            return []
+
+    def _abort_strays(self, strays: Sequence[TransactionIdentity]) -> None:
+        """Other attempts' transactions would hold readers back until the next batch. Failing is no matter."""
+        try:
+            abort_strays(self._kafka, self._names, strays, self._timeouts.task_ms)
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
+
+    def _taken(self, decision: Decision, consequence: str) -> PrefixTakenError:
+        prefix = self._names.prefix
+        return PrefixTakenError(
+            f"Another writer has taken the transactional id prefix {prefix} while {decision.where} was being "
+            f"committed. {consequence} This query must stop. Either an older driver of the query was still "
+            "running and is this one: then let the newer one go on. Or two queries use the same "
+            "sink.transactional-id-prefix: then give each its own.",
+            prefix=prefix,
+            query_id=decision.query_id,
+            batch_id=decision.batch_id,
+        )
+
+
+def _checked(reports: Sequence[TaskReport]) -> TaskReport:
+    """The first report, when all are of one batch and one mandate."""
+    head = reports[0]
+    for report in reports:
+        is_same = (report.query_id, report.batch_id, report.session) == (
+            head.query_id,
+            head.batch_id,
+            head.session,
+        )
+        if not is_same:
+            raise ExactlyOnceError(
+                f"Reports of different batches came together: {head.batch_id} of {head.query_id} and "
+                f"{report.batch_id} of {report.query_id}. Nothing was decided. Restart the query; if this "
+                "comes again, report it as a bug of penstock.",
+                query_id=head.query_id,
+                batch_id=head.batch_id,
+            )
+    return head

@@ -1,0 +1,121 @@
+"""The driver's half of the exactly-once sink, as the Spark adapter calls it.
+
+Runs on the driver, in pooled worker processes that are used batch after batch: `recover` in the one where
+the writer for the tasks is made, `commit` and `abort` in another. Each keeps a `DriverSide` (connections, and
+the decision log as read so far); they agree through Kafka alone. Invariant: after any error the kept state is
+dropped, so that the next call reads everything anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.client.connection import KafkaConnections, connections_for
+from penstock.client.properties import ConnectionSettings
+from penstock.sink.committable import TaskReport
+from penstock.sink.committer import CommitSummary, Committer
+from penstock.sink.committer_kafka import KafkaSinkTransactions, SinkTransactions
+from penstock.sink.committer_mandate import Mandate
+from penstock.sink.decision_log import DecisionLog, LogStore
+from penstock.sink.decision_log_topic import DecisionTopic, DecisionTopicSettings
+from penstock.sink.recovery import TransactionTimeouts, choose_timeouts, recover
+from penstock.sink.transaction_names import TransactionNames
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ExactlyOnceSettings:
+    """What the exactly-once sink depends on, besides how to produce.
+
+    `log_topic` None: named by the prefix. `transaction_timeout_ms` None: as long as the brokers allow.
+    """
+
+    connection: ConnectionSettings
+    prefix: str
+    log_topic: str | None = None
+    transaction_timeout_ms: int | None = None
+
+    @property
+    def names(self) -> TransactionNames:
+        """The prefix's transactional ids; OptionError for a prefix that is not allowed."""
+        return TransactionNames(self.prefix)
+
+
+class DriverSide:
+    """Recovery and commit of one prefix. Thread-safe."""
+
+    def __init__(
+        self,
+        names: TransactionNames,
+        kafka: SinkTransactions,
+        store: LogStore,
+        *,
+        wanted_timeout_ms: int | None = None,
+    ) -> None:
+        self._names = names
+        self._kafka = kafka
+        self._store = store
+        self._wanted_timeout_ms = wanted_timeout_ms
+        self._lock = threading.Lock()
+        self._kept: tuple[DecisionLog, TransactionTimeouts] | None = None
+
+    def recover(self) -> Mandate:
+        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`."""
+        return self._run(lambda log, timeouts: recover(self._kafka, log, self._names, timeouts))
+
+    def commit(self, reports: Sequence[TaskReport]) -> CommitSummary:
+        """After all tasks of a batch: decide and finish. See `Committer.commit`."""
+        return self._run(lambda log, timeouts: self._committer(log, timeouts).commit(reports))
+
+    def abort(self, reports: Sequence[TaskReport]) -> None:
+        """After a failed batch. See `Committer.abort`."""
+        self._run(lambda log, timeouts: self._committer(log, timeouts).abort(reports))
+
+    def _committer(self, log: DecisionLog, timeouts: TransactionTimeouts) -> Committer:
+        return Committer(self._kafka, log, self._names, timeouts)
+
+    def _run(self, action: Callable[[DecisionLog, TransactionTimeouts], T]) -> T:
+        with self._lock:
+            if self._kept is None:
+                timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
+                self._kept = DecisionLog(self._store, self._names.prefix), timeouts
+            try:
+                return action(*self._kept)
+            except BaseException:
+                self._kept = None
+                raise
+
+
+_sides: dict[tuple[int, ExactlyOnceSettings], tuple[KafkaConnections, DriverSide]] = {}
+_sides_lock = threading.Lock()
+
+
+def driver_side(settings: ExactlyOnceSettings) -> DriverSide:
+    """The one of this process for these settings."""
+    connections = connections_for(settings.connection)
+    key = (os.getpid(), settings)
+    with _sides_lock:
+        kept = _sides.get(key)
+        if kept is None or kept[0] is not connections:  # closed and opened anew meanwhile
+            kept = _sides[key] = connections, _driver_side(connections, settings)
+        return kept[1]
+
+
+def _driver_side(connections: KafkaConnections, settings: ExactlyOnceSettings) -> DriverSide:
+    topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
+    return DriverSide(
+        settings.names,
+        KafkaSinkTransactions(connections),
+        DecisionTopic(connections, log_topic_of(settings), topic_settings),
+        wanted_timeout_ms=settings.transaction_timeout_ms,
+    )
+
+
+def log_topic_of(settings: ExactlyOnceSettings) -> str:
+    """The topic of the decision log."""
+    return settings.log_topic or settings.names.default_log_topic

@@ -1,0 +1,78 @@
+"""What the driver's half of the sink needs of Kafka's transactions, as a protocol and for real.
+
+Runs on the driver. `SinkTransactions` is the seam between the protocol's logic and its I/O: the tests put a
+scripted cluster there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+from penstock.client.connection import KafkaConnections
+from penstock.client.transaction_markers import TransactionEnd, Witness, transaction_end
+from penstock.client.transaction_settings import max_transaction_timeout_ms
+from penstock.client.transactions import (
+    EndResult,
+    TransactionDescription,
+    TransactionIdentity,
+    TransactionListing,
+    TransactionProtocol,
+    Transactions,
+)
+from penstock.errors import PenstockError
+
+
+class SinkTransactions(Protocol):
+    """The steps of `client.transactions.Transactions` that the driver takes, with the same contracts."""
+
+    def protocol(self) -> TransactionProtocol:
+        """Which protocol the cluster has agreed on."""
+
+    def max_timeout_ms(self) -> int | None:
+        """The longest time-out that the brokers allow; None: unknown."""
+
+    def init_producer(
+        self,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int,
+        protocol: TransactionProtocol,
+        expected: TransactionIdentity | None = None,
+    ) -> TransactionIdentity:
+        """Take a transactional id."""
+
+    def init_producers(
+        self, expected: Iterable[TransactionIdentity], *, transaction_timeout_ms: int
+    ) -> dict[str, TransactionIdentity | PenstockError]:
+        """Take many."""
+
+    def end(
+        self, identities: Collection[TransactionIdentity], *, is_commit: bool
+    ) -> dict[TransactionIdentity, EndResult]:
+        """Commit or abort transactions."""
+
+    def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
+        """Describe transactional ids."""
+
+    def list_open(self, is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
+        """List open transactions."""
+
+    def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
+        """How a transaction ended, by its marker in the log."""
+
+
+class KafkaSinkTransactions(Transactions):
+    """`SinkTransactions` over a cluster."""
+
+    def __init__(self, connections: KafkaConnections) -> None:
+        super().__init__(connections)
+        self._log_connections = connections
+
+    def max_timeout_ms(self) -> int | None:
+        """The longest time-out that every broker allows; None: this user may not ask."""
+        return max_transaction_timeout_ms(self._log_connections)
+
+    def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
+        """How a transaction ended, by its marker in the log."""
+        return transaction_end(self._log_connections, witness, identity)

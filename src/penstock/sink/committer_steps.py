@@ -1,0 +1,40 @@
+"""The points of the protocol at which a process may die, by name.
+
+Runs on the driver. In production nobody looks; the tests put a function here that kills, fails or watches.
+Invariant: a step is announced when everything before it has happened and nothing after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+
+class Step(str, Enum):
+    """What has just been done, or is about to be."""
+
+    TAKEN_PREFIX = "recovery: older committers are fenced"
+    BEFORE_FINISHING_OLD = "recovery: a decided batch is about to be finished"
+    FINISHED_OLD = "recovery: it is finished, and not yet marked so"
+    RECOVERED = "recovery: done"
+    BEFORE_DECISION = "commit: the decision is about to be written"
+    DECIDED = "commit: the decision is written, no transaction is committed"
+    FINISHED = "commit: all transactions are committed, and not yet marked so"
+    MARKED = "commit: done"
+
+
+Observer = Callable[[Step], None]
+
+_observer: Observer | None = None
+
+
+def observe(observer: Observer | None) -> None:
+    """Call `observer` at each step of this process from now on; None: nobody."""
+    global _observer  # noqa: PLW0603  # one process, one protocol; set by tests only
+    _observer = observer
+
+
+def reached(step: Step) -> None:
+    """Announce a step."""
+    if _observer is not None:
+        _observer(step)

@@ -1,0 +1,338 @@
+"""The decision log: which batches are written, kept in a compacted topic and, as of a moment, in memory.
+
+Runs on the driver. One record per (prefix, query); the newest counts. Key and value are JSON:
+
+    key    {"prefix": "app", "query_id": "6f7a..."}
+    value  {"version": 1, "status": "decided", "batch_id": 41, "spark_partition_count": 4, "at_ms": ...,
+            "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...]}
+    value  null: nothing is known of this query any more (batch writes, when finished)
+
+One more record, with the empty query id and {"version": 1, "status": "started", "at_ms": ...}, says that the
+prefix has used this log: without it, a log that holds nothing could not be told from one that was lost.
+
+Invariants: a batch whose record is committed *is* written, from then on, whatever dies; records of other
+prefixes in the same topic are left alone; a record that this version cannot read stops everything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from penstock.client.transaction_append import ProducerSession
+from penstock.errors import DecisionLogError
+from penstock.sink.committable import Committable
+
+VERSION = 1
+
+_NO_QUERY = ""
+_STARTED = "started"
+
+BATCH_WRITE_PREFIX = "batch:"
+"""Begins the query ids of batch writes, which have none of Spark's and are never replayed."""
+
+
+class DecisionStatus(str, Enum):
+    """What is to be done about a decided batch."""
+
+    DECIDED = "decided"
+    """It is written; its transactions have to be committed."""
+    FINISHED = "finished"
+    """All its transactions are committed."""
+    LOST = "lost"
+    """Some are committed, the others were aborted by the broker and wait for the batch's replay."""
+    WITHDRAWN = "withdrawn"
+    """None was committed: the batch is not written, its replay is taken as it comes."""
+
+
+class Outcome(str, Enum):
+    """What became of one decided transaction."""
+
+    PENDING = "pending"
+    COMMITTED = "committed"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedTransaction:
+    """A transaction of a decided batch."""
+
+    committable: Committable
+    outcome: Outcome = Outcome.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The latest decision about one query. When FINISHED, its transactions are of no interest any more."""
+
+    query_id: str
+    batch_id: int
+    status: DecisionStatus
+    spark_partition_count: int
+    record_count: int
+    transactions: tuple[DecidedTransaction, ...] = ()
+    at_ms: int = 0
+
+    @property
+    def is_batch_write(self) -> bool:
+        """Whether a batch write decided this, which Spark never replays."""
+        return self.query_id.startswith(BATCH_WRITE_PREFIX)
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        if self.is_batch_write:
+            return f"batch write {self.query_id.removeprefix(BATCH_WRITE_PREFIX)}"
+        return f"batch {self.batch_id} of query {self.query_id}"
+
+    def with_outcome(self, outcome: Outcome) -> list[Committable]:
+        """The committables of this outcome."""
+        return [each.committable for each in self.transactions if each.outcome is outcome]
+
+    def settled(self, outcomes: Mapping[Committable, Outcome]) -> Decision:
+        """This decision once each pending transaction has an outcome."""
+        transactions = tuple(
+            replace(each, outcome=outcomes.get(each.committable, each.outcome)) for each in self.transactions
+        )
+        found = {each.outcome for each in transactions}
+        if found <= {Outcome.COMMITTED}:
+            return replace(self, status=DecisionStatus.FINISHED, transactions=(), at_ms=_now_ms())
+        is_withdrawn = found == {Outcome.LOST}
+        status = DecisionStatus.WITHDRAWN if is_withdrawn else DecisionStatus.LOST
+        return replace(self, status=status, transactions=transactions, at_ms=_now_ms())
+
+
+def decide(
+    query_id: str, batch_id: int, spark_partition_count: int, committables: Sequence[Committable]
+) -> Decision:
+    """The decision that a batch is written."""
+    return Decision(
+        query_id=query_id,
+        batch_id=batch_id,
+        status=DecisionStatus.DECIDED,
+        spark_partition_count=spark_partition_count,
+        record_count=sum(each.record_count for each in committables),
+        transactions=tuple(map(DecidedTransaction, committables)),
+        at_ms=_now_ms(),
+    )
+
+
+def decide_again(lost: Decision, replayed: Sequence[Committable]) -> Decision:
+    """The decision that what a replay wrote stands for what was lost."""
+    new = {each.spark_partition_id: DecidedTransaction(each) for each in replayed}
+    transactions = tuple(
+        new[each.committable.spark_partition_id] if each.outcome is Outcome.LOST else each
+        for each in lost.transactions
+    )
+    return replace(lost, status=DecisionStatus.DECIDED, transactions=transactions, at_ms=_now_ms())
+
+
+class LogRecord(NamedTuple):
+    """One record of the topic."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class LogStore(Protocol):
+    """The topic, as the log needs it; see `decision_log_topic`."""
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+
+    def incarnation(self) -> str | None:
+        """What changes when the topic is deleted and made anew; None when there is no topic."""
+
+    def create(self) -> None:
+        """Make the topic."""
+
+    def check_settings(self) -> None:
+        """Raise DecisionLogError when the topic may forget decisions."""
+
+    def stable_end(self) -> int:
+        """The offset up to which every transaction has ended, once that is the end of the log."""
+
+    def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
+        """The committed records of the range."""
+
+    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
+        """Write and commit one record."""
+
+
+class DecisionLog:
+    """The decisions of one prefix. Not for several threads."""
+
+    def __init__(self, store: LogStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._incarnation: str | None = None
+        self._next_offset = 0
+        self._decisions: dict[str, Decision] = {}
+        self._is_started = False
+
+    @property
+    def topic(self) -> str:
+        """Where the log is kept."""
+        return self._store.topic
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        """The latest decision of each query id, as of the last `catch_up` or `append`."""
+        return self._decisions
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log was opened in this process."""
+        return self._incarnation is not None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the prefix has used this log before, as of the last `catch_up`."""
+        return self._is_started
+
+    def start(self, session: ProducerSession) -> ProducerSession:
+        """Write down that the prefix uses this log."""
+        stored = {"version": VERSION, "status": _STARTED, "at_ms": _now_ms()}
+        following = self._store.append(session, self._key(_NO_QUERY), json.dumps(stored).encode())
+        self._is_started = True
+        return following
+
+    def open(self, *, create: bool) -> bool:
+        """Find or make the topic, and check that it keeps what it is told.
+
+        Returns:
+            Whether there is a topic (always, with `create`).
+        """
+        incarnation = self._store.incarnation()
+        if incarnation is None and create:
+            self._store.create()
+            incarnation = self._store.incarnation()
+        if incarnation is None:
+            return False
+        self._store.check_settings()
+        self._incarnation = incarnation
+        return True
+
+    def check_same(self) -> None:
+        """Raise DecisionLogError when the topic is not the one that was opened any more."""
+        incarnation = self._store.incarnation()
+        if incarnation is None:
+            raise self._lost("was deleted")
+        if incarnation != self._incarnation:
+            raise self._lost("was deleted and created anew")
+
+    def catch_up(self) -> Mapping[str, Decision]:
+        """Read what was decided since the last time, in any process.
+
+        Raises:
+            DecisionLogError: the topic was deleted or cut back since, or holds what is no decision.
+        """
+        self.check_same()
+        end_offset = self._store.stable_end()
+        if end_offset < self._next_offset:
+            raise self._lost(f"was cut back from offset {self._next_offset} to {end_offset}")
+        if end_offset > self._next_offset:
+            for record in self._store.read(self._next_offset, end_offset):
+                self._apply(record)
+            self._next_offset = end_offset
+        return self._decisions
+
+    def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
+        """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""
+        # A finished batch write is never asked about again.
+        is_over = decision.is_batch_write and decision.status is DecisionStatus.FINISHED
+        value = None if is_over else _encode(decision)
+        following = self._store.append(session, self._key(decision.query_id), value)
+        self._remember(decision.query_id, None if is_over else decision)
+        return following
+
+    def forget(self, session: ProducerSession, query_id: str) -> ProducerSession:
+        """Remove what is known of a query; for `penstock transactions`, by a human's decision."""
+        following = self._store.append(session, self._key(query_id), None)
+        self._remember(query_id, None)
+        return following
+
+    def _remember(self, query_id: str, decision: Decision | None) -> None:
+        if decision is None:
+            self._decisions.pop(query_id, None)
+        else:
+            self._decisions[query_id] = decision
+
+    def _key(self, query_id: str) -> bytes:
+        return json.dumps({"prefix": self._prefix, "query_id": query_id}, sort_keys=True).encode()
+
+    def _apply(self, record: LogRecord) -> None:
+        try:
+            key = json.loads(record.key or b"")
+            prefix, query_id = str(key["prefix"]), str(key["query_id"])
+            if prefix != self._prefix:
+                return
+            if query_id == _NO_QUERY:
+                self._is_started = True
+                return
+            decision = None if record.value is None else _decode(query_id, record.value)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DecisionLogError(
+                f"The record at offset {record.offset} of the decision log {self.topic} is not a decision "
+                f"that this version of penstock can read ({error!r}). Which batches are written is unknown, "
+                "so nothing was written. Use the version of penstock that wrote it, or, if something else "
+                "writes to this topic, another sink.commit-log.topic.",
+                topic=self.topic,
+                offset=record.offset,
+            ) from error
+        self._remember(query_id, decision)
+
+    def _lost(self, what: str) -> DecisionLogError:
+        return DecisionLogError(
+            f"The decision log {self.topic} of prefix {self._prefix} {what} while it was in use. Which "
+            "batches are written is unknown, so nothing more is decided. Transactions decided before may be "
+            "committed in part. Compare the target with the source before starting again, then start with "
+            "another "
+            "sink.transactional-id-prefix.",
+            topic=self.topic,
+            prefix=self._prefix,
+        )
+
+
+def _encode(decision: Decision) -> bytes:
+    stored = {
+        "version": VERSION,
+        "status": decision.status.value,
+        "batch_id": decision.batch_id,
+        "spark_partition_count": decision.spark_partition_count,
+        "record_count": decision.record_count,
+        "at_ms": decision.at_ms,
+        "transactions": [
+            {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
+        ],
+    }
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def _decode(query_id: str, value: bytes) -> Decision:
+    stored: dict[str, Any] = json.loads(value)
+    if stored["version"] != VERSION:
+        msg = f"version {stored['version']}, while this is version {VERSION}"
+        raise ValueError(msg)
+    return Decision(
+        query_id=query_id,
+        batch_id=stored["batch_id"],
+        status=DecisionStatus(stored["status"]),
+        spark_partition_count=stored["spark_partition_count"],
+        record_count=stored["record_count"],
+        at_ms=stored["at_ms"],
+        transactions=tuple(
+            DecidedTransaction(Committable.from_json(each), Outcome(each["outcome"]))
+            for each in stored["transactions"]
+        ),
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

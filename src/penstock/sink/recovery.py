@@ -1,0 +1,188 @@
+"""Recovery: before any task of a batch starts, bring what earlier runs left to its end, and take the prefix.
+
+Runs on the driver, where the writer for the tasks is made. In this order, and the order is the point:
+
+1. Take the committer's transactional id. From here no older driver can decide anything, and what one of them
+   was just deciding is either committed or aborted.
+2. Read the log to its end. Because of 1, nothing is added to it except by the holder of the new session.
+3. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
+4. Abort the prefix's open transactions that no decision names.
+
+The result is a `Mandate`. Invariant: recovery can die at any point and be run again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transactions import TransactionIdentity, TransactionState
+from penstock.errors import DecisionLogError, OptionError, PenstockError, ProducerFencedError
+from penstock.sink.committer_finish import finish, lost_error
+from penstock.sink.committer_kafka import SinkTransactions
+from penstock.sink.committer_mandate import Mandate, known_batch
+from penstock.sink.committer_steps import Step, reached
+from penstock.sink.decision_log import DecisionLog, DecisionStatus, Outcome
+from penstock.sink.transaction_names import TransactionNames
+
+_LOG = logging.getLogger(__name__)
+
+COMMITTER_TIMEOUT_MS = 60_000
+"""A decision is one record; nobody may hold back the log for longer."""
+ASSUMED_TIMEOUT_MS = 900_000
+"""Kafka's default of transaction.max.timeout.ms, where the brokers may not be asked."""
+
+_HAS_COMMITTED = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionTimeouts:
+    """Time-outs of the committer's and the tasks' transactions."""
+
+    committer_ms: int
+    task_ms: int
+
+
+def choose_timeouts(kafka: SinkTransactions, wanted_ms: int | None) -> TransactionTimeouts:
+    """As the user wants, else as long as the brokers allow.
+
+    Raises:
+        OptionError: the brokers do not allow what the user wants.
+    """
+    allowed_ms = kafka.max_timeout_ms()
+    if wanted_ms is not None and allowed_ms is not None and wanted_ms > allowed_ms:
+        raise OptionError(
+            f"transaction.timeout.ms is {wanted_ms}, but the brokers allow {allowed_ms} at most "
+            "(transaction.max.timeout.ms). Leave it out, then their maximum is used, or raise theirs.",
+            option="transaction.timeout.ms",
+            value=wanted_ms,
+        )
+    task_ms = wanted_ms or allowed_ms or ASSUMED_TIMEOUT_MS
+    return TransactionTimeouts(min(COMMITTER_TIMEOUT_MS, allowed_ms or COMMITTER_TIMEOUT_MS), task_ms)
+
+
+def recover(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, timeouts: TransactionTimeouts
+) -> Mandate:
+    """Finish and clean up what earlier runs left, and take the right to decide.
+
+    Raises:
+        DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
+        TransactionsInDoubtError: see `finish`.
+        PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
+    """
+    # Before the prefix is taken: taking it would wipe out the committer's state, which gives a lost log away.
+    if log.is_open:
+        log.check_same()
+    else:
+        _check_log_is_not_gone(kafka, log, names, is_there=log.open(create=False))
+    protocol = kafka.protocol()
+    identity = kafka.init_producer(
+        names.committer_id, transaction_timeout_ms=timeouts.committer_ms, protocol=protocol
+    )
+    reached(Step.TAKEN_PREFIX)
+    if not log.is_open:
+        log.open(create=True)
+    session = _finish_all(kafka, log, ProducerSession(identity))
+    if not log.is_started:
+        session = log.start(session)
+    abort_strays(kafka, names, stray_transactions(kafka, log, names), timeouts.task_ms)
+    reached(Step.RECOVERED)
+    return Mandate(
+        prefix=names.prefix,
+        session=session,
+        protocol=protocol,
+        transaction_timeout_ms=timeouts.task_ms,
+        known={
+            query_id: known_batch(decision)
+            for query_id, decision in log.decisions.items()
+            if not decision.is_batch_write
+        },
+    )
+
+
+def _finish_all(kafka: SinkTransactions, log: DecisionLog, session: ProducerSession) -> ProducerSession:
+    for decision in list(log.catch_up().values()):
+        if decision.status is not DecisionStatus.DECIDED:
+            continue
+        reached(Step.BEFORE_FINISHING_OLD)
+        session, settled = finish(kafka, log, session, decision, Step.FINISHED_OLD)
+        if settled.status is DecisionStatus.FINISHED:
+            _LOG.info("finished %s, which was decided before", settled.where)
+        else:
+            _LOG.warning("%s", lost_error(settled))
+    return session
+
+
+def stray_transactions(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames
+) -> list[TransactionIdentity]:
+    """Open transactions of tasks of the prefix that no unfinished decision names."""
+    decided = {
+        committable.identity.transactional_id
+        for decision in log.decisions.values()
+        if decision.status is DecisionStatus.DECIDED
+        for committable in decision.with_outcome(Outcome.PENDING)
+    }
+    listed = kafka.list_open(lambda each: names.parse(each) is not None and each not in decided)
+    # Those that are ending already need nothing.
+    ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
+    if not ongoing:
+        return []
+    described = kafka.describe(ongoing).values()
+    return [
+        each.identity for each in described if each is not None and each.state is TransactionState.ONGOING
+    ]
+
+
+def abort_strays(
+    kafka: SinkTransactions,
+    names: TransactionNames,
+    strays: Collection[TransactionIdentity],
+    transaction_timeout_ms: int,
+) -> list[TransactionIdentity]:
+    """Abort these transactions and fence their producers, unless somebody has taken their ids meanwhile.
+
+    Returns:
+        Those that were aborted.
+    """
+    if not strays:
+        return []
+    results = kafka.init_producers(strays, transaction_timeout_ms=transaction_timeout_ms)
+    aborted = []
+    for stray in strays:
+        result = results[stray.transactional_id]
+        if isinstance(result, ProducerFencedError):
+            continue
+        if isinstance(result, PenstockError):
+            raise result
+        aborted.append(stray)
+    if aborted:
+        shown = ", ".join(each.transactional_id for each in aborted[:10])
+        _LOG.info("prefix %s: aborted %d open transactions: %s", names.prefix, len(aborted), shown)
+    return aborted
+
+
+def _check_log_is_not_gone(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, *, is_there: bool
+) -> None:
+    """A committer that has committed has written to its log: one without a trace of that has lost it."""
+    if is_there:
+        log.catch_up()
+        if log.is_started:
+            return
+    description = kafka.describe([names.committer_id])[names.committer_id]
+    if description is None or description.state not in _HAS_COMMITTED:
+        return
+    raise DecisionLogError(
+        f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
+        f"{'shows nothing of it' if is_there else 'does not exist'}. Was the topic deleted, or "
+        "sink.commit-log.topic changed? Without it it is unknown which transactions of the last batch have "
+        "to be committed. Nothing was written or aborted. Set sink.commit-log.topic to the topic used "
+        "before; if that is gone, compare the target with the source and start with another "
+        "sink.transactional-id-prefix.",
+        topic=log.topic,
+        prefix=names.prefix,
+    )

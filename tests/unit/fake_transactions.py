@@ -1,0 +1,256 @@
+"""A cluster's transactions in memory: ids, epochs, time-outs, fencing, a decision log; and its faults.
+
+Follows Kafka's coordinator as far as the sink's driver can see it, with either protocol. Not a stand-in for
+the real broker (tests/kafka has that), but quick enough to die in every place a thousand times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transaction_markers import TransactionEnd, Witness
+from penstock.client.transactions import (
+    EndResult,
+    EndState,
+    TransactionDescription,
+    TransactionIdentity,
+    TransactionListing,
+    TransactionProtocol,
+    TransactionState,
+)
+from penstock.errors import PenstockError, ProducerFencedError, RequestTimeoutError
+from penstock.sink.decision_log import LogRecord
+from penstock.types import TopicPartition
+
+TARGET = TopicPartition("target", 0)
+
+
+@dataclass
+class _Id:
+    producer_id: int
+    epoch: int
+    last_epoch: int = -1
+    state: TransactionState = TransactionState.EMPTY
+    values: list[tuple[int, str]] = field(default_factory=list)
+    log_record: tuple[bytes, bytes | None] | None = None
+
+
+class FakeCluster:
+    """Transactions, one target topic partition, and one decision log."""
+
+    def __init__(self, protocol: TransactionProtocol = TransactionProtocol.V2) -> None:
+        self.current_protocol = protocol
+        self.ids: dict[str, _Id] = {}
+        self.committed: list[str] = []
+        self.ends: dict[int, TransactionEnd] = {}
+        self.log: list[LogRecord] = []
+        self.log_incarnation: str | None = None
+        self.log_policy_problem: PenstockError | None = None
+        self.next_offset = 0
+        self.loses_answer: Callable[[str], bool] = lambda what: False
+        self.is_witness_gone = False
+        self.calls: list[str] = []
+
+    # ----- what tasks do
+
+    def write(self, identity: TransactionIdentity, values: Iterable[str]) -> Witness:
+        """Write into the transaction; returns where the first record is."""
+        found = self._current(identity)
+        first = self.next_offset
+        for value in values:
+            found.values.append((self.next_offset, value))
+            self.next_offset += 1
+        found.state = TransactionState.ONGOING
+        return Witness(TARGET, first)
+
+    def time_out(self, transactional_id: str) -> None:
+        """The broker aborts the transaction by itself."""
+        found = self.ids[transactional_id]
+        assert found.state is TransactionState.ONGOING
+        self._abort(found)
+        found.last_epoch, found.epoch = found.epoch, found.epoch + 1
+
+    def expire(self, transactional_id: str) -> None:
+        """The coordinator forgets the id."""
+        del self.ids[transactional_id]
+
+    def open_ids(self) -> set[str]:
+        return {name for name, found in self.ids.items() if found.state is TransactionState.ONGOING}
+
+    # ----- SinkTransactions
+
+    def protocol(self) -> TransactionProtocol:
+        return self.current_protocol
+
+    def max_timeout_ms(self) -> int | None:
+        return 900_000
+
+    def init_producer(
+        self,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int,
+        protocol: TransactionProtocol,
+        expected: TransactionIdentity | None = None,
+    ) -> TransactionIdentity:
+        self.calls.append(f"init {transactional_id}")
+        found = self.ids.get(transactional_id)
+        if found is None:
+            if expected is not None and expected.producer_id >= 0:
+                raise ProducerFencedError("unknown", transactional_id=transactional_id)
+            found = self.ids[transactional_id] = _Id(1000 + len(self.ids), 0)
+            return self._identity(transactional_id)
+        if expected is not None and expected.producer_id >= 0:
+            if expected.producer_id == found.producer_id and expected.producer_epoch == found.last_epoch:
+                return self._identity(transactional_id)
+            if (expected.producer_id, expected.producer_epoch) != (found.producer_id, found.epoch):
+                raise ProducerFencedError("fenced", transactional_id=transactional_id)
+        if found.state is TransactionState.ONGOING:
+            self._abort(found)
+        # A new producer leaves no trace of the one before, whose call would be taken for its own retry.
+        found.last_epoch = -1 if expected is None or expected.producer_id < 0 else found.epoch
+        found.epoch += 1
+        found.state = TransactionState.EMPTY
+        return self._identity(transactional_id)
+
+    def init_producers(
+        self, expected: Iterable[TransactionIdentity], *, transaction_timeout_ms: int
+    ) -> dict[str, TransactionIdentity | PenstockError]:
+        results: dict[str, TransactionIdentity | PenstockError] = {}
+        for each in expected:
+            try:
+                results[each.transactional_id] = self.init_producer(
+                    each.transactional_id,
+                    transaction_timeout_ms=transaction_timeout_ms,
+                    protocol=each.protocol,
+                    expected=each,
+                )
+            except PenstockError as error:  # noqa: PERF203  # each may fail for itself
+                results[each.transactional_id] = error
+        return results
+
+    def end(
+        self, identities: Collection[TransactionIdentity], *, is_commit: bool
+    ) -> dict[TransactionIdentity, EndResult]:
+        results = {}
+        for each in identities:
+            self.calls.append(f"end {each.transactional_id}")
+            results[each] = self._end(each, is_commit=is_commit)
+            if self.loses_answer(f"end {each.transactional_id}"):
+                error = RequestTimeoutError("no answer")
+                results[each] = EndResult(EndState.UNKNOWN, error=error)
+        return results
+
+    def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
+        return {
+            name: TransactionDescription(self._identity(name), self.ids[name].state, 0, 60_000, (TARGET,))
+            if name in self.ids
+            else None
+            for name in transactional_ids
+        }
+
+    def list_open(self, is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
+        return [
+            TransactionListing(name, self.ids[name].producer_id, TransactionState.ONGOING)
+            for name in sorted(self.open_ids())
+            if is_wanted(name)
+        ]
+
+    def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
+        if self.is_witness_gone:
+            return TransactionEnd.GONE
+        return self.ends.get(witness.offset, TransactionEnd.OPEN)
+
+    # ----- LogStore
+
+    @property
+    def topic(self) -> str:
+        return "decisions"
+
+    def incarnation(self) -> str | None:
+        return self.log_incarnation
+
+    def create(self) -> None:
+        self.log_incarnation = "made"
+
+    def check_settings(self) -> None:
+        if self.log_policy_problem is not None:
+            raise self.log_policy_problem
+
+    def stable_end(self) -> int:
+        return len(self.log)
+
+    def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
+        return self.log[first_offset:end_offset]
+
+    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
+        self.calls.append("append")
+        identity = session.identity
+        found = self._current(identity)
+        found.state, found.log_record = TransactionState.ONGOING, (key, value)
+        if self.loses_answer("append before its end"):
+            raise RequestTimeoutError("no answer to the write")
+        result = self._end(identity, is_commit=True)
+        if self.loses_answer("append"):
+            raise RequestTimeoutError("no answer to the commit")
+        assert result.next_identity is not None
+        is_same = result.next_identity == identity
+        return ProducerSession(result.next_identity, session.next_sequence + 1 if is_same else 0)
+
+    # ----- the coordinator
+
+    def _identity(self, transactional_id: str) -> TransactionIdentity:
+        found = self.ids[transactional_id]
+        return TransactionIdentity(transactional_id, found.producer_id, found.epoch, self.current_protocol)
+
+    def _current(self, identity: TransactionIdentity) -> _Id:
+        found = self.ids.get(identity.transactional_id)
+        if found is None or (found.producer_id, found.epoch) != (
+            identity.producer_id,
+            identity.producer_epoch,
+        ):
+            raise ProducerFencedError("fenced", transactional_id=identity.transactional_id)
+        return found
+
+    def _end(self, identity: TransactionIdentity, *, is_commit: bool) -> EndResult:
+        found = self.ids.get(identity.transactional_id)
+        done = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        completed = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+        is_v2 = identity.protocol is TransactionProtocol.V2
+        if found is None or found.producer_id != identity.producer_id:
+            return EndResult(EndState.UNKNOWN_ID, error=PenstockError("unknown id"))
+        is_retry = found.state in completed and found.epoch == identity.producer_epoch + int(is_v2)
+        if is_retry:
+            if found.state is done:
+                return EndResult(EndState.DONE, self._identity(identity.transactional_id))
+            return EndResult(EndState.REFUSED, error=PenstockError("invalid state"))
+        if found.epoch != identity.producer_epoch:
+            return EndResult(EndState.FENCED, error=PenstockError("fenced"))
+        if found.state is not TransactionState.ONGOING:
+            return EndResult(EndState.REFUSED, error=PenstockError("invalid state"))
+        if is_commit:
+            self._commit(found)
+        else:
+            self._abort(found)
+        if is_v2:
+            found.last_epoch, found.epoch = found.epoch, found.epoch + 1
+        return EndResult(EndState.DONE, self._identity(identity.transactional_id))
+
+    def _commit(self, found: _Id) -> None:
+        self.committed += [value for _, value in found.values]
+        self._close(found, TransactionEnd.COMMITTED)
+        if found.log_record is not None:
+            self.log.append(LogRecord(len(self.log), *found.log_record))
+        found.log_record = None
+        found.state = TransactionState.COMPLETE_COMMIT
+
+    def _abort(self, found: _Id) -> None:
+        self._close(found, TransactionEnd.ABORTED)
+        found.log_record = None
+        found.state = TransactionState.COMPLETE_ABORT
+
+    def _close(self, found: _Id, end: TransactionEnd) -> None:
+        self.ends |= {offset: end for offset, _ in found.values}
+        found.values.clear()
