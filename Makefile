@@ -43,7 +43,7 @@ parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, f
 lint: $(SETUP) ## ruff (check and format) and codespell
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src tests docs benchmarks *.md
+	$(BIN)/codespell src docs benchmarks *.md
 
 types: $(SETUP) ## mypy, strict, over src and tests
 	$(BIN)/mypy

@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "source", "target", "checkpoint", "scratch"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--per-trigger", type=int, default=2_000)
+    parser.add_argument("--per-trigger", type=int, default=5_000)
     parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
     parser.add_argument("--option", action="append", default=[], help="key=value for the source")
     arguments = parser.parse_args()

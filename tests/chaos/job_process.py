@@ -91,7 +91,7 @@ class JobProcess:
         self.kill()
 
     def _tree(self, table: dict[int, tuple[int, int, str]]) -> list[int]:
-        """The job's processes: its session's group, and all descendants (workers make groups of their own)."""
+        """The job's processes: its session's group and all descendants (workers have groups of their own)."""
         found = [pid for pid, (_, group, _) in table.items() if group == self.process.pid]
         for pid in found:
             found.extend(

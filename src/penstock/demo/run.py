@@ -137,7 +137,7 @@ def _follow(query: StreamingQuery, row_count: int, progress: Progress) -> None:
     started = time.monotonic()
     rows_of_batch: dict[int, int] = {}
     while True:
-        is_finished = query.awaitTermination(0.3)
+        is_finished = query.awaitTermination(1)
         rows_of_batch.update((p.batchId, p.numInputRows) for p in query.recentProgress)
         progress.update(bar, completed=sum(rows_of_batch.values()))
         if is_finished:
@@ -179,8 +179,8 @@ def _carrier_table(values: list[bytes]) -> Table:
         for index, name in enumerate(("flights", "departed", "delay_minutes", "late")):
             totals[row["carrier"]][index] += row[name]
         if row["departed"]:
-            day = (row["delay_minutes"] / row["departed"], row["day"])
-            worst[row["carrier"]] = max(worst.get(row["carrier"], day), day)
+            mean_of_day = (row["delay_minutes"] / row["departed"], row["day"])
+            worst[row["carrier"]] = max(worst.get(row["carrier"], mean_of_day), mean_of_day)
     table = Table(title="Departure delays from New York, 2013 (read back from Kafka)")
     for heading in ("carrier", "flights", "mean delay", "late by > 15 min", "worst day"):
         table.add_column(heading, justify="left" if heading == "carrier" else "right")
