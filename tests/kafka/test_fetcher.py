@@ -483,11 +483,11 @@ def test_at_most_one_response_waits(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
-    for _ in range(10):
-        judge.produce(bootstrap, topic, *many(20), config={"linger.ms": 50})
+    for record in many(10, size=2_200):
+        judge.produce(bootstrap, topic, record)
     sent = watch_fetches(connections)
-    # Each response brings one batch of records, each of which fills one Arrow batch.
-    reader = read(connections, topic, settings=SMALL, max_rows=20)
+    # Each record is larger than a fetch, so each response brings one, which is an Arrow batch of its own.
+    reader = read(connections, topic, settings=SMALL, max_rows=1)
     in_flight = [len(sent) - number for number, _ in enumerate(reader, 1)]
     assert in_flight == [1] * 9 + [0]
 
