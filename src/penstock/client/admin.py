@@ -10,18 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import DeleteRecordsRequest
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 
-from penstock.client.backoff import left_ms
-from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
+from penstock.client.group_offsets import commit_offsets, committed_offsets, find_coordinator
 from penstock.client.leader_requests import Answers, LeaderRequests, Question, Reply, by_topic
-from penstock.client.metadata import Patience, TopicMetadata, cluster_view, fetch_metadata
+from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.topic_admin import NewTopic, create_partitions, create_topics, delete_topics
-from penstock.errors import PenstockError, UnknownTopicOrPartitionError
+from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.config import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
@@ -37,6 +34,7 @@ __all__ = [
     "LATEST_OFFSET",
     "NO_OFFSET",
     "NewTopic",
+    "commit_offsets",
     "committed_offsets",
     "create_partitions",
     "create_topics",
@@ -52,7 +50,6 @@ __all__ = [
 NO_OFFSET = -1
 """The answer to a timestamp after the last record's."""
 
-_GROUP = 0
 _HIGH_WATERMARK = -1
 
 
@@ -204,104 +201,3 @@ def delete_records(
 
     answers = LeaderRequests(connections, "Deleting records", build, read).ask(before, timeout_ms)
     return answers.all_or_raise("Deleting records")
-
-
-def find_coordinator(
-    connections: KafkaConnections, key: str, *, key_type: int = _GROUP, timeout_ms: int | None = None
-) -> int:
-    """The broker that coordinates a group (key type 0) or a transactional id (1), waited for if need be.
-
-    Raises:
-        AuthorizationError: the group or transactional id may not be described.
-        BrokerUnavailableError: there is none until the time is up.
-    """
-    patience = Patience.from_now(connections, timeout_ms)
-    backoff = connections.new_backoff()
-    while True:
-        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key], min_version=1)
-        response = connections.request(request, timeout_ms=left_ms(patience.deadline))
-        found = response.coordinators[0] if response.coordinators else response
-        if not found.error_code:
-            node_id = int(found.node_id)
-            if not connections.knows_broker(node_id):
-                fetch_metadata(connections, [], timeout_ms=left_ms(patience.deadline))
-            return node_id
-        kind = "group" if key_type == _GROUP else "transactional id"
-        error = error_from_code(found.error_code, f"Finding the coordinator of {kind} {key!r}", key=key)
-        if not is_retriable(error) or not backoff.pause(patience.deadline):
-            raise error
-
-
-def committed_offsets(
-    connections: KafkaConnections,
-    group_id: str,
-    topic_partitions: Collection[TopicPartition],
-    *,
-    timeout_ms: int | None = None,
-) -> dict[TopicPartition, int]:
-    """The group's committed offsets; topic partitions without one are left out.
-
-    Offsets of open transactions are waited for.
-
-    Raises:
-        AuthorizationError: the group may not be described.
-        ClientError: the coordinator does not give them until the time is up.
-    """
-    if not topic_partitions:
-        return {}
-    patience = Patience.from_now(connections, timeout_ms)
-    backoff = connections.new_backoff()
-    while True:
-        try:
-            node_id = find_coordinator(connections, group_id, timeout_ms=left_ms(patience.deadline))
-            response = connections.request(_offset_fetch(group_id, topic_partitions), node_id=node_id)
-            return _read_committed_offsets(group_id, response)
-        except PenstockError as error:  # noqa: PERF203  # each attempt may fail
-            if not is_retriable(error) or not backoff.pause(patience.deadline):
-                raise
-
-
-def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition]) -> Any:
-    request = OffsetFetchRequest
-    partitions: dict[str, list[int]] = {}
-    for topic, partition in sorted(set(topic_partitions)):
-        partitions.setdefault(topic, []).append(partition)
-    group = request.OffsetFetchRequestGroup
-    return request(
-        max_version=9,  # 10 names topics by id
-        group_id=group_id,
-        topics=[
-            request.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-            for name, indexes in partitions.items()
-        ],
-        groups=[
-            group(
-                group_id=group_id,
-                member_id=None,
-                member_epoch=-1,
-                topics=[
-                    group.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-                    for name, indexes in partitions.items()
-                ],
-            )
-        ],
-        require_stable=True,
-    )
-
-
-def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
-    found = response.groups[0] if response.groups else response
-    where = f"Asking for the committed offsets of group {group_id!r}"
-    if found.error_code and found.error_code != kafka_errors.GroupIdNotFoundError.errno:
-        raise error_from_code(found.error_code, where, group_id=group_id)
-    offsets = {}
-    for topic in found.topics:
-        for partition in topic.partitions:
-            topic_partition = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code:
-                raise error_from_code(
-                    partition.error_code, f"{where} for {topic_partition}", group_id=group_id
-                )
-            if partition.committed_offset >= 0:
-                offsets[topic_partition] = partition.committed_offset
-    return offsets

@@ -33,6 +33,8 @@ class StartupMode(str, Enum):
     EARLIEST = "earliest-offset"
     LATEST = "latest-offset"
     SPECIFIC_OFFSETS = "specific-offsets"
+    GROUP_OFFSETS = "group-offsets"
+    TIMESTAMP = "timestamp"
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,31 @@ Subscription = TopicList | TopicPattern | TopicPartitionSet
 class OffsetsSpec:
     """A starting or stopping point before it is resolved to numbers.
 
-    `offsets` is used with SPECIFIC_OFFSETS only. The sentinels EARLIEST_OFFSET (-2) and LATEST_OFFSET
-    (-1) are allowed in it, as in Spark's `startingOffsets` JSON. `fallback` is for subscribed topic
-    partitions that `offsets` does not name: None makes them an error (Spark's dialect), EARLIEST or
-    LATEST is where they start (Flink's dialect: EARLIEST).
+    Attributes:
+        mode: which of them; the others are used as follows.
+        offsets: SPECIFIC_OFFSETS. The sentinels EARLIEST_OFFSET (-2), LATEST_OFFSET (-1) and
+            COMMITTED_OFFSET (-3) are allowed in it.
+        fallback: for topic partitions that neither `offsets` nor the group's committed offsets cover:
+            EARLIEST or LATEST. None makes them an error.
+        uses_group: SPECIFIC_OFFSETS: what `offsets` does not name is at the group's committed offset, and
+            only without one at the fallback (Flink's dialect, where a group id is set).
+        timestamp_ms: TIMESTAMP: the first record that is not older. Where there is none: the end.
+        timestamps: TIMESTAMP: the same for each topic partition by itself (Spark's dialect). All are named.
+        needs_match: TIMESTAMP: a topic partition without such a record is an error (Spark's `error`).
     """
 
     mode: StartupMode
     offsets: tuple[tuple[TopicPartition, int], ...] = ()
     fallback: StartupMode | None = None
+    uses_group: bool = False
+    timestamp_ms: int | None = None
+    timestamps: tuple[tuple[TopicPartition, int], ...] = ()
+    needs_match: bool = False
 
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1
+COMMITTED_OFFSET = -3
 
 DISCOVER_EVERY_BATCH_MS = 1
 """Stands for: look with every batch, however soon after the last."""
@@ -103,9 +117,10 @@ class SourceConfig:
     """Everything a read needs to know.
 
     `starting` None means: the caller's default (Spark's dialect: latest for streams, earliest for
-    batch; Flink's dialect: earliest). `stopping` is used by batch reads; None means latest.
+    batch; Flink's dialect: earliest). `stopping` None means: streams do not end, batch reads end at latest.
     `discovery_interval_ms` 0 means: the set of topic partitions is looked up once, at the start;
-    DISCOVER_EVERY_BATCH_MS: with every batch (Spark's dialect).
+    DISCOVER_EVERY_BATCH_MS: with every batch (Spark's dialect). `commits_offsets`: positions that Spark's
+    checkpoint holds go to the consumer group.
     """
 
     properties: KafkaProperties
@@ -115,10 +130,17 @@ class SourceConfig:
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     include_headers: bool = False
     fail_on_data_loss: bool = True
+    fail_on_removed_partition: bool = True
+    commits_offsets: bool = False
     discovery_interval_ms: int = 300_000
     max_records_per_batch: int | None = None
     min_splits: int | None = None
     max_records_per_split: int | None = None
+
+    @property
+    def group_id(self) -> str | None:
+        """The consumer group whose offsets are read and committed; None or a name that is not empty."""
+        return self.properties.get("group.id") or None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,228 @@
+"""Offsets of a consumer group, read and committed without being a member of it.
+
+Runs on the driver. Invariants: every call ends within its time-out; a coordinator that moves or loads is
+looked up again; a commit names positions (the next offset to read), as every Kafka tool expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from penstock.client.backoff import left_ms
+from penstock.client.broker_errors import error_from_code, is_retriable
+from penstock.client.connection import KafkaConnections
+from penstock.client.metadata import Patience, fetch_metadata
+from penstock.errors import ClientError, PenstockError
+from penstock.types import TopicPartition
+
+T = TypeVar("T")
+
+_GROUP = 0
+_NO_GENERATION = -1
+_HAS_MEMBERS = {
+    kafka_errors.UnknownMemberIdError.errno,
+    kafka_errors.IllegalGenerationError.errno,
+    kafka_errors.RebalanceInProgressError.errno,
+}
+"""How a coordinator says that the group has members, of which we are none."""
+_OF_ONE_TOPIC_PARTITION = {
+    kafka_errors.UnknownTopicOrPartitionError.errno,
+    kafka_errors.TopicAuthorizationFailedError.errno,
+}
+"""Errors that leave the offsets of the other topic partitions committed."""
+
+
+def find_coordinator(
+    connections: KafkaConnections, key: str, *, key_type: int = _GROUP, timeout_ms: int | None = None
+) -> int:
+    """The broker that coordinates a group (key type 0) or a transactional id (1), waited for if need be.
+
+    Raises:
+        AuthorizationError: the group or transactional id may not be described.
+        BrokerUnavailableError: there is none until the time is up.
+    """
+    patience = Patience.from_now(connections, timeout_ms)
+    backoff = connections.new_backoff()
+    while True:
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key], min_version=1)
+        response = connections.request(request, timeout_ms=left_ms(patience.deadline))
+        found = response.coordinators[0] if response.coordinators else response
+        if not found.error_code:
+            node_id = int(found.node_id)
+            if not connections.knows_broker(node_id):
+                fetch_metadata(connections, [], timeout_ms=left_ms(patience.deadline))
+            return node_id
+        kind = "group" if key_type == _GROUP else "transactional id"
+        error = error_from_code(found.error_code, f"Finding the coordinator of {kind} {key!r}", key=key)
+        if not is_retriable(error) or not backoff.pause(patience.deadline):
+            raise error
+
+
+def committed_offsets(
+    connections: KafkaConnections,
+    group_id: str,
+    topic_partitions: Collection[TopicPartition],
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, int]:
+    """The group's committed offsets; topic partitions without one are left out.
+
+    Offsets of open transactions are waited for.
+
+    Raises:
+        AuthorizationError: the group may not be described.
+        ClientError: the coordinator does not give them until the time is up.
+    """
+    if not topic_partitions:
+        return {}
+
+    def ask(node_id: int, timeout_ms: int) -> dict[TopicPartition, int]:
+        request = _offset_fetch(group_id, topic_partitions)
+        response = connections.request(request, node_id=node_id, timeout_ms=timeout_ms)
+        return _read_committed_offsets(group_id, response)
+
+    return _at_coordinator(connections, group_id, ask, timeout_ms)
+
+
+def commit_offsets(
+    connections: KafkaConnections,
+    group_id: str,
+    positions: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, PenstockError]:
+    """Commit the next offset to read of each topic partition, from outside of the group.
+
+    Returns:
+        The topic partitions whose offset the broker did not take (a deleted topic, say), and why. The
+        others are committed.
+
+    Raises:
+        AuthorizationError: the group may not be written.
+        ClientError: the group has members of its own, or no coordinator takes it until the time is up.
+    """
+    if not positions:
+        return {}
+
+    def ask(node_id: int, timeout_ms: int) -> dict[TopicPartition, PenstockError]:
+        request = _offset_commit(group_id, positions)
+        response = connections.request(request, node_id=node_id, timeout_ms=timeout_ms)
+        return _read_commit_errors(group_id, response)
+
+    return _at_coordinator(connections, group_id, ask, timeout_ms)
+
+
+def _at_coordinator(
+    connections: KafkaConnections, group_id: str, ask: Callable[[int, int], T], timeout_ms: int | None
+) -> T:
+    """Ask the group's coordinator, wherever it is by then, until it answers or the time is up."""
+    patience = Patience.from_now(connections, timeout_ms)
+    backoff = connections.new_backoff()
+    while True:
+        try:
+            node_id = find_coordinator(connections, group_id, timeout_ms=left_ms(patience.deadline))
+            attempt_ms = min(left_ms(patience.deadline), connections.settings.request_timeout_ms)
+            return ask(node_id, attempt_ms)
+        except PenstockError as error:  # noqa: PERF203  # each attempt may fail
+            if not is_retriable(error) or not backoff.pause(patience.deadline):
+                raise
+
+
+def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> Any:
+    request = OffsetCommitRequest
+    topic = request.OffsetCommitRequestTopic
+    by_topic: dict[str, list[Any]] = {}
+    for topic_partition in sorted(positions):
+        by_topic.setdefault(topic_partition.topic, []).append(
+            topic.OffsetCommitRequestPartition(
+                partition_index=topic_partition.partition,
+                committed_offset=positions[topic_partition],
+                committed_leader_epoch=-1,
+                committed_metadata="",
+            )
+        )
+    return request(
+        max_version=9,  # 10 names topics by id
+        group_id=group_id,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id="",
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+    )
+
+
+def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, PenstockError]:
+    """What single topic partitions failed with; raises what concerns the whole group."""
+    where = f"Committing offsets to group {group_id!r}"
+    errors: dict[TopicPartition, PenstockError] = {}
+    for topic in response.topics:
+        for partition in topic.partitions:
+            code = partition.error_code
+            if not code:
+                continue
+            if code in _HAS_MEMBERS:
+                raise ClientError(
+                    f"{where} failed: the group has members of its own (consumers that subscribe with this "
+                    "group id), which alone may commit. Nothing was committed; reading is not affected. Give "
+                    "this query a group id of its own.",
+                    group_id=group_id,
+                    error_code=code,
+                )
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            error = error_from_code(code, f"{where} for {topic_partition}", group_id=group_id)
+            if code not in _OF_ONE_TOPIC_PARTITION:
+                raise error
+            errors[topic_partition] = error
+    return errors
+
+
+def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition]) -> Any:
+    request = OffsetFetchRequest
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(topic_partitions)):
+        partitions.setdefault(topic, []).append(partition)
+    group = request.OffsetFetchRequestGroup
+    return request(
+        max_version=9,  # 10 names topics by id
+        group_id=group_id,
+        topics=[
+            request.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+            for name, indexes in partitions.items()
+        ],
+        groups=[
+            group(
+                group_id=group_id,
+                member_id=None,
+                member_epoch=-1,
+                topics=[
+                    group.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                    for name, indexes in partitions.items()
+                ],
+            )
+        ],
+        require_stable=True,
+    )
+
+
+def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
+    found = response.groups[0] if response.groups else response
+    where = f"Asking for the committed offsets of group {group_id!r}"
+    if found.error_code and found.error_code != kafka_errors.GroupIdNotFoundError.errno:
+        raise error_from_code(found.error_code, where, group_id=group_id)
+    offsets = {}
+    for topic in found.topics:
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                raise error_from_code(
+                    partition.error_code, f"{where} for {topic_partition}", group_id=group_id
+                )
+            if partition.committed_offset >= 0:
+                offsets[topic_partition] = partition.committed_offset
+    return offsets
