@@ -3,6 +3,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from penstock.formats.csv import CsvFormat
+
 REASONS: dict[int, str]
 
 Failures: TypeAlias = list[tuple[int, str, int, str]]
@@ -13,6 +15,9 @@ Decoded: TypeAlias = tuple[Sequence[pa.Array], int, pa.Array | None, Failures, i
 
 def kind_of(arrow_type: pa.DataType) -> int: ...
 def check_schema(schema: pa.Schema) -> None: ...
+def decode_csv(array: pa.Array, schema: pa.Schema, dialect: CsvFormat, targets: Sequence[int]) -> Decoded:
+    """Decode CSV; `targets` has for each field of a record its column in `schema`, or -1."""
+
 def decode_json(
     array: pa.Array,
     schema: pa.Schema,

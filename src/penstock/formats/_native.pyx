@@ -9,7 +9,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+import sys
+
 import pyarrow as pa
+
+from penstock.formats._csv cimport CsvOptions, set_marks
 
 
 cdef extern from "columns.h":
@@ -21,7 +25,8 @@ cdef extern from "columns.h":
         KIND_LIST, KIND_MAP, KIND_STRUCT
         BAD_SYNTAX, BAD_UTF8, TOO_DEEP, TRAILING, NOT_AN_OBJECT, TRUNCATED, BAD_ROW
         WRONG_TYPE, OUT_OF_RANGE, NOT_INTEGRAL, BAD_NUMBER, BAD_BOOLEAN, BAD_DATE, BAD_TIME, BAD_TIMESTAMP
-        BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, TEXT_NOT_UTF8
+        BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, TEXT_NOT_UTF8
+        NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT
 
     ctypedef struct Column:
         int kind
@@ -81,8 +86,11 @@ cdef extern from "decode.h":
         int separator
 
     void output_free(Output *output)
+    int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output) nogil
     int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output) nogil
 
+
+BYTE_ORDER = sys.byteorder
 
 if text_start() != OK:
     raise MemoryError("no memory for the C locale")
@@ -107,7 +115,11 @@ REASONS = {
     LONE_SURROGATE: "the text has half a surrogate pair, which is no character",
     MISSING_FIELD: "the field is missing",
     UNEXPECTED_NULL: "the field is null or missing, and is declared NOT NULL",
-    TEXT_NOT_UTF8: "the bytes are not UTF-8",
+    BAD_ROW_FIELD: "the row has a wrong number of elements",
+    TEXT_NOT_UTF8: "the text is not UTF-8",
+    NOT_QUOTABLE: "the text has a delimiter or line break, and there is no quote character",
+    HAS_ELEMENT_DELIMITER: "an element's text has the array element delimiter",
+    AMBIGUOUS_TEXT: "the text would read back as something else (empty, or the null literal)",
 }
 
 cdef dict FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -399,6 +411,30 @@ def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_
     options.separator = ord(separator)
     with nogil:
         status = json_decode(rows.root, &options, &values.values, &result.output)
+    return result.finish(status, rows, schema, values.values.length)
+
+
+def decode_csv(array, schema, dialect, targets):
+    """Decode CSV values; see the module's type stub."""
+    cdef CsvOptions options
+    cdef _Input values = _Input(array)
+    cdef _Rows rows = _Rows(schema, values.values.length)
+    cdef _Result result = _Result()
+    cdef int status, i
+    cdef bytes packed = b"".join(int(target).to_bytes(4, BYTE_ORDER, signed=True) for target in targets)
+    set_marks(&options, dialect)
+    options.allow_comments = dialect.allow_comments
+    options.ignore_parse_errors = dialect.ignore_parse_errors
+    options.trim_spaces = dialect.trim_spaces
+    options.ignore_trailing_unmappable = dialect.ignore_trailing_unmappable
+    options.allow_trailing_comma = dialect.allow_trailing_comma
+    options.fail_on_missing_columns = dialect.fail_on_missing_columns
+    options.empty_string_as_null = dialect.empty_string_as_null
+    options.is_decimal_plain = 0
+    options.field_count = len(targets)
+    options.targets = <const int32_t *><const char *>packed
+    with nogil:
+        status = csv_decode(rows.root, &options, &values.values, &result.output)
     return result.finish(status, rows, schema, values.values.length)
 
 

@@ -1,10 +1,13 @@
 import pyarrow as pa
 
+from penstock.formats.csv import CsvFormat
+
 class RowFailed(Exception):
     row: int
     reason: str
     path: str
 
+def encode_csv(rows: pa.RecordBatch, dialect: CsvFormat) -> pa.Array: ...
 def encode_json(
     rows: pa.RecordBatch,
     *,

@@ -12,6 +12,8 @@ import json
 
 import pyarrow as pa
 
+from penstock.formats._csv cimport CsvOptions, set_marks
+
 from penstock.formats._native import REASONS, kind_of
 
 
@@ -54,6 +56,7 @@ cdef extern from "encode.h":
     View *view_new(int kind)
     void view_free(View *view)
     void writer_free(Writer *writer)
+    int csv_encode(const View *rows, const CsvOptions *options, int64_t row_count, Writer *writer) nogil
     int json_encode(const View *rows, const JsonEncodeOptions *options, int64_t row_count, Writer *writer) nogil
 
 
@@ -249,4 +252,23 @@ def encode_json(rows, *, str separator, bint decimal_as_plain_number, bint ignor
     options.ignores_null_fields = ignore_null_fields
     with nogil:
         status = json_encode(views.root, &options, count, &output.writer)
+    return output.finish(status, views, rows)
+
+
+def no_label(name):
+    """Formats by position write no names."""
+    return b""
+
+
+def encode_csv(rows, dialect):
+    """Encode rows as CSV records; see the module's type stub."""
+    cdef CsvOptions options
+    cdef _Views views = _Views(rows, no_label)
+    cdef _Output output = _Output()
+    cdef int status
+    cdef int64_t count = rows.num_rows
+    set_marks(&options, dialect)
+    options.is_decimal_plain = not dialect.is_decimal_scientific
+    with nogil:
+        status = csv_encode(views.root, &options, count, &output.writer)
     return output.finish(status, views, rows)

@@ -16,6 +16,7 @@ from penstock.formats.options import PREFIXES
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "raw": ("penstock.formats.raw", "RawFormat"),
+    "csv": ("penstock.formats.csv", "CsvFormat"),
     "json": ("penstock.formats.json", "JsonFormat"),
 }
 

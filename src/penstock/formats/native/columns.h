@@ -59,7 +59,11 @@ enum {
     LONE_SURROGATE,
     MISSING_FIELD,
     UNEXPECTED_NULL,
-    TEXT_NOT_UTF8
+    BAD_ROW_FIELD,
+    TEXT_NOT_UTF8,
+    NOT_QUOTABLE,
+    HAS_ELEMENT_DELIMITER,
+    AMBIGUOUS_TEXT
 };
 
 typedef struct Column {

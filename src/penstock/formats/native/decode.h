@@ -53,6 +53,9 @@ typedef struct {
     int separator; /* between date and time */
 } JsonOptions;
 
+#include "csv.h"
+
+int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output);
 int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output);
 
 #endif

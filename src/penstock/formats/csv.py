@@ -1,0 +1,204 @@
+"""`csv`: one record a value, fields by position, as Flink's format of that name.
+
+Runs on executors; options are read on the driver. Decoding and encoding are native (native/csv_decode.c).
+Invariant: a value that is not exactly one record never becomes a row. Differences to Flink, all towards no
+silent change:
+
+- a second line in a value is an error (Flink reads the first and drops the rest);
+- an empty field of a number, date, boolean or row column is null (Flink: an error, though it writes null so);
+- numbers and booleans are as strict as in `json`; text that could not be read back is not written.
+
+A null string and an empty one look the same unless `csv.null-literal` is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from penstock.errors import OptionError, SchemaError
+from penstock.formats import _native, _native_encode
+from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
+from penstock.formats.native_rows import check_schema, decoded_rows, row_error, unsupported
+from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
+from penstock.options.values import ValueType
+
+
+def parse_character(text: str) -> str:
+    r"""Return one character; escapes such as `\t`, and `u0001` behind a backslash, stand for theirs."""
+    if len(text) > 1 and text.startswith("\\"):
+        text = text.encode("ascii", "backslashreplace").decode("unicode_escape")
+    if len(text) != 1 or text in "\r\n":
+        raise ValueError("one character (`\\t` is a tab)")
+    return text
+
+
+CHARACTER = ValueType("character", "one character", parse_character)
+
+FIELD_DELIMITER = format_option("csv.field-delimiter", CHARACTER, "Stands between fields.", default=",")
+DISABLE_QUOTE_CHARACTER = flag_option("csv.disable-quote-character", "Fields are never in quotes.")
+QUOTE_CHARACTER = format_option("csv.quote-character", CHARACTER, "Encloses fields.", default='"')
+ALLOW_COMMENTS = flag_option("csv.allow-comments", "Lines that begin with `#` are no records.")
+IGNORE_PARSE_ERRORS = flag_option(
+    "csv.ignore-parse-errors",
+    "A field that cannot be converted is null, missing fields too, and a value that is not a record is no "
+    "row.",
+)
+ARRAY_ELEMENT_DELIMITER = format_option(
+    "csv.array-element-delimiter", VERBATIM, "Stands between elements of arrays and rows.", default=";"
+)
+ESCAPE_CHARACTER = format_option(
+    "csv.escape-character", CHARACTER, "Takes the next character's meaning away.", default="not set"
+)
+NULL_LITERAL = format_option("csv.null-literal", VERBATIM, "Text that is null.", default="not set")
+SCIENTIFIC_NOTATION = flag_option(
+    "csv.write-bigdecimal-in-scientific-notation", "Writes decimal 100000 as 1E+5.", default=True
+)
+TRIM_SPACES = flag_option("csv.trim-spaces", "Spaces around unquoted fields do not count.")
+IGNORE_TRAILING = flag_option("csv.ignore-trailing-unmappable", "More fields than columns are no error.")
+ALLOW_TRAILING_COMMA = flag_option(
+    "csv.allow-trailing-comma", "A delimiter behind the last field is no error.", default=True
+)
+FAIL_ON_MISSING_COLUMNS = flag_option(
+    "csv.fail-on-missing-columns", "Fewer fields than columns are an error also with `ignore-parse-errors`."
+)
+EMPTY_STRING_AS_NULL = flag_option("csv.empty-string-as-null", "Empty text is null.")
+
+CSV_OPTIONS = (
+    FIELD_DELIMITER,
+    DISABLE_QUOTE_CHARACTER,
+    QUOTE_CHARACTER,
+    ALLOW_COMMENTS,
+    IGNORE_PARSE_ERRORS,
+    ARRAY_ELEMENT_DELIMITER,
+    ESCAPE_CHARACTER,
+    NULL_LITERAL,
+    SCIENTIFIC_NOTATION,
+    TRIM_SPACES,
+    IGNORE_TRAILING,
+    ALLOW_TRAILING_COMMA,
+    FAIL_ON_MISSING_COLUMNS,
+    EMPTY_STRING_AS_NULL,
+)
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """CSV with its options; the marks as UTF-8, empty where there is none."""
+
+    name: ClassVar[str] = "csv"
+    metadata: ClassVar[pa.Schema] = NO_METADATA
+
+    delimiter: bytes = b","
+    quote: bytes = b'"'
+    escape: bytes = b""
+    element_delimiter: bytes = b";"
+    null_literal: bytes | None = None
+    allow_comments: bool = False
+    ignore_parse_errors: bool = False
+    trim_spaces: bool = False
+    ignore_trailing_unmappable: bool = False
+    allow_trailing_comma: bool = True
+    fail_on_missing_columns: bool = False
+    empty_string_as_null: bool = False
+    is_decimal_scientific: bool = True
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> CsvFormat:
+        """Read the format's options out of a table's.
+
+        Raises:
+            OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
+        """
+        given = options_of(cls.name, CSV_OPTIONS, options, prefix)
+        quote = (given.value(QUOTE_CHARACTER) or QUOTE_CHARACTER.default).encode()
+        if given.flag(DISABLE_QUOTE_CHARACTER):
+            if given.value(QUOTE_CHARACTER) is not None:
+                key = given.spelled(QUOTE_CHARACTER)
+                disable = given.spelled(DISABLE_QUOTE_CHARACTER)
+                raise OptionError(f"Options '{key}' and '{disable}' contradict each other.", option=key)
+            quote = b""
+        null_literal = given.value(NULL_LITERAL)
+        made = cls(
+            delimiter=(given.value(FIELD_DELIMITER) or FIELD_DELIMITER.default).encode(),
+            quote=quote,
+            escape=(given.value(ESCAPE_CHARACTER) or "").encode(),
+            element_delimiter=(
+                given.value(ARRAY_ELEMENT_DELIMITER) or ARRAY_ELEMENT_DELIMITER.default
+            ).encode(),
+            null_literal=None if null_literal is None else null_literal.encode(),
+            allow_comments=given.flag(ALLOW_COMMENTS),
+            ignore_parse_errors=given.flag(IGNORE_PARSE_ERRORS),
+            trim_spaces=given.flag(TRIM_SPACES),
+            ignore_trailing_unmappable=given.flag(IGNORE_TRAILING),
+            allow_trailing_comma=given.flag(ALLOW_TRAILING_COMMA),
+            fail_on_missing_columns=given.flag(FAIL_ON_MISSING_COLUMNS),
+            empty_string_as_null=given.flag(EMPTY_STRING_AS_NULL),
+            is_decimal_scientific=given.flag(SCIENTIFIC_NOTATION),
+        )
+        made.check_marks(given)
+        return made
+
+    def check_marks(self, given: FormatOptions) -> None:
+        """Raise OptionError where one character would mean two things."""
+        marks = [mark for mark in (self.delimiter, self.quote, self.escape) if mark]
+        if len(set(marks)) < len(marks):
+            key = given.spelled(FIELD_DELIMITER)
+            raise OptionError(
+                f"Options of '{given.prefix}csv': delimiter, quote and escape character must differ.",
+                option=key,
+            )
+
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+        """Make a decoder; see `Format.decoder`."""
+        check_csv_schema(schema)
+        return CsvDecoder(self, schema, columns)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """Make an encoder; see `Format.encoder`."""
+        check_csv_schema(schema)
+        return CsvEncoder(self)
+
+
+def check_csv_schema(schema: pa.Schema) -> None:
+    """Raise SchemaError for maps, and for arrays and rows in arrays and rows: CSV has one level of them."""
+    check_schema("csv", schema, has_maps=False)
+    if not len(schema):
+        raise SchemaError("Format 'csv' needs at least one column.", format="csv")
+    for field in schema:
+        children = [field.type.field(i) for i in range(field.type.num_fields)]
+        if any(pa.types.is_nested(child.type) for child in children):
+            raise unsupported("csv", field.name, field.type, "arrays and rows hold no arrays or rows here")
+
+
+class CsvDecoder:
+    """Decodes CSV values to rows of one schema."""
+
+    def __init__(self, options: CsvFormat, schema: pa.Schema, columns: Sequence[str] | None) -> None:
+        self._options = options
+        self._columns = columns
+        self._schema = selected(schema, columns)
+        position = {name: i for i, name in enumerate(self._schema.names)}
+        self._targets = [position.get(name, -1) for name in schema.names]
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode values; see `Decoder.decode`."""
+        decoded = _native.decode_csv(values, self._schema, self._options, self._targets)
+        return decoded_rows(values, self._schema, self._columns, decoded)
+
+
+class CsvEncoder:
+    """Encodes rows as CSV records."""
+
+    def __init__(self, options: CsvFormat) -> None:
+        self._options = options
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """Encode rows; see `Encoder.encode`."""
+        try:
+            return _native_encode.encode_csv(rows, self._options)
+        except _native_encode.RowFailed as failed:
+            raise row_error("csv", failed) from None

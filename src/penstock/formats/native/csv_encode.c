@@ -1,0 +1,188 @@
+/* Arrow rows to CSV records without a line break at the end. What is written, csv_decode.c reads back. */
+#include <math.h>
+
+#include "encode.h"
+#include "text.h"
+
+typedef struct {
+    const CsvOptions *options;
+    Writer *writer;
+} Encoder;
+
+static int fail(Encoder *encoder, int reason, const View *view) {
+    if (!encoder->writer->failed_view) encoder->writer->failed_view = view;
+    return reason;
+}
+
+static int holds(const uint8_t *text, int64_t length, const Mark *mark) {
+    for (int64_t i = 0; mark->length && i + mark->length <= length; i++) {
+        if (text[i] == *mark->bytes && memcmp(text + i, mark->bytes, (size_t)mark->length) == 0) return 1;
+    }
+    return 0;
+}
+
+static int needs_quotes(const CsvOptions *options, const uint8_t *text, int64_t length) {
+    if (length == 0) return 0;
+    if (*text == '#' || *text <= ' ' || text[length - 1] <= ' ') return 1;
+    for (int64_t i = 0; i < length; i++) {
+        if (text[i] == '\n' || text[i] == '\r') return 1;
+    }
+    return holds(text, length, &options->delimiter) || holds(text, length, &options->quote) ||
+           holds(text, length, &options->escape);
+}
+
+static int write_quoted(Writer *writer, const CsvOptions *options, const uint8_t *text, int64_t length) {
+    const Mark *quote = &options->quote, *escape = &options->escape;
+    int status = write_bytes(writer, quote->bytes, quote->length);
+    for (int64_t i = 0; i < length && status == OK; i++) {
+        int64_t left = length - i;
+        if (left >= quote->length && memcmp(text + i, quote->bytes, (size_t)quote->length) == 0) {
+            status = write_bytes(writer, quote->bytes, quote->length);
+        } else if (escape->length && left >= escape->length && memcmp(text + i, escape->bytes, (size_t)escape->length) == 0) {
+            status = write_bytes(writer, escape->bytes, escape->length);
+        }
+        if (status == OK) status = write_byte(writer, text[i]);
+    }
+    return status ? status : write_bytes(writer, quote->bytes, quote->length);
+}
+
+static int write_text(Encoder *encoder, const View *view, const uint8_t *text, int64_t length) {
+    const CsvOptions *options = encoder->options;
+    if (!is_utf8(text, length)) return fail(encoder, TEXT_NOT_UTF8, view);
+    if (!needs_quotes(options, text, length)) return write_bytes(encoder->writer, text, length);
+    if (!options->quote.length) return fail(encoder, NOT_QUOTABLE, view);
+    return write_quoted(encoder->writer, options, text, length);
+}
+
+/* Writes the text of anything but a struct or a list, unquoted. */
+static int write_scalar(Encoder *encoder, const View *view, int64_t i) {
+    Writer *writer = encoder->writer;
+    const uint8_t *bytes;
+    int64_t length;
+    switch (view->kind) {
+    case KIND_BOOL:
+        return view_integer(view, i) ? write_bytes(writer, "true", 4) : write_bytes(writer, "false", 5);
+    case KIND_FLOAT:
+        return write_float(writer, ((const float *)view->values)[view->offset + i]);
+    case KIND_DOUBLE:
+        return write_double(writer, ((const double *)view->values)[view->offset + i]);
+    case KIND_DECIMAL:
+        return write_decimal(writer, view_decimal(view, i), view->scale, encoder->options->is_decimal_plain);
+    case KIND_DATE:
+        return write_date(writer, view_integer(view, i));
+    case KIND_TIME32:
+    case KIND_TIME64:
+        return write_time(writer, view_integer(view, i), view->fraction_digits);
+    case KIND_TIMESTAMP:
+        return write_timestamp(writer, view_integer(view, i), view->fraction_digits, ' ', view->is_zoned);
+    case KIND_BINARY:
+        bytes = view_bytes(view, i, &length);
+        return write_base64(writer, bytes, length);
+    case KIND_STRING:
+        bytes = view_bytes(view, i, &length);
+        return write_bytes(writer, bytes, length);
+    default:
+        return write_integer(writer, view_integer(view, i));
+    }
+}
+
+static int write_null(Encoder *encoder) {
+    const CsvOptions *options = encoder->options;
+    return write_bytes(encoder->writer, options->null_literal.bytes, options->null_literal.length);
+}
+
+static int write_element(Encoder *encoder, const View *view, int64_t i) {
+    int64_t start = encoder->writer->used;
+    if (view_is_null(view, i)) return write_null(encoder);
+    int status = write_scalar(encoder, view, i);
+    if (status) return fail(encoder, status, view);
+    const uint8_t *text = encoder->writer->bytes + start;
+    if (holds(text, encoder->writer->used - start, &encoder->options->element_delimiter)) {
+        return fail(encoder, HAS_ELEMENT_DELIMITER, view);
+    }
+    return OK;
+}
+
+static int is_null_literal(const CsvOptions *options, const uint8_t *text, int64_t length) {
+    const Mark *null = &options->null_literal;
+    return options->has_null_literal && length == null->length && memcmp(text, null->bytes, (size_t)length) == 0;
+}
+
+/* Elements lie behind each other in the writer first, then are taken off and written as one text. */
+static int write_elements(Encoder *encoder, const View *view, int64_t i) {
+    Writer *writer = encoder->writer;
+    int64_t start = writer->used;
+    int is_list = view->kind == KIND_LIST, status = OK;
+    const int32_t *offsets = view->offsets + view->offset + i;
+    int64_t count = is_list ? offsets[1] - offsets[0] : view->child_count;
+    for (int64_t n = 0; n < count && status == OK; n++) {
+        const View *child = view->children[is_list ? 0 : n];
+        const Mark *mark = &encoder->options->element_delimiter;
+        if (n && (status = write_bytes(writer, mark->bytes, mark->length))) return status;
+        status = write_element(encoder, child, is_list ? offsets[0] + n : i);
+    }
+    if (status) return status;
+    int64_t length = writer->used - start;
+    /* One element that is null or empty: the same text as no array or an empty one. */
+    if (count > 0 && (length == 0 || is_null_literal(encoder->options, writer->bytes + start, length))) {
+        return fail(encoder, AMBIGUOUS_TEXT, view);
+    }
+    uint8_t *copy = malloc((size_t)length + 1);
+    if (!copy) return NO_MEMORY;
+    memcpy(copy, writer->bytes + start, (size_t)length);
+    writer->used = start;
+    status = write_text(encoder, view, copy, length);
+    free(copy);
+    return status;
+}
+
+static int write_field(Encoder *encoder, const View *view, int64_t i) {
+    const uint8_t *text;
+    int64_t length;
+    if (view_is_null(view, i)) return write_null(encoder);
+    if (view->kind == KIND_LIST || view->kind == KIND_STRUCT) return write_elements(encoder, view, i);
+    if (view->kind == KIND_STRING) {
+        text = view_bytes(view, i, &length);
+        return write_text(encoder, view, text, length);
+    }
+    int64_t start = encoder->writer->used;
+    int status = write_scalar(encoder, view, i);
+    if (status) return fail(encoder, status, view);
+    /* A delimiter such as '-' or '.' is in the text of numbers and dates, too. */
+    length = encoder->writer->used - start;
+    if (!needs_quotes(encoder->options, encoder->writer->bytes + start, length)) return OK;
+    uint8_t copy[64];
+    if (view->kind == KIND_BINARY || length > (int64_t)sizeof(copy)) return fail(encoder, NOT_QUOTABLE, view);
+    memcpy(copy, encoder->writer->bytes + start, (size_t)length);
+    encoder->writer->used = start;
+    return write_text(encoder, view, copy, length);
+}
+
+static int write_record(Encoder *encoder, const View *rows, int64_t i) {
+    const CsvOptions *options = encoder->options;
+    Writer *writer = encoder->writer;
+    int64_t start = writer->used;
+    int status = OK;
+    for (int c = 0; c < rows->child_count && status == OK; c++) {
+        if (c && (status = write_bytes(writer, options->delimiter.bytes, options->delimiter.length))) return status;
+        status = write_field(encoder, rows->children[c], i);
+    }
+    if (status || writer->used > start || rows->child_count == 0) return status;
+    /* One empty field: written bare it would be an empty value, which is no row. */
+    if (!options->quote.length) return fail(encoder, AMBIGUOUS_TEXT, rows->children[0]);
+    return write_quoted(writer, options, (const uint8_t *)"", 0);
+}
+
+int csv_encode(const View *rows, const CsvOptions *options, int64_t row_count, Writer *writer) {
+    Encoder encoder = {.options = options, .writer = writer};
+    int status = writer_start(writer, row_count);
+    if (status) return status;
+    use_c_locale(1);
+    for (int64_t i = 0; i < row_count && status == OK; i++) {
+        writer->failed_row = i;
+        status = write_record(&encoder, rows, i);
+        writer->offsets[i + 1] = (int32_t)writer->used;
+    }
+    use_c_locale(0);
+    return status;
+}
