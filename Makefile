@@ -25,10 +25,10 @@ test: unit kafka spark chaos parity ## Run all tests
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 30 s
-	$(PYTEST) tests/unit tests/contract $(PYTEST_ARGS)
+	$(PYTEST) -n 2 tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST) tests/kafka $(PYTEST_ARGS)
+	$(PYTEST) -n 2 tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
 	$(PYTEST) tests/spark tests/compat $(PYTEST_ARGS)
