@@ -69,8 +69,8 @@ def range_goes_back(
     """A batch of the checkpoint ends before it starts."""
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: a batch of the checkpoint starts at offset {starting_offset} and "
-        f"ends before that, at {stopping_offset}. The topic was deleted and created again, or its log was cut "
-        f"back, when the batch was planned. To go on from {stopping_offset}, {_GO_ON}.",
+        f"ends before that, at {stopping_offset}. The topic was deleted and created again, or its log was "
+        f"cut back, when the batch was planned. To go on from {stopping_offset}, {_GO_ON}.",
         **_facts(topic_partition, starting_offset),
         stopping_offset=stopping_offset,
     )
