@@ -15,7 +15,6 @@ from tests.fix_broker import MakeTopic
 from tests.records import CORNERS
 from tests.spark.queries import in_order, positions, read_batch
 
-
 # Some of the records have times long ago, or far from now.
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
 
