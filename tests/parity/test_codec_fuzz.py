@@ -72,20 +72,14 @@ def build_sanitized(scratch: Path) -> Path:
     )
     subprocess.run(
         [
-            sys.executable,
-            "setup.py",
-            "-q",
-            "build_ext",
-            "--build-lib",
-            library,
-            "--build-temp",
-            scratch / "temp",
+            *(sys.executable, "setup.py", "-q", "build_ext", "--parallel", str(os.cpu_count() or 1)),
+            *("--build-lib", library, "--build-temp", scratch / "temp"),
         ],
         cwd=REPOSITORY,
         env={**os.environ, "PENSTOCK_SANITIZE": "address,undefined"},
         check=True,
         capture_output=True,
-        timeout=200,
+        timeout=400,
     )
     assert list((library / "penstock" / "codec").glob("_decode*.so"))
     return library
@@ -101,6 +95,7 @@ def sanitized_environment(runtimes: list[str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.timeout(600)
 def test_mutated_batches_under_sanitizers(tmp_path: Path) -> None:
     runtimes = sanitizer_runtimes()
     library, environment = build_sanitized(tmp_path), sanitized_environment(runtimes)
