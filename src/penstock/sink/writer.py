@@ -19,7 +19,7 @@ from penstock.client.producer import Producer
 from penstock.client.producer_pool import borrowed_producer
 from penstock.client.properties import connection_settings, produce_settings
 from penstock.codec import RecordColumns, group_rows
-from penstock.errors import UnsupportedOptionError
+from penstock.errors import ProduceError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.sink.partitioner import (
     ANY_PARTITION,
@@ -78,8 +78,13 @@ def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSu
             producer.acknowledged_bytes - before.byte_count,
         )
     if written.record_count != row_count:
-        msg = f"{row_count} rows were given to the producer, but {written.record_count} records acknowledged."
-        raise AssertionError(msg)
+        raise ProduceError(
+            f"{row_count} rows were given to the producer, but {written.record_count} records acknowledged. "
+            "This is a defect of penstock; please report it. The task fails, and writes all its rows again "
+            "when Spark retries it.",
+            row_count=row_count,
+            record_count=written.record_count,
+        )
     return written
 
 
@@ -129,12 +134,24 @@ class RowWriter:
         metadata = self._metadata(topic, explicit)
         partition_count = len(metadata.partitions)
         partitions = partitions_of_rows(row_count, explicit, column_of(batch, "key", rows), partition_count)
-        for partition, group in _groups(partitions, partition_count):
-            chosen = group if rows is None else rows.take(group)
-            if partition == ANY_PARTITION:
-                self._append_anywhere(metadata, columns, chosen, now_ms)
-            else:
+        bounds = pc.min_max(partitions)
+        if bounds["max"].as_py() == ANY_PARTITION:
+            everything = _all_rows(row_count) if rows is None else rows
+            self._append_anywhere(metadata, columns, everything, now_ms)
+            return
+        if bounds["min"].as_py() == ANY_PARTITION:
+            partitions = self._place_among_others(metadata, partitions)
+        for partition, group in enumerate(group_rows(partitions, partition_count)):
+            if len(group):
+                chosen = group if rows is None else rows.take(group)
                 self._append(TopicPartition(topic, partition), columns, chosen, now_ms)
+
+    def _place_among_others(self, metadata: TopicMetadata, partitions: pa.Int32Array) -> pa.Int32Array:
+        """Give one partition to all rows that may go anywhere, so that they keep their place in the order."""
+        chosen = self._sticky.current(metadata.topic, _available(metadata))
+        self._sticky.move_on(metadata.topic)
+        is_any = pc.equal(partitions, pa.scalar(ANY_PARTITION, pa.int32()))
+        return pc.if_else(is_any, pa.scalar(chosen, pa.int32()), partitions)
 
     def _metadata(self, topic: str, explicit: pa.Int32Array | None) -> TopicMetadata:
         """Return the topic with all partitions that its rows name."""
@@ -177,10 +194,5 @@ def _available(metadata: TopicMetadata) -> list[int]:
     return sorted(led or metadata.partitions)
 
 
-def _groups(partitions: pa.Int32Array, partition_count: int) -> Iterator[tuple[int, pa.Int32Array]]:
-    """Yield each partition that has rows, with their positions in order; ANY_PARTITION among them."""
-    # Numbered from 0 for the codec: those that may go anywhere first, then partition 0, 1, ...
-    shifted = pc.subtract(partitions, pa.scalar(ANY_PARTITION, pa.int32()))
-    for number, rows in enumerate(group_rows(shifted, partition_count + 1)):
-        if len(rows):
-            yield number + ANY_PARTITION, rows
+def _all_rows(row_count: int) -> pa.Int32Array:
+    return group_rows(pa.repeat(pa.scalar(0, pa.int32()), row_count), 1)[0]

@@ -1,0 +1,282 @@
+"""Rows of a DataFrame, as Arrow, on a real broker: what librdkafka reads back is what was written."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from penstock.client import producer_pool
+from penstock.client.producer_pool import close_kept_producers
+from penstock.errors import (
+    OptionError,
+    ProduceError,
+    RecordTooLargeError,
+    RowError,
+    UnknownTopicOrPartitionError,
+)
+from penstock.options import parse_sink_options
+from penstock.options.config import SinkConfig
+from penstock.sink.writer import WriteSummary, write_rows
+from tests import judge
+from tests.fix_broker import MakeTopic
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+UTC = datetime.timezone.utc
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_producers() -> Iterator[None]:
+    """Producers kept for a next task do not outlive the test."""
+    yield
+    close_kept_producers()
+
+
+def config_for(bootstrap: str, topic: str | None = None, **options: str) -> SinkConfig:
+    given = {"kafka.bootstrap.servers": bootstrap} | {
+        f"kafka.{name.replace('_', '.')}": value for name, value in options.items()
+    }
+    return parse_sink_options(given if topic is None else {**given, "topic": topic})
+
+
+def table(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch(list(columns.values()), list(columns))
+
+
+def numbered(first: int, count: int) -> pa.Array:
+    return pa.array([str(number).zfill(60).encode() for number in range(first, first + count)])
+
+
+def values_by_partition(bootstrap: str, topic: str) -> dict[int | None, list[bytes | None]]:
+    found: defaultdict[int | None, list[bytes | None]] = defaultdict(list)
+    for record in judge.consume_all(bootstrap, topic):
+        found[record.partition].append(record.value)
+    return found
+
+
+# ----- what arrives
+
+
+def test_every_part_of_a_record_arrives(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    moments = [
+        datetime.datetime(2013, 1, 1, 5, 17, 0, 123_999, UTC),
+        datetime.datetime(1970, 1, 1, tzinfo=UTC),
+        None,
+        None,
+    ]
+    headers = [
+        [{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "ü", "value": b""}],
+        [],
+        None,
+        [{"key": "", "value": b"\x00\xff"}],
+    ]
+    before_ms = int(time.time() * 1000)
+    summary = write_rows(
+        config_for(bootstrap, topic),
+        [
+            table(
+                key=pa.array([b"k", b"", None, b"\x00"], pa.binary()),
+                value=pa.array(["text", "", None, "ü"], pa.string()),
+                headers=pa.array(headers, HEADERS),
+                timestamp=pa.array(moments, pa.timestamp("us", tz="America/New_York")),
+            )
+        ],
+    )
+    after_ms = int(time.time() * 1000)
+    assert summary.record_count == 4
+    assert summary.byte_count > 61
+    found = judge.consume_all(bootstrap, topic)
+    assert [record.key for record in found] == [b"k", b"", None, b"\x00"]
+    assert [record.value for record in found] == [b"text", b"", None, "ü".encode()]
+    assert [list(record.headers) for record in found] == [
+        [("a", b"1"), ("a", None), ("ü", b"")],
+        [],
+        [],
+        [("", b"\x00\xff")],
+    ]
+    assert [record.timestamp_ms for record in found[:2]] == [1_357_017_420_123, 0]
+    assert all(before_ms <= (record.timestamp_ms or 0) <= after_ms for record in found[2:])
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_are_read_back(bootstrap: str, make_topic: MakeTopic, compression: str) -> None:
+    topic = make_topic(partitions=2)
+    config = config_for(bootstrap, topic, compression_type=compression, batch_size="20000")
+    summary = write_rows(config, [table(value=numbered(first, 500)) for first in range(0, 5_000, 500)])
+    values = [record.value for record in judge.consume_all(bootstrap, topic)]
+    assert sorted(values, key=str) == numbered(0, 5_000).to_pylist()
+    assert summary.record_count == 5_000
+    assert (summary.byte_count < 5_000 * 60) == (compression != "none")
+
+
+def test_keys_go_where_the_other_clients_put_them(bootstrap: str, make_topic: MakeTopic) -> None:
+    ours, theirs = make_topic(partitions=7, suffix="-ours"), make_topic(partitions=7, suffix="-theirs")
+    # Without an empty key: librdkafka gives that a partition at random, where Java hashes it.
+    keys = [f"key-{number}".encode() for number in range(500)] + [bytes([number]) for number in range(256)]
+    write_rows(config_for(bootstrap, ours), [table(key=pa.array(keys, pa.binary()), value=pa.array(keys))])
+    judge.produce(bootstrap, theirs, *[(key, key) for key in keys], config={"partitioner": "murmur2_random"})
+    found, wanted = values_by_partition(bootstrap, ours), values_by_partition(bootstrap, theirs)
+    assert found == wanted
+    assert sorted(partition or 0 for partition in found) == list(range(7))
+
+
+def test_rows_name_their_topics_and_partitions(bootstrap: str, make_topic: MakeTopic) -> None:
+    first, second = make_topic(partitions=2, suffix="-a"), make_topic(partitions=3, suffix="-b")
+    batch = table(
+        topic=pa.array([first, second, first, second]),
+        value=pa.array(["0", "1", "2", "3"]),
+        partition=pa.array([1, 2, 0, 2], pa.int32()),
+    )
+    assert write_rows(config_for(bootstrap), [batch]).record_count == 4
+    assert values_by_partition(bootstrap, first) == {0: [b"2"], 1: [b"0"]}
+    assert values_by_partition(bootstrap, second) == {2: [b"1", b"3"]}
+
+
+def test_keyless_rows_fill_all_partitions(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=4)
+    config = config_for(bootstrap, topic, batch_size="10000")
+    write_rows(config, [table(value=numbered(first, 1_000)) for first in range(0, 20_000, 1_000)])
+    counts = {partition: len(values) for partition, values in values_by_partition(bootstrap, topic).items()}
+    assert sum(counts.values()) == 20_000
+    assert len(counts) == 4
+    assert min(counts.values()) > 3_000
+
+
+def test_rows_keep_their_order_in_a_partition(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=3)
+    config = config_for(bootstrap, topic, batch_size="5000")
+    keys = [f"{number % 50}".encode() for number in range(10_000)]
+    all_values = numbered(0, 10_000)
+    write_rows(
+        config,
+        [
+            table(key=pa.array(keys[first : first + 700]), value=all_values.slice(first, 700))
+            for first in range(0, 10_000, 700)
+        ],
+    )
+    found = values_by_partition(bootstrap, topic)
+    assert sum(map(len, found.values())) == 10_000
+    assert all(values == sorted(values, key=str) for values in found.values())
+
+
+def test_many_partitions_with_a_row_each(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=200)
+    partitions = pa.array(list(range(200)) * 3, pa.int32())
+    summary = write_rows(config_for(bootstrap, topic), [table(value=numbered(0, 600), partition=partitions)])
+    assert summary.record_count == 600
+    assert {len(values) for values in values_by_partition(bootstrap, topic).values()} == {3}
+
+
+def test_without_a_guarantee_records_arrive_as_well(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    options = {
+        "topic": topic,
+        "properties.bootstrap.servers": bootstrap,
+        "properties.acks": "1",
+        "sink.delivery-guarantee": "none",
+    }
+    assert write_rows(parse_sink_options(options), [table(value=numbered(0, 100))]).record_count == 100
+    assert values_by_partition(bootstrap, topic) == {0: numbered(0, 100).to_pylist()}
+
+
+# ----- producers of a process
+
+
+def test_the_next_task_takes_the_same_producer(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    config = config_for(bootstrap, topic)
+    identities = []
+    for number in range(3):
+        assert write_rows(config, [table(value=numbered(number, 1))]).record_count == 1
+        [(_, producer)] = producer_pool._kept.values()
+        identities.append(producer.identity)
+    assert len(set(identities)) == 1
+    assert values_by_partition(bootstrap, topic) == {0: numbered(0, 3).to_pylist()}
+
+
+def test_tasks_at_the_same_time_have_producers_of_their_own(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2)
+    config = config_for(bootstrap, topic)
+
+    def task(number: int) -> WriteSummary:
+        keys = pa.array([f"{number}".encode()] * 500)
+        return write_rows(config, [table(key=keys, value=numbered(number * 500, 500))])
+
+    with ThreadPoolExecutor(4) as threads:
+        assert {each.record_count for each in threads.map(task, range(4))} == {500}
+    values = [record.value for record in judge.consume_all(bootstrap, topic)]
+    assert Counter(values) == Counter(numbered(0, 2_000).to_pylist())
+    assert len(producer_pool._kept) == 1
+
+
+def test_a_failed_task_leaves_no_producer_and_no_thread(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    config = config_for(bootstrap, topic)
+    bad = table(value=numbered(0, 1), partition=pa.array([9], pa.int32()))
+    good = table(value=numbered(0, 1), partition=pa.array([0], pa.int32()))
+    with pytest.raises(RowError, match=f"partition 9 of topic '{topic}', which has 1 partitions"):
+        write_rows(config, [good, bad])
+    assert not producer_pool._kept
+    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-producer"]
+    assert write_rows(config, [good]).record_count == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_opens_a_producer_of_its_own(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    config = config_for(bootstrap, topic)
+    write_rows(config, [table(value=numbered(0, 1))])
+    child = os.fork()
+    if not child:
+        try:
+            write_rows(config, [table(value=numbered(1, 1))])
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    write_rows(config, [table(value=numbered(2, 1))])
+    assert values_by_partition(bootstrap, topic) == {0: numbered(0, 3).to_pylist()}
+
+
+# ----- what cannot be written
+
+
+def test_a_topic_that_does_not_exist_is_named(bootstrap: str, topic_name: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(UnknownTopicOrPartitionError, match=topic_name):
+        write_rows(config_for(bootstrap, topic_name), [table(value=numbered(0, 1))])
+    assert time.monotonic() - started < 15
+
+
+def test_a_record_that_fits_in_no_request_is_named(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    config = config_for(bootstrap, topic, max_request_size="5000")
+    with pytest.raises(RecordTooLargeError, match=f"{topic}-0"):
+        write_rows(config, [table(value=pa.array([b"small", b"x" * 6_000]))])
+
+
+def test_a_record_that_the_topic_does_not_take_is_named(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(config={"max.message.bytes": "1000"})
+    with pytest.raises(ProduceError, match=rf"1 records for {topic}-0.*max\.message\.bytes"):
+        write_rows(config_for(bootstrap, topic), [table(value=pa.array([b"x" * 3_000]))])
+    assert judge.consume_all(bootstrap, topic) == []
+
+
+def test_a_timestamp_before_1970_is_named(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    early = pa.array([datetime.datetime(1969, 12, 31, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
+    with pytest.raises(RowError, match=rf"{topic}-0.*before 1970"):
+        write_rows(config_for(bootstrap, topic), [table(value=numbered(0, 1), timestamp=early)])
+
+
+def test_contradicting_properties_are_an_error(bootstrap: str, make_topic: MakeTopic) -> None:
+    with pytest.raises(OptionError, match="acks"):
+        write_rows(config_for(bootstrap, make_topic(), acks="0"), [table(value=numbered(0, 1))])
