@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PYTEST_ARGS ?=
-NATIVE := $(wildcard src/penstock/codec/*.pyx src/penstock/codec/*.pxd src/penstock/codec/*.h src/penstock/codec/*.c.in)
+NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 SETUP := $(VENV)/.setup-done
 JARS := $(VENV)/.jars-done
 
