@@ -23,6 +23,7 @@ from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
 from penstock.source import data_loss
 from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
+from penstock.source.alignment import Alignment
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
 from penstock.source.limits import share_records
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets
@@ -41,13 +42,20 @@ class SplitEnumerator:
         config: what the user asked for.
         admin: look-ups on the cluster.
         clock_ms: a monotonic clock, for the discovery interval.
+        alignment: caps the ends of batches by event time; None where the user did not ask for it.
     """
 
     def __init__(
-        self, config: SourceConfig, admin: OffsetAdmin, clock_ms: Callable[[], int] = monotonic_ms
+        self,
+        config: SourceConfig,
+        admin: OffsetAdmin,
+        clock_ms: Callable[[], int] = monotonic_ms,
+        *,
+        alignment: Alignment | None = None,
     ) -> None:
         self._config = config
         self._admin = admin
+        self._alignment = alignment
         self._discovery = DiscoverySchedule(config, admin, clock_ms)
         self._starting = config.starting or OffsetsSpec(StartupMode.EARLIEST)
         self._initial: SourceOffset | None = None
@@ -80,7 +88,10 @@ class SplitEnumerator:
             ClientError: no topic partition answers.
         """
         begin, special, latest = self._next_begin(start)
-        shares = share_records({tp: latest[tp] - begin[tp] for tp in begin if tp in latest}, max_records)
+        ends: Positions = latest
+        if self._alignment is not None:
+            ends = self._alignment.cap(begin, latest, more_may_come=self._target is None)
+        shares = share_records({tp: ends[tp] - begin[tp] for tp in begin if tp in ends}, max_records)
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
         if self._is_initial(start):
             return SourceOffset(self._planned_end, whole_start=begin)

@@ -1,0 +1,261 @@
+"""Event time: how far a micro-batch may read each topic partition, so that none runs ahead of the slowest.
+
+Runs on the driver, in planning. Spark has one watermark, the highest event time of all topic partitions less
+a delay, so rows of one that lags would be dropped as late. Here each batch ends, in each topic partition,
+before the first record that is newer than the *limit*: the event time of the slowest one plus the drift.
+
+- The event time of a topic partition is the timestamp of the next record to read, or of one read before if
+  that was newer: it never goes back, as a watermark does not.
+- A topic partition that was read to its end keeps holding the others until it has been so for the idle
+  time-out. A run that reads up to fixed ends does not wait: nothing more comes in it.
+- Kafka names the first record *of the log* that is not older than a time. Where it lies behind the position,
+  everything up to it is old enough. Where it does not (records out of order, or a transaction marker, which
+  bears the broker's clock), the records themselves are looked at, some thousand in a batch.
+
+Invariants: no record newer than the limit is planned, whatever the order of timestamps; the slowest topic
+partition with something to read always advances, so there is no deadlock; nothing here is needed to replay
+a batch, whose ends are in Spark's log. What is remembered only saves look-ups; after a restart the limit is
+lower at first, never higher than the records say.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Protocol
+
+from penstock.errors import PenstockError
+from penstock.source.admin import OffsetAnswers
+from penstock.source.offsets_json import Positions
+from penstock.types import OffsetRange, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+HOLE_OFFSETS = 10_000
+"""How far to look for the next record where the position has none (markers, compaction)."""
+LOOK_BACK_OFFSETS = 10
+"""How far to look back for the last record of a topic partition that was read to its end."""
+SCANNED_RECORDS = 10_000
+"""Records to look at in one batch where Kafka's index by time does not help."""
+
+
+@dataclass(frozen=True)
+class RecordTimes:
+    """The timestamps of consecutive records, with their offsets, and up to where was looked."""
+
+    offsets: tuple[int, ...]
+    times_ms: tuple[int, ...]
+    next_offset: int
+
+
+@dataclass(frozen=True)
+class RecordTimesAnswers:
+    """What was read, and for each other topic partition why it could not be."""
+
+    times: Mapping[TopicPartition, RecordTimes]
+    errors: Mapping[TopicPartition, PenstockError]
+
+
+class RecordClock(Protocol):
+    """What event time asks of a cluster. Each call ends within the client's time-outs."""
+
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        """The first offset of each log with this timestamp or a later one; absent where there is none."""
+
+    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+        """The timestamps of the first records in each range."""
+
+
+@dataclass
+class _Standing:
+    """What is known of one topic partition.
+
+    Attributes:
+        active_at_ms: when it last had something to read.
+        position: where it was then.
+        event_time_ms: the highest timestamp that was looked at, None before the first.
+        next_at: the position whose next record was looked at, and `next_ms` that record's timestamp.
+        back_at: the position before which the last records were looked at.
+    """
+
+    active_at_ms: int
+    position: int
+    event_time_ms: int | None = None
+    next_at: int = -1
+    next_ms: int = -1
+    back_at: int = -1
+
+    def learn(self, time_ms: int) -> None:
+        """A record at or before the position has this timestamp."""
+        known_ms = self.event_time_ms
+        self.event_time_ms = time_ms if known_ms is None else max(known_ms, time_ms)
+
+
+@dataclass
+class _Plan:
+    """One call of `cap`: where it begins, what is waiting, and the ends so far."""
+
+    begin: Positions
+    waiting: Mapping[TopicPartition, int]
+    caught_up: Collection[TopicPartition]
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    looked: set[TopicPartition] = field(default_factory=set)
+
+    def hold(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Read nothing of these in this batch."""
+        self.ends.update({tp: self.begin[tp] for tp in topic_partitions})
+
+
+class Alignment:
+    """Caps the ends of batches; one for a running query.
+
+    Args:
+        max_drift_ms: how far a topic partition may be ahead of the slowest.
+        idle_timeout_ms: how long one without new data still counts.
+        clock: timestamps of records.
+        now_ms: a monotonic clock.
+    """
+
+    def __init__(
+        self, max_drift_ms: int, idle_timeout_ms: int, clock: RecordClock, now_ms: Callable[[], int]
+    ) -> None:
+        self._max_drift_ms = max_drift_ms
+        self._idle_timeout_ms = idle_timeout_ms
+        self._clock = clock
+        self._now_ms = now_ms
+        self._standings: dict[TopicPartition, _Standing] = {}
+
+    def cap(self, begin: Positions, latest: Positions, *, more_may_come: bool) -> dict[TopicPartition, int]:
+        """Where the batch from `begin` may end, at most `latest`; one without a latest offset stays.
+
+        Args:
+            begin: the positions.
+            latest: the ends of the logs, as far as they answered.
+            more_may_come: whether to wait for those that are read to their end, until they are idle.
+        """
+        waiting = {tp: latest[tp] for tp in begin if latest.get(tp, 0) > begin[tp]}
+        self._follow(begin, waiting)
+        caught_up = self._not_idle(begin.keys() - waiting.keys()) if more_may_come else []
+        plan = _Plan(begin, waiting, caught_up, ends={**begin, **waiting})
+        self._look(plan, [tp for tp in waiting if self._standings[tp].event_time_ms is None])
+        limit_ms = self._limit(plan)
+        if limit_ms is None or self._hold_for_holes(plan):
+            return plan.ends
+        answers = self._ask(plan, limit_ms)
+        if any(answers.offsets.get(tp, end) < end for tp, end in plan.ends.items()):
+            # Somebody has to wait: now it is worth knowing exactly where each one stands.
+            self._look(plan, [tp for tp in waiting if self._standings[tp].next_at != begin[tp]])
+            self._look_back(plan, [tp for tp in caught_up if tp in latest])
+            exact_ms = self._limit(plan)
+            if exact_ms is not None and exact_ms != limit_ms:
+                limit_ms, answers = exact_ms, self._ask(plan, exact_ms)
+        self._cut(plan, limit_ms, answers)
+        return plan.ends
+
+    def _follow(self, begin: Positions, waiting: Collection[TopicPartition]) -> None:
+        """Keep one standing for each; what was known of a re-created topic partition means nothing now."""
+        now_ms, before = self._now_ms(), self._standings
+        self._standings = {}
+        for tp, position in begin.items():
+            standing = before.get(tp)
+            if standing is None or position < standing.position:
+                standing = _Standing(now_ms, position)
+            standing.position = position
+            if tp in waiting:
+                standing.active_at_ms = now_ms
+            self._standings[tp] = standing
+
+    def _not_idle(self, caught_up: Iterable[TopicPartition]) -> list[TopicPartition]:
+        now_ms = self._now_ms()
+        return [
+            tp for tp in sorted(caught_up)
+            if now_ms - self._standings[tp].active_at_ms < self._idle_timeout_ms
+        ]  # fmt: skip
+
+    def _limit(self, plan: _Plan) -> int | None:
+        """The newest timestamp that may be read; one whose event time nobody knows yet does not count."""
+        standings = (self._standings[tp] for tp in (*plan.waiting, *plan.caught_up))
+        times_ms = [s.event_time_ms for s in standings if s.event_time_ms is not None]
+        return min(times_ms) + self._max_drift_ms if times_ms else None
+
+    def _ask(self, plan: _Plan, limit_ms: int) -> OffsetAnswers:
+        answers = self._clock.first_offsets_at(dict.fromkeys(plan.waiting, limit_ms + 1))
+        _warn_of(answers.errors)
+        return answers
+
+    def _look(self, plan: _Plan, unknown: Iterable[TopicPartition]) -> None:
+        """Learn the timestamp of the next record; one that has none near goes on behind that hole."""
+        left = {tp: plan.begin[tp] for tp in unknown if tp not in plan.looked}
+        plan.looked.update(left)
+        for length in (1, HOLE_OFFSETS):
+            ranges = [
+                OffsetRange(tp, at, min(at + length, plan.waiting[tp]))
+                for tp, at in sorted(left.items())
+                if at < plan.waiting[tp]
+            ]
+            found = self._read(ranges, max_records=1)
+            plan.hold(found.errors)
+            left = {}
+            for tp, times in found.times.items():
+                if not times.times_ms:
+                    plan.ends[tp] = left[tp] = times.next_offset
+                    continue
+                standing = self._standings[tp]
+                standing.next_at, standing.next_ms = plan.begin[tp], times.times_ms[0]
+                standing.learn(times.times_ms[0])
+                plan.ends[tp] = plan.waiting[tp]
+
+    def _hold_for_holes(self, plan: _Plan) -> bool:
+        """Nobody passes one whose first record is still behind a hole; that one is read on through it."""
+        unknown = {tp for tp in plan.waiting if self._standings[tp].event_time_ms is None}
+        in_holes = {tp for tp in unknown if plan.ends[tp] > plan.begin[tp]}
+        if in_holes:
+            plan.hold(plan.waiting.keys() - in_holes)
+        return bool(in_holes)
+
+    def _look_back(self, plan: _Plan, caught_up: Iterable[TopicPartition]) -> None:
+        """Learn the event time of those that were read to their end from their last records."""
+        ranges = []
+        for tp in caught_up:
+            standing, at = self._standings[tp], plan.begin[tp]
+            if at > 0 and standing.event_time_ms is not None and standing.back_at != at:
+                standing.back_at = at
+                ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
+        for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).times.items():
+            for time_ms in times.times_ms:
+                self._standings[tp].learn(time_ms)
+
+    def _cut(self, plan: _Plan, limit_ms: int, answers: OffsetAnswers) -> None:
+        """End before the first record that is newer than the limit."""
+        plan.hold(answers.errors)
+        unclear = []
+        for tp, end in list(plan.ends.items()):
+            begin, first_newer = plan.begin[tp], answers.offsets.get(tp, end)
+            if end == begin:
+                continue
+            if first_newer > begin:
+                plan.ends[tp] = min(end, first_newer)
+            elif self._standings[tp].next_at == begin and self._standings[tp].next_ms > limit_ms:
+                plan.hold([tp])
+            else:
+                unclear.append(OffsetRange(tp, begin, end))
+        scanned = self._read(unclear, max_records=SCANNED_RECORDS)
+        plan.hold(scanned.errors)
+        for tp, times in scanned.times.items():
+            old_count = sum(1 for _ in takewhile(lambda time_ms: time_ms <= limit_ms, times.times_ms))
+            is_all_old = old_count == len(times.times_ms)
+            plan.ends[tp] = times.next_offset if is_all_old else times.offsets[old_count]
+
+    def _read(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+        if not ranges:
+            return RecordTimesAnswers({}, {})
+        answers = self._clock.read_times(ranges, max_records)
+        _warn_of(answers.errors)
+        return answers
+
+
+def _warn_of(errors: Mapping[TopicPartition, PenstockError]) -> None:
+    for tp, error in sorted(errors.items()):
+        _log.warning("The event time of %s cannot be looked up; it is left for the next batch: %s", tp, error)

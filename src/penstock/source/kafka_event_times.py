@@ -1,0 +1,95 @@
+"""`RecordClock` over a real cluster.
+
+Runs on the driver. Invariants: offsets by time are one request a broker, whatever the number of topic
+partitions; records are fetched one small request a topic partition, some at the same time; every call
+ends within its time-outs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from penstock.client import admin
+from penstock.client.connection import KafkaConnections
+from penstock.client.fetcher import fetch_range
+from penstock.client.properties import FetchSettings, fetch_settings
+from penstock.errors import OffsetOutOfRangeError, PenstockError
+from penstock.options.config import IsolationLevel, SourceConfig
+from penstock.source.admin import OffsetAnswers
+from penstock.source.alignment import RecordTimes, RecordTimesAnswers
+from penstock.source.kafka_admin import STRAGGLERS_TIMEOUT_MS
+from penstock.types import OffsetRange, TopicPartition
+
+_THREADS = 16
+_COLUMNS = ("offset", "timestamp")
+
+
+class KafkaRecordClock:
+    """Timestamps over one cluster's connections, which stay the caller's."""
+
+    def __init__(self, connections: KafkaConnections, config: SourceConfig) -> None:
+        self._connections = connections
+        self._isolation_level = config.isolation_level
+        settings = fetch_settings(config.properties)
+        timeout_ms = min(settings.default_api_timeout_ms, STRAGGLERS_TIMEOUT_MS)
+        self._settings: FetchSettings = replace(settings, default_api_timeout_ms=timeout_ms)
+
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        """See `RecordClock`."""
+        answers = admin.list_offsets_each(
+            self._connections, times_ms, self._isolation_level, timeout_ms=STRAGGLERS_TIMEOUT_MS
+        )
+        found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
+        return OffsetAnswers(found, answers.errors)
+
+    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+        """See `RecordClock`."""
+        times: dict[TopicPartition, RecordTimes] = {}
+        errors: dict[TopicPartition, PenstockError] = {}
+        with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="penstock-event-time") as threads:
+            results = threads.map(partial(self._read_or_error, max_records=max_records), ranges)
+            for offset_range, result in zip(ranges, results, strict=True):
+                if isinstance(result, RecordTimes):
+                    times[offset_range.topic_partition] = result
+                else:
+                    errors[offset_range.topic_partition] = result
+        return RecordTimesAnswers(times, errors)
+
+    def _read_or_error(self, offset_range: OffsetRange, max_records: int) -> RecordTimes | PenstockError:
+        try:
+            return self._read(offset_range, max_records)
+        except OffsetOutOfRangeError as error:
+            log_start: int = error.facts["log_start_offset"]
+            if not offset_range.starting_offset < log_start < offset_range.stopping_offset:
+                # Nothing is left of it. Planning the range finds that out too, and reports the loss.
+                return RecordTimes((), (), offset_range.stopping_offset)
+            rest = OffsetRange(offset_range.topic_partition, log_start, offset_range.stopping_offset)
+            return self._read_or_error(rest, max_records)
+        except PenstockError as error:
+            return error
+
+    def _read(self, offset_range: OffsetRange, max_records: int) -> RecordTimes:
+        offsets: list[int] = []
+        times_ms: list[int] = []
+        batches = fetch_range(
+            self._connections,
+            offset_range,
+            self._settings,
+            columns=_COLUMNS,
+            read_committed=self._isolation_level is IsolationLevel.READ_COMMITTED,
+            max_rows=max_records,
+        )
+        for batch in batches:
+            offsets += batch.column("offset").to_pylist()
+            times_ms += (
+                batch.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
+            )
+            if len(offsets) >= max_records:
+                kept = slice(max_records)
+                return RecordTimes(tuple(offsets[kept]), tuple(times_ms[kept]), offsets[max_records - 1] + 1)
+        return RecordTimes(tuple(offsets), tuple(times_ms), offset_range.stopping_offset)
