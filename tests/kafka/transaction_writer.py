@@ -33,7 +33,7 @@ def write_open(
     connections: KafkaConnections,
     transactional_id: str,
     topic_partition: TopicPartition,
-    values: Sequence[bytes],
+    values: Sequence[bytes | None],
     *,
     transaction_timeout_ms: int = 60_000,
     protocol: TransactionProtocol = TransactionProtocol.V2,
@@ -50,7 +50,7 @@ def write_values(
     connections: KafkaConnections,
     identity: TransactionIdentity,
     topic_partition: TopicPartition,
-    values: Sequence[bytes],
+    values: Sequence[bytes | None],
     *,
     base_sequence: int = 0,
 ) -> int:

@@ -169,7 +169,7 @@ class FakeCluster:
     def topic(self) -> str:
         return "decisions"
 
-    def incarnation(self) -> str | None:
+    def incarnation(self, *, is_expected: bool) -> str | None:
         return self.log_incarnation
 
     def create(self) -> None:

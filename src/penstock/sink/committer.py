@@ -121,7 +121,8 @@ class Committer:
 
     def _catch_up(self) -> None:
         if not self._log.is_open:
-            self._log.open(create=False)
+            # Recovery, in another process, has opened it before the tasks began.
+            self._log.open(create=False, is_expected=True)
         self._log.catch_up()
 
     def _previous(self, head: TaskReport) -> Decision | None:

@@ -146,8 +146,11 @@ class LogStore(Protocol):
     def topic(self) -> str:
         """Its name."""
 
-    def incarnation(self) -> str | None:
-        """What changes when the topic is deleted and made anew; None when there is no topic."""
+    def incarnation(self, *, is_expected: bool) -> str | None:
+        """What changes when the topic is deleted and made anew; None when there is no topic.
+
+        With `is_expected` None is said only after looking twice.
+        """
 
     def create(self) -> None:
         """Make the topic."""
@@ -203,16 +206,20 @@ class DecisionLog:
         self._is_started = True
         return following
 
-    def open(self, *, create: bool) -> bool:
+    def open(self, *, create: bool, is_expected: bool = False) -> bool:
         """Find or make the topic, and check that it keeps what it is told.
+
+        Args:
+            create: make it where there is none.
+            is_expected: it was there a moment ago, in another process.
 
         Returns:
             Whether there is a topic (always, with `create`).
         """
-        incarnation = self._store.incarnation()
+        incarnation = self._store.incarnation(is_expected=is_expected)
         if incarnation is None and create:
             self._store.create()
-            incarnation = self._store.incarnation()
+            incarnation = self._store.incarnation(is_expected=True)
         if incarnation is None:
             return False
         self._store.check_settings()
@@ -221,7 +228,7 @@ class DecisionLog:
 
     def check_same(self) -> None:
         """Raise DecisionLogError when the topic is not the one that was opened any more."""
-        incarnation = self._store.incarnation()
+        incarnation = self._store.incarnation(is_expected=True)
         if incarnation is None:
             raise self._lost("was deleted")
         if incarnation != self._incarnation:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, describe_topics, list_offsets
+from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_offsets
 from penstock.client.backoff import Backoff
+from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
 from penstock.client.fetcher import fetch_range
 from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.properties import FetchSettings
 from penstock.client.transaction_append import ProducerSession, TransactionalAppender
 from penstock.client.transaction_settings import topic_config
-from penstock.errors import DecisionLogError
+from penstock.errors import DecisionLogError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
 from penstock.sink.decision_log import LogRecord
 from penstock.types import OffsetRange, TopicPartition
@@ -26,6 +27,7 @@ from penstock.types import OffsetRange, TopicPartition
 _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
 _REPLICAS_WANTED = 3
+_EXPECTED_GRACE_MS = 2_000
 _FIRST_PAUSE_MS = 1
 _LONGEST_PAUSE_MS = 50
 
@@ -68,9 +70,9 @@ class DecisionTopic:
         """The topic's name."""
         return self._topic_partition.topic
 
-    def incarnation(self) -> str | None:
+    def incarnation(self, *, is_expected: bool) -> str | None:
         """The topic's id, which a topic made anew under the same name does not have."""
-        metadata = self._metadata()
+        metadata = self._metadata(is_expected=is_expected)
         return None if metadata is None else str(metadata.topic_id)
 
     def create(self) -> None:
@@ -84,7 +86,7 @@ class DecisionTopic:
 
     def check_settings(self) -> None:
         """Raise DecisionLogError when the topic has several partitions, or may delete decisions."""
-        metadata = self._metadata()
+        metadata = self._metadata(is_expected=True)
         count = 0 if metadata is None else len(metadata.partitions)
         if count != 1:
             raise self._unusable(f"has {count} partitions, but has to have one")
@@ -142,12 +144,27 @@ class DecisionTopic:
         """Write and commit one record. Errors as `TransactionalAppender.append`."""
         return self._appender.append(session, key, value, timeout_ms=self._settings.timeout_ms)
 
-    def _metadata(self) -> TopicMetadata | None:
+    def _metadata(self, *, is_expected: bool) -> TopicMetadata | None:
+        """The topic as the cluster knows it now; None when it knows none.
+
+        A broker may not have heard yet of a topic that another process has just made: one that is expected
+        to be there is looked for a little longer.
+        """
         timeout_ms = self._settings.timeout_ms
-        found = describe_topics(self._connections, [self.topic], timeout_ms=timeout_ms).get(self.topic)
-        if found is None:
-            cluster_view(self._connections).invalidate(self.topic)
-        return found
+        now = time.monotonic()
+        deadline, grace_ends = now + timeout_ms / 1000, now + _EXPECTED_GRACE_MS / 1000
+        backoff = self._connections.new_backoff()
+        while True:
+            found = fetch_metadata(self._connections, [self.topic], timeout_ms=timeout_ms).topics[self.topic]
+            if not found.error_code:
+                return found
+            error = error_from_code(found.error_code, f"Asking for topic {self.topic!r}", topic=self.topic)
+            is_unknown = isinstance(error, UnknownTopicOrPartitionError)
+            if is_unknown and not (is_expected and backoff.pause(grace_ends)):
+                cluster_view(self._connections).invalidate(self.topic)
+                return None
+            if not is_unknown and not (is_retriable(error) and backoff.pause(deadline)):
+                raise error
 
     def _replica_count(self) -> int:
         """As many as Kafka's own transaction log has; without one, as many as it would get."""

@@ -1,0 +1,96 @@
+"""The sink's two halves over a real broker, without Spark: drivers that can die, and tasks that write.
+
+Each `driver()` has connections and memory of its own, as another process would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.client.connection import KafkaConnections
+from penstock.client.properties import ConnectionSettings
+from penstock.client.transaction_markers import Witness
+from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committable_digest import digest_rows
+from penstock.sink.committable_task import open_transaction
+from penstock.sink.committer_driver import DriverSide
+from penstock.sink.committer_kafka import KafkaSinkTransactions
+from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.decision_log_topic import DecisionTopic
+from penstock.sink.transaction_names import TransactionNames
+from penstock.types import TopicPartition
+from tests.kafka.transaction_writer import write_values
+
+QUERY = "6f7a2c1e"
+
+
+@dataclass
+class SinkUnderTest:
+    """One prefix, one target topic whose partition n the Spark partition n writes to."""
+
+    settings: ConnectionSettings
+    connections: KafkaConnections
+    topic: str
+    prefix: str
+
+    @contextmanager
+    def driver(self, *, wanted_timeout_ms: int | None = None) -> Iterator[DriverSide]:
+        """A driver in a process of its own."""
+        connections = KafkaConnections(self.settings)
+        names = TransactionNames(self.prefix)
+        try:
+            yield DriverSide(
+                names,
+                KafkaSinkTransactions(connections),
+                DecisionTopic(connections, names.default_log_topic),
+                wanted_timeout_ms=wanted_timeout_ms,
+            )
+        finally:
+            connections.close()
+
+    def task(
+        self,
+        mandate: Mandate,
+        batch_id: int,
+        spark_partition_id: int,
+        *,
+        attempt: int = 0,
+        values: Sequence[bytes | None] | None = None,
+    ) -> TaskReport:
+        """What a task of the sink does."""
+        values = rows_of(batch_id, spark_partition_id) if values is None else values
+        report = TaskReport(QUERY, batch_id, spark_partition_id, mandate.session)
+        plan = mandate.plan(QUERY, batch_id, spark_partition_id)
+        if plan is TaskPlan.DRAIN or not values:
+            return replace(report, drained_record_count=len(values))
+        identity = open_transaction(self.connections, mandate, spark_partition_id, attempt)
+        target = TopicPartition(self.topic, spark_partition_id)
+        offset = write_values(self.connections, identity, target, values)
+        digest = digest_rows(pa.record_batch({"value": pa.array(values, pa.binary())}), self.topic)
+        committable = Committable(
+            identity, spark_partition_id, len(values), str(digest), Witness(target, offset)
+        )
+        return replace(report, committable=committable)
+
+    def tasks(self, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
+        return [self.task(mandate, batch_id, at) for at in range(count)]
+
+    def open_ids(self) -> set[str]:
+        kafka = KafkaSinkTransactions(self.connections)
+        listed = kafka.list_open(TransactionNames(self.prefix).claims)
+        return {each.transactional_id for each in listed}
+
+
+def rows_of(batch_id: int, spark_partition_id: int) -> list[bytes | None]:
+    return [b"%d/%d/%d" % (batch_id, spark_partition_id, row) for row in range(1 + spark_partition_id)]
+
+
+def expected(batch_count: int, count: int = 3) -> dict[int, list[bytes | None]]:
+    """Partition by partition, in order."""
+    return {
+        at: [row for batch_id in range(batch_count) for row in rows_of(batch_id, at)] for at in range(count)
+    }
