@@ -56,7 +56,8 @@ def java_properties() -> dict[str, JavaProperty]:
 def test_every_property_of_javas_clients_is_in_the_table(java_properties: dict[str, JavaProperty]) -> None:
     assert set(java_properties) - set(PROPERTIES) == set()
     # Flink's is the only one that Kafka does not know.
-    assert set(PROPERTIES) - set(java_properties) == {"partition.discovery.interval.ms"}
+    flinks = {"partition.discovery.interval.ms", "commit.offsets.on.checkpoint"}
+    assert set(PROPERTIES) - set(java_properties) == flinks
 
 
 def test_each_belongs_to_the_clients_that_java_says(java_properties: dict[str, JavaProperty]) -> None:

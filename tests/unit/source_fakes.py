@@ -30,6 +30,7 @@ class Log:
     start: int = 0
     end: int = 0
     stable_end: int | None = None
+    times_ms: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -39,6 +40,7 @@ class FakeAdmin:
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     internal_topics: set[str] = field(default_factory=set)
     failing: dict[TopicPartition, PenstockError] = field(default_factory=dict)
+    committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     discovery_count: int = 0
     look_up_count: int = 0
 
@@ -72,6 +74,22 @@ class FakeAdmin:
             else:
                 offsets[tp] = _end_of(self.logs[tp], end, isolation_level)
         return OffsetAnswers(offsets, errors)
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> OffsetAnswers:
+        offsets = {}
+        for tp, wanted_ms in timestamps_ms.items():
+            times_ms = self.logs[tp].times_ms if tp not in self.failing else {}
+            matches = [offset for offset, time_ms in sorted(times_ms.items()) if time_ms >= wanted_ms]
+            offsets.update({tp: matches[0]} if matches else {})
+        return OffsetAnswers(offsets, {tp: self.failing[tp] for tp in timestamps_ms if tp in self.failing})
+
+    def committed_offsets(
+        self, group_id: str, topic_partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        of_group = self.committed.get(group_id, {})
+        return {tp: of_group[tp] for tp in topic_partitions if tp in of_group}
 
 
 def _end_of(log: Log, end: LogEnd, isolation_level: IsolationLevel) -> int:

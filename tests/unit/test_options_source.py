@@ -225,7 +225,7 @@ def test_the_plain_form_of_offsets_fits_a_set_of_one_topic() -> None:
         ("partition:0;offset:1", "'partition:0,offset:42;partition:1,offset:300'"),
         ("", "names separated by ';', none of them empty"),
         ("partition:0,offset:1;partition:0,offset:2", "(orders-0 is there twice)"),
-        ("partition:0,offset:-3", "offsets of at least 0, -2 for earliest, or -1 for latest"),
+        ("partition:0,offset:-4", "at least 0, -2 for earliest, -1 for latest, or -3 for the group's"),
         ("partition:99999999999,offset:1", "partition numbers of at least 0"),
         ("topic:a b,partition:0,offset:1", "topic names of letters"),
     ],
@@ -299,10 +299,9 @@ def test_nothing_ends_at_earliest_in_sparks_dialect(text: str) -> None:
     assert "Allowed: anything but earliest (-2)." in refused(SPARK | {"endingOffsets": text}, streaming=False)
 
 
-def test_a_stream_has_no_end() -> None:
+def test_a_stream_has_no_end_in_sparks_dialect() -> None:
     assert "'endingOffsets' is for batch reads" in refused(SPARK | {"endingOffsets": "latest"})
-    with pytest.raises(UnsupportedOptionError, match=r"cannot be 'latest-offset' in a stream"):
-        parse(FLINK | {"scan.bounded.mode": "latest-offset"})
+    assert "'endingTimestamp' is for batch reads" in refused(SPARK | {"endingTimestamp": "5"})
     assert parse(FLINK | {"scan.bounded.mode": "unbounded"}).stopping is None
 
 
@@ -430,37 +429,124 @@ def test_a_bad_set_of_topic_partitions(text: str) -> None:
     )
 
 
+# --- ends by time and by the group; what needs a group id ------------------------------------------------
+
+FLINK_GROUP = FLINK | {"properties.group.id": "g"}
+
+
+@pytest.mark.parametrize("end", ["startup", "bounded"])
+def test_an_end_by_time(end: str) -> None:
+    mode, millis = f"scan.{end}.mode", f"scan.{end}.timestamp-millis"
+    config = parse(FLINK | {mode: "timestamp", millis: "1700000000000"})
+    spec = config.starting if end == "startup" else config.stopping
+    assert spec == OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=1_700_000_000_000)
+    with pytest.raises(MissingOptionError, match=f"'{millis}' is required with '{mode}' = 'timestamp'"):
+        parse(FLINK | {mode: "timestamp"})
+    assert f"needs '{mode}' = 'timestamp', which is not set" in refused(FLINK | {millis: "5"})
+
+
+@pytest.mark.parametrize("end", ["startup", "bounded"])
+def test_group_offsets_need_a_group_id(end: str) -> None:
+    with pytest.raises(MissingOptionError, match=r"'properties.group.id' is required with 'scan\."):
+        parse(FLINK | {f"scan.{end}.mode": "group-offsets"})
+    specific = {
+        f"scan.{end}.mode": "specific-offsets",
+        f"scan.{end}.specific-offsets": "partition:0,offset:-3",
+    }
+    with pytest.raises(MissingOptionError, match=r"required with the offset -3 of orders-0"):
+        parse(FLINK | specific)
+    spec = parse(FLINK_GROUP | {f"scan.{end}.mode": "group-offsets"})
+    assert (spec.starting if end == "startup" else spec.stopping) == OffsetsSpec(StartupMode.GROUP_OFFSETS)
+
+
+@pytest.mark.parametrize(
+    ("reset", "fallback"),
+    [("earliest", StartupMode.EARLIEST), ("latest", StartupMode.LATEST), ("none", None)],
+)
+def test_the_reset_strategy_of_group_offsets(reset: str, fallback: StartupMode | None) -> None:
+    options = {"scan.startup.mode": "group-offsets", "properties.auto.offset.reset": reset}
+    assert parse(FLINK_GROUP | options).starting == OffsetsSpec(StartupMode.GROUP_OFFSETS, fallback=fallback)
+
+
+def test_specific_offsets_fall_back_to_the_group_only_where_there_is_one() -> None:
+    options = {
+        "scan.startup.mode": "specific-offsets",
+        "scan.startup.specific-offsets": "partition:0,offset:1",
+    }
+    for given, uses_group in ((FLINK, False), (FLINK_GROUP, True)):
+        starting = parse(given | options).starting
+        assert starting is not None
+        assert (starting.fallback, starting.uses_group) == (StartupMode.EARLIEST, uses_group)
+
+
+def test_sparks_ends_by_time_have_their_order() -> None:
+    each = {"startingOffsetsByTimestamp": '{"orders":{"0":7,"1":8}}', "startingOffsets": "latest"}
+    by_topic_partition = OffsetsSpec(
+        StartupMode.TIMESTAMP,
+        timestamps=((TopicPartition("orders", 0), 7), (TopicPartition("orders", 1), 8)),
+        needs_match=True,
+    )
+    assert parse(SPARK | each).starting == by_topic_partition
+    for_all = {"startingTimestamp": "9", "startingOffsetsByTimestampStrategy": "latest"}
+    assert parse(SPARK | each | for_all).starting == OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=9)
+    ends = {
+        "endingTimestamp": "9",
+        "endingOffsetsByTimestamp": '{"orders":{"0":7}}',
+        "endingOffsets": "latest",
+    }
+    stopping = parse(SPARK | ends, streaming=False).stopping
+    assert stopping == OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=9)
+
+
+@pytest.mark.parametrize("text", ["5", '{"orders":{"0":-1}}', '{"orders":{"0":"5"}}', "latest"])
+def test_malformed_timestamps_of_spark(text: str) -> None:
+    assert "'startingOffsetsByTimestamp' cannot be" in refused(SPARK | {"startingOffsetsByTimestamp": text})
+
+
+def test_offsets_are_committed_where_there_is_a_group() -> None:
+    off = {"commit.offsets.on.checkpoint": "false"}
+    off_as_property = {"properties.commit.offsets.on.checkpoint": "false"}
+    assert not parse(FLINK).commits_offsets
+    assert parse(FLINK_GROUP).commits_offsets
+    assert parse(SPARK | {"kafka.group.id": "g"}).commits_offsets
+    assert not parse(FLINK_GROUP, streaming=False).commits_offsets
+    assert not parse(FLINK_GROUP | off).commits_offsets
+    assert not parse(SPARK | {"kafka.group.id": "g"} | off).commits_offsets
+    assert not parse(FLINK_GROUP | off_as_property).commits_offsets
+    assert parse(FLINK_GROUP | off_as_property | {"commit.offsets.on.checkpoint": "true"}).commits_offsets
+    with pytest.raises(MissingOptionError, match=r"'kafka.group.id' is required with 'commit.offsets"):
+        parse(SPARK | {"commit.offsets.on.checkpoint": "true"})
+
+
+@pytest.mark.parametrize(
+    ("options", "fails"),
+    [({}, True), ({"scan.on-data-loss": "continue"}, False), ({"scan.on-removed-partition": "drop"}, False),
+     ({"scan.on-data-loss": "continue", "scan.on-removed-partition": "fail"}, True)],
+)  # fmt: skip
+def test_a_removed_topic_partition_is_as_bad_as_data_loss_unless_said(
+    options: dict[str, str], fails: bool
+) -> None:
+    assert parse(FLINK | options).fails_on_removal is fails
+
+
 # --- known, and not supported -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "key",
-    ["scan.startup.timestamp-millis", "scan.idle-timeout", "format", "value.format", "key.fields",
-     "json.ignore-parse-errors", "value.debezium-json.schema-include", "commit.offsets.on.checkpoint",
-     "scan.watermark.alignment.max-drift", "scan.on-removed-partition", "scan.max-bytes-per-batch"],
+    ["format", "value.format", "key.fields",
+     "json.ignore-parse-errors", "value.debezium-json.schema-include",
+     "scan.max-bytes-per-batch"],
 )  # fmt: skip
 def test_what_a_later_version_brings_is_refused_in_flinks_dialect(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported by this version"):
         parse(FLINK | {key: "1"})
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-     "endingTimestamp", "endingOffsetsByTimestamp", "minOffsetsPerTrigger", "maxTriggerDelay"],
-)  # fmt: skip
+@pytest.mark.parametrize("key", ["minOffsetsPerTrigger", "maxTriggerDelay"])
 def test_what_a_later_version_brings_is_refused_in_sparks_dialect(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported by this version"):
         parse(SPARK | {key.lower(): "1"}, streaming=False)
-
-
-@pytest.mark.parametrize("key", ["scan.startup.mode", "scan.bounded.mode"])
-@pytest.mark.parametrize("mode", ["group-offsets", "timestamp"])
-def test_modes_that_a_later_version_brings_are_refused(key: str, mode: str) -> None:
-    with pytest.raises(
-        UnsupportedOptionError, match=rf"'{key}' cannot be '{mode}': this version of penstock does not"
-    ):
-        parse(FLINK | {key: mode}, streaming=False)
 
 
 def test_what_will_not_come_names_what_to_use() -> None:
@@ -517,10 +603,11 @@ def test_each_unknown_key_has_a_warning(caplog: pytest.LogCaptureFixture) -> Non
     assert len(caplog.records) == 2
 
 
-@pytest.mark.parametrize("name", ["group.id", "auto.offset.reset"])
-def test_what_is_thought_to_have_an_effect_is_warned_about(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    parse(FLINK | {f"properties.{name}": "latest"})
+def test_what_is_thought_to_have_an_effect_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    parse(FLINK | {"properties.auto.offset.reset": "latest"})
     (record,) = caplog.records
-    assert record.getMessage().startswith(f"Option 'properties.{name}' has no effect. ")
+    assert record.getMessage().startswith("Option 'properties.auto.offset.reset' has no effect. ")
+    caplog.clear()
+    group = {"properties.group.id": "g", "scan.startup.mode": "group-offsets"}
+    parse(FLINK | group | {"properties.auto.offset.reset": "latest"})
+    assert not caplog.records

@@ -35,6 +35,7 @@ class StartupMode(str, Enum):
     SPECIFIC_OFFSETS = "specific-offsets"
     GROUP_OFFSETS = "group-offsets"
     TIMESTAMP = "timestamp"
+    INITIALIZER = "initializer"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class OffsetsSpec:
         timestamp_ms: TIMESTAMP: the first record that is not older. Where there is none: the end.
         timestamps: TIMESTAMP: the same for each topic partition by itself (Spark's dialect). All are named.
         needs_match: TIMESTAMP: a topic partition without such a record is an error (Spark's `error`).
+        initializer: INITIALIZER: the user's object, as text (see source/custom_initializer.py).
     """
 
     mode: StartupMode
@@ -102,6 +104,7 @@ class OffsetsSpec:
     timestamp_ms: int | None = None
     timestamps: tuple[tuple[TopicPartition, int], ...] = ()
     needs_match: bool = False
+    initializer: str = ""
 
 
 EARLIEST_OFFSET = -2
@@ -119,7 +122,8 @@ class SourceConfig:
     `starting` None means: the caller's default (Spark's dialect: latest for streams, earliest for
     batch; Flink's dialect: earliest). `stopping` None means: streams do not end, batch reads end at latest.
     `discovery_interval_ms` 0 means: the set of topic partitions is looked up once, at the start;
-    DISCOVER_EVERY_BATCH_MS: with every batch (Spark's dialect). `commits_offsets`: positions that Spark's
+    DISCOVER_EVERY_BATCH_MS: with every batch (Spark's dialect). `fail_on_removed_partition` None means:
+    as `fail_on_data_loss`. `commits_offsets`: positions that Spark's
     checkpoint holds go to the consumer group.
     """
 
@@ -130,12 +134,20 @@ class SourceConfig:
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     include_headers: bool = False
     fail_on_data_loss: bool = True
-    fail_on_removed_partition: bool = True
+    fail_on_removed_partition: bool | None = None
     commits_offsets: bool = False
     discovery_interval_ms: int = 300_000
     max_records_per_batch: int | None = None
     min_splits: int | None = None
     max_records_per_split: int | None = None
+    max_drift_ms: int | None = None
+    idle_timeout_ms: int = 60_000
+
+    @property
+    def fails_on_removal(self) -> bool:
+        """Whether a deleted topic partition is an error."""
+        removal = self.fail_on_removed_partition
+        return self.fail_on_data_loss if removal is None else removal
 
     @property
     def group_id(self) -> str | None:

@@ -16,6 +16,7 @@ from penstock.options.values import (
     POSITIVE_INT,
     POSITIVE_LONG,
     TEXT,
+    TIMESTAMP_MS,
     ValueType,
     choice,
     topic_list,
@@ -62,8 +63,9 @@ STARTUP_MODE = Option(
     _F,
     _SOURCE,
     choice("earliest-offset", "latest-offset", "specific-offsets", "group-offsets", "timestamp"),
-    "Where a new query begins; a query with a checkpoint goes on from there. `group-offsets` (Flink's "
-    "default) and `timestamp` are not supported yet.",
+    "Where a new query begins, resolved to numbers once; a query with a checkpoint goes on from there. "
+    "`group-offsets` (Flink's default) needs `properties.group.id`; a topic partition without a committed "
+    "offset begins as `properties.auto.offset.reset` says, and is an error without it.",
     default="earliest-offset",
 )
 STARTUP_SPECIFIC_OFFSETS = Option(
@@ -71,15 +73,27 @@ STARTUP_SPECIFIC_OFFSETS = Option(
     _F,
     _SOURCE,
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
-    "Required with `scan.startup.mode` = `specific-offsets`, refused otherwise. -2 is earliest, -1 latest.",
+    "Required with `scan.startup.mode` = `specific-offsets`, refused otherwise. -2 is earliest, -1 latest, "
+    "-3 the group's committed offset. What is not named begins at the group's committed offset if "
+    "`properties.group.id` is set and has one, else at earliest.",
+)
+STARTUP_TIMESTAMP = Option(
+    "scan.startup.timestamp-millis",
+    _F,
+    _SOURCE,
+    TIMESTAMP_MS,
+    "Required with `scan.startup.mode` = `timestamp`, refused otherwise: begins at the first record that is "
+    "not older, or at the end where there is none.",
 )
 BOUNDED_MODE = Option(
     "scan.bounded.mode",
     _F,
     _SOURCE,
     choice("unbounded", "latest-offset", "specific-offsets", "group-offsets", "timestamp"),
-    "Where a batch read ends; `unbounded` means latest there. In streams only `unbounded` is supported yet; "
-    "`group-offsets` and `timestamp` are not supported yet.",
+    "Where reading ends, resolved to numbers once, kept in the checkpoint; for the topic partitions that are "
+    "there at the start. In a batch read `unbounded` means latest. A stream stops reading there; "
+    "`penstock.run_until_bounded(query)` also stops the query. `group-offsets` needs a committed offset for "
+    "each topic partition.",
     default="unbounded",
 )
 BOUNDED_SPECIFIC_OFFSETS = Option(
@@ -87,7 +101,17 @@ BOUNDED_SPECIFIC_OFFSETS = Option(
     _F,
     _SOURCE,
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
-    "Required with `scan.bounded.mode` = `specific-offsets`, refused otherwise. Ends are exclusive.",
+    "Required with `scan.bounded.mode` = `specific-offsets`, refused otherwise. Ends are exclusive. What is "
+    "not named ends at the group's committed offset if `properties.group.id` is set and has one, else it is "
+    "not read.",
+)
+BOUNDED_TIMESTAMP = Option(
+    "scan.bounded.timestamp-millis",
+    _F,
+    _SOURCE,
+    TIMESTAMP_MS,
+    "Required with `scan.bounded.mode` = `timestamp`, refused otherwise: ends before the first record that "
+    "is not older, or at the end of the log as of the start.",
 )
 DISCOVERY_INTERVAL = Option(
     "scan.topic-partition-discovery.interval",
@@ -130,6 +154,25 @@ ON_DATA_LOSS = Option(
     "(Ours: Flink jumps in silence.)",
     default="fail",
 )
+ON_REMOVED_PARTITION = Option(
+    "scan.on-removed-partition",
+    _F,
+    _SOURCE,
+    choice("fail", "drop"),
+    "When a topic partition that the query was reading is deleted: stop with an error, or log it and go on "
+    "with the others. (Ours: Flink reads on in silence.)",
+    default="as `scan.on-data-loss`: fail",
+)
+COMMIT_OFFSETS = Option(
+    "commit.offsets.on.checkpoint",
+    Dialect.SHARED,
+    _SOURCE,
+    BOOLEAN,
+    "Streams: commit the position to the consumer group `group.id` once Spark's checkpoint holds the batch, "
+    "for lag monitoring and for `group-offsets`. A commit that fails is logged and never stops the query. "
+    "Also understood as `properties.commit.offsets.on.checkpoint`.",
+    default="true with a group id",
+)
 INCLUDE_HEADERS = Option(
     "scan.include-headers",
     _F,
@@ -137,6 +180,42 @@ INCLUDE_HEADERS = Option(
     BOOLEAN,
     "Adds the column `headers`. (Ours.)",
     default="false",
+)
+ALIGNMENT_MAX_DRIFT = Option(
+    "scan.watermark.alignment.max-drift",
+    _F,
+    _SOURCE,
+    DURATION,
+    "Streams: how far the event time (record timestamp) of one topic partition may be ahead of the slowest "
+    "one in a micro-batch; `0` no limit. With a watermark delay of at least this, plus the disorder within a "
+    "topic partition, Spark drops no row of a slow one as late.",
+    default="0",
+)
+IDLE_TIMEOUT = Option(
+    "scan.idle-timeout",
+    _F,
+    _SOURCE,
+    DURATION,
+    "With `scan.watermark.alignment.max-drift`: a topic partition that was read to its end holds the others "
+    "back until nothing new came for so long. One of which no record was seen in this run does not. (Flink: "
+    "`scan.watermark.idle-timeout`.)",
+    default="1 min",
+)
+STARTUP_INITIALIZER = Option(
+    "scan.startup.initializer",
+    _F,
+    _SOURCE,
+    TEXT,
+    "Where a new query begins, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of "
+    "`scan.startup.mode`.",
+)
+BOUNDED_INITIALIZER = Option(
+    "scan.bounded.initializer",
+    _F,
+    _SOURCE,
+    TEXT,
+    "Where reading ends, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of "
+    "`scan.bounded.mode`.",
 )
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
@@ -183,25 +262,27 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     TOPIC_PARTITIONS,
     STARTUP_MODE,
     STARTUP_SPECIFIC_OFFSETS,
+    STARTUP_TIMESTAMP,
     BOUNDED_MODE,
     BOUNDED_SPECIFIC_OFFSETS,
+    BOUNDED_TIMESTAMP,
     DISCOVERY_INTERVAL,
     MAX_RECORDS_PER_BATCH,
     MAX_RECORDS_PER_SPLIT,
     MIN_SPLITS,
     ON_DATA_LOSS,
+    ON_REMOVED_PARTITION,
+    COMMIT_OFFSETS,
+    ALIGNMENT_MAX_DRIFT,
+    IDLE_TIMEOUT,
+    STARTUP_INITIALIZER,
+    BOUNDED_INITIALIZER,
     INCLUDE_HEADERS,
     DELIVERY_GUARANTEE,
     PARTITIONER,
-    not_yet("scan.startup.timestamp-millis", _F, _SOURCE, "Starting by time."),
-    not_yet("scan.bounded.timestamp-millis", _F, _SOURCE, "Stopping by time."),
-    not_yet("scan.idle-timeout", _F, _SOURCE, "Per-partition event time."),
-    not_yet("scan.watermark.alignment.max-drift", _F, _SOURCE, "Per-partition event time."),
-    not_yet("scan.on-removed-partition", _F, _SOURCE, "A topic partition that vanishes stops the query."),
     not_yet("scan.max-bytes-per-batch", _F, _SOURCE, "Use `scan.max-records-per-batch`."),
     not_yet("scan.on-decode-error", _F, _SOURCE, _TABLES),
     not_yet("scan.dead-letter.topic", _F, _SOURCE, _TABLES),
-    not_yet("commit.offsets.on.checkpoint", _F, _SOURCE, "No offsets are committed to a consumer group."),
     not_yet("client.id.prefix", _F, _SOURCE, "Use `properties.client.id`."),
     not_yet("sink.transactional-id-prefix", _F, _SINK, "Transactions are not used."),
     not_yet("sink.commit-log.topic", _F, _SINK, "Transactions are not used."),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET
+from penstock.options.config import COMMITTED_OFFSET, EARLIEST_OFFSET, LATEST_OFFSET
 from penstock.options.values import INT_MAX, LONG_MAX, check_topic_name, parse_integer, split_list
 from penstock.types import TopicPartition
 
@@ -22,6 +22,7 @@ FLINK_OFFSETS_FORM = (
     "'topic:orders,partition:0,offset:42;topic:...' for several"
 )
 SPARK_OFFSETS_FORM = 'JSON such as {"orders":{"0":23,"1":-2}} (-2 is earliest, -1 is latest)'
+SPARK_TIMESTAMPS_FORM = 'JSON such as {"orders":{"0":1700000000000}} (milliseconds since 1970)'
 SPARK_ASSIGN_FORM = 'JSON such as {"orders":[0,1],"payments":[0]}'
 TOPIC_PARTITIONS_FORM = "'orders:0;orders:1;payments:0'"
 
@@ -48,7 +49,7 @@ def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:
                 f"{FLINK_OFFSETS_FORM}; here several topics are possible, so each entry names its"
             )
         topic_partition = TopicPartition(check_topic_name(topic.strip()), _partition(match["partition"]))
-        _add(found, topic_partition, _offset(match["offset"]))
+        _add(found, topic_partition, _offset(match["offset"], COMMITTED_OFFSET))
     return tuple(sorted(found.items()))
 
 
@@ -75,15 +76,27 @@ def format_topic_partitions(topic_partitions: Iterable[TopicPartition]) -> str:
 
 def parse_spark_offsets(text: str) -> Offsets:
     """Parse Spark's `startingOffsets` / `endingOffsets` JSON."""
+    return _numbers_by_topic_partition(text, SPARK_OFFSETS_FORM, _offset)
+
+
+def parse_spark_timestamps(text: str) -> Offsets:
+    """Parse Spark's `startingOffsetsByTimestamp` / `endingOffsetsByTimestamp` JSON."""
+    return _numbers_by_topic_partition(
+        text, SPARK_TIMESTAMPS_FORM, lambda number: parse_integer(number, 0, LONG_MAX)
+    )
+
+
+def _numbers_by_topic_partition(text: str, form: str, parse_number: Callable[[str], int]) -> Offsets:
     found: dict[TopicPartition, int] = {}
-    for topic, offset_of_partition in _json_object(text, SPARK_OFFSETS_FORM).items():
-        if not isinstance(offset_of_partition, dict) or not offset_of_partition:
-            raise ValueError(SPARK_OFFSETS_FORM)
-        for partition, offset in offset_of_partition.items():
+    for topic, number_of_partition in _json_object(text, form).items():
+        if not isinstance(number_of_partition, dict) or not number_of_partition:
+            raise ValueError(form)
+        for partition, number in number_of_partition.items():
             # bool is an int in Python, but `true` is no offset.
-            if not isinstance(offset, int) or isinstance(offset, bool):
-                raise ValueError(SPARK_OFFSETS_FORM)
-            _add(found, TopicPartition(check_topic_name(topic), _partition(partition)), _offset(str(offset)))
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise ValueError(form)
+            topic_partition = TopicPartition(check_topic_name(topic), _partition(partition))
+            _add(found, topic_partition, parse_number(str(number)))
     return tuple(sorted(found.items()))
 
 
@@ -149,10 +162,11 @@ def _partition(text: str) -> int:
         raise ValueError("partition numbers of at least 0") from None
 
 
-def _offset(text: str) -> int:
+def _offset(text: str, minimum: int = EARLIEST_OFFSET) -> int:
     try:
-        return parse_integer(text, EARLIEST_OFFSET, LONG_MAX)
+        return parse_integer(text, minimum, LONG_MAX)
     except ValueError:
-        raise ValueError(
-            f"offsets of at least 0, {EARLIEST_OFFSET} for earliest, or {LATEST_OFFSET} for latest"
-        ) from None
+        named = {EARLIEST_OFFSET: "earliest", LATEST_OFFSET: "latest", COMMITTED_OFFSET: "the group's"}
+        first, *more = (f"{offset} for {name}" for offset, name in named.items() if offset >= minimum)
+        words = ", ".join([first, *more[:-1]]) + f", or {more[-1]}"
+        raise ValueError(f"offsets of at least 0, {words}") from None

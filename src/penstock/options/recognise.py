@@ -28,7 +28,7 @@ _log = logging.getLogger("penstock.options")
 OPTIONS: tuple[Option[Any], ...] = FLINK_OPTIONS + SPARK_OPTIONS + SPARK_ADDED_OPTIONS
 _EXACT = {option.key.lower(): option for option in OPTIONS if not option.key.endswith("*")}
 _PREFIXES = {option.key[:-1].lower(): option for option in OPTIONS if option.key.endswith("*")}
-_PROPERTY_PREFIX = {Dialect.FLINK: "properties.", Dialect.SPARK: "kafka."}
+PROPERTY_PREFIX = {Dialect.FLINK: "properties.", Dialect.SPARK: "kafka."}
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def recognise(options: Mapping[str, str], side: Reader) -> GivenOptions:
     for key in unknown:
         warn_once(_log, f"Unknown option '{key}' is ignored.{_hint(key, dialect)}")
     texts, properties = {}, {}
-    prefix = _PROPERTY_PREFIX[dialect]
+    prefix = PROPERTY_PREFIX[dialect]
     for key, (option, text) in found.items():
         if key.startswith(prefix):
             properties[key[len(prefix) :]] = text
@@ -170,7 +170,7 @@ def _refuse_unsupported(option: Option[Any], key: str) -> None:
 def _require_bootstrap_servers(properties: KafkaProperties, dialect: Dialect | None) -> None:
     if properties.get("bootstrap.servers") is not None:
         return
-    keys = [f"{prefix}bootstrap.servers" for of, prefix in _PROPERTY_PREFIX.items() if dialect in (of, None)]
+    keys = [f"{prefix}bootstrap.servers" for of, prefix in PROPERTY_PREFIX.items() if dialect in (of, None)]
     raise MissingOptionError(
         f"Option {' or '.join(f'{key!r}' for key in keys)} is required: the Kafka brokers to begin with, as "
         "'host:port,host:port'.",
@@ -179,7 +179,7 @@ def _require_bootstrap_servers(properties: KafkaProperties, dialect: Dialect | N
 
 
 def _hint(key: str, dialect: Dialect) -> str:
-    prefix = _PROPERTY_PREFIX[dialect]
+    prefix = PROPERTY_PREFIX[dialect]
     lower = key.lower()
     if lower in PROPERTIES:
         return f" Did you mean '{prefix}{lower}'?"

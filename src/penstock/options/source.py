@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options import flink, offsets, spark
+from penstock.errors import MissingOptionError, OptionError
+from penstock.options import flink, spark
 from penstock.options.config import (
-    EARLIEST_OFFSET,
-    LATEST_OFFSET,
     IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
@@ -24,15 +22,22 @@ from penstock.options.config import (
     TopicPartitionSet,
     TopicPattern,
 )
+from penstock.options.custom_offsets import custom_starting, custom_stopping
 from penstock.options.declare import Dialect, Option, Reader
 from penstock.options.properties import property_value
-from penstock.options.recognise import GivenOptions, raise_not_allowed, recognise
+from penstock.options.recognise import PROPERTY_PREFIX, GivenOptions, recognise
+from penstock.options.source_offsets import (
+    check_spark_ends,
+    flink_starting,
+    flink_stopping,
+    spark_starting,
+    spark_stopping,
+)
 
 DISCOVERY_INTERVAL_MS = 300_000
+IDLE_TIMEOUT_MS = 60_000
 SPARK_DISCOVERY_INTERVAL_MS = 1
 """Spark's own source looks for new topic partitions in every micro-batch."""
-
-_SPARK_WORDS = {"earliest": StartupMode.EARLIEST, "latest": StartupMode.LATEST}
 
 
 def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceConfig:
@@ -54,28 +59,25 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
 def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
     given.value(flink.CONNECTOR)
     subscription = _flink_subscription(given)
-    starting = _flink_offsets(given, flink.STARTUP_MODE, flink.STARTUP_SPECIFIC_OFFSETS, subscription)
-    stopping = _flink_offsets(given, flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, subscription)
-    if streaming and stopping is not None:
-        raise UnsupportedOptionError(
-            f"Option '{flink.BOUNDED_MODE.key}' cannot be '{given.text(flink.BOUNDED_MODE)}' in a stream: "
-            "streams that stop by themselves are not supported yet. Use the trigger availableNow, or a "
-            "batch read.",
-            option=flink.BOUNDED_MODE.key,
-        )
     interval_ms = given.value(flink.DISCOVERY_INTERVAL)
+    idle_timeout_ms = given.value(flink.IDLE_TIMEOUT)
+    on_removal = {"fail": True, "drop": False, None: None}
     return SourceConfig(
         properties=given.properties,
         subscription=subscription,
-        starting=starting or OffsetsSpec(StartupMode.EARLIEST),
-        stopping=stopping,
+        starting=custom_starting(given) or flink_starting(given, subscription),
+        stopping=custom_stopping(given) or flink_stopping(given, subscription),
         isolation_level=_isolation_level(given.properties),
         include_headers=given.flag(flink.INCLUDE_HEADERS, default=False),
         fail_on_data_loss=given.value(flink.ON_DATA_LOSS) != "continue",
+        fail_on_removed_partition=on_removal[given.value(flink.ON_REMOVED_PARTITION)],
+        commits_offsets=_commits_offsets(given, streaming),
         discovery_interval_ms=DISCOVERY_INTERVAL_MS if interval_ms is None else interval_ms,
         max_records_per_batch=given.value(flink.MAX_RECORDS_PER_BATCH),
         min_splits=given.value(flink.MIN_SPLITS),
         max_records_per_split=given.value(flink.MAX_RECORDS_PER_SPLIT),
+        max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
+        idle_timeout_ms=IDLE_TIMEOUT_MS if idle_timeout_ms is None else idle_timeout_ms,
     )
 
 
@@ -88,54 +90,11 @@ def _flink_subscription(given: GivenOptions) -> Subscription:
     return TopicPartitionSet(given.value(flink.TOPIC_PARTITIONS) or ())
 
 
-def _flink_offsets(
-    given: GivenOptions, mode_option: Option[str], offsets_option: Option[str], subscription: Subscription
-) -> OffsetsSpec | None:
-    mode = given.value(mode_option)
-    if mode in ("group-offsets", "timestamp"):
-        raise UnsupportedOptionError(
-            f"Option '{mode_option.key}' cannot be '{mode}': this version of penstock does not support it "
-            "yet. Use latest-offset or specific-offsets, or leave it out.",
-            option=mode_option.key,
-        )
-    text = given.text(offsets_option)
-    if mode != StartupMode.SPECIFIC_OFFSETS.value:
-        if text is not None:
-            raise OptionError(
-                f"Option '{offsets_option.key}' needs '{mode_option.key}' = 'specific-offsets', which is "
-                f"{'not set' if mode is None else repr(mode)}.",
-                option=offsets_option.key,
-            )
-        return None if mode in (None, "unbounded") else OffsetsSpec(StartupMode(mode))
-    if text is None:
-        raise MissingOptionError(
-            f"Option '{offsets_option.key}' is required with '{mode_option.key}' = 'specific-offsets'.",
-            option=offsets_option.key,
-        )
-    try:
-        parsed = offsets.parse_flink_offsets(text, _single_topic(subscription))
-    except ValueError as error:
-        raise_not_allowed(offsets_option.key, text, str(error))
-    _check_subscribed(parsed, subscription, offsets_option.key)
-    # Flink: a topic partition that is not named starts at its beginning, and ends there too.
-    return OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, parsed, fallback=StartupMode.EARLIEST)
-
-
-def _single_topic(subscription: Subscription) -> str | None:
-    if isinstance(subscription, TopicPattern):
-        return None
-    if isinstance(subscription, TopicList):
-        topics = set(subscription.topics)
-    else:
-        topics = {topic_partition.topic for topic_partition in subscription.topic_partitions}
-    return topics.pop() if len(topics) == 1 else None
-
-
 def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
     subscription = _spark_subscription(given)
-    starting = _spark_offsets(given, spark.STARTING_OFFSETS, subscription)
-    stopping = _spark_offsets(given, spark.ENDING_OFFSETS, subscription)
-    _check_spark_ends(given, starting, stopping, streaming)
+    starting = spark_starting(given, subscription)
+    stopping = spark_stopping(given, subscription)
+    check_spark_ends(given, starting, stopping, streaming)
     default = OffsetsSpec(StartupMode.LATEST if streaming else StartupMode.EARLIEST)
     return SourceConfig(
         properties=_with_poll_timeout(given),
@@ -145,6 +104,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         isolation_level=_isolation_level(given.properties),
         include_headers=given.flag(spark.INCLUDE_HEADERS, default=False),
         fail_on_data_loss=given.flag(spark.FAIL_ON_DATA_LOSS, default=True),
+        commits_offsets=_commits_offsets(given, streaming),
         discovery_interval_ms=SPARK_DISCOVERY_INTERVAL_MS,
         max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
         min_splits=given.value(spark.MIN_PARTITIONS),
@@ -159,45 +119,6 @@ def _spark_subscription(given: GivenOptions) -> Subscription:
     if chosen is spark.SUBSCRIBE_PATTERN:
         return TopicPattern(given.value(spark.SUBSCRIBE_PATTERN) or "")
     return TopicPartitionSet(given.value(spark.ASSIGN) or ())
-
-
-def _spark_offsets(
-    given: GivenOptions, option: Option[str], subscription: Subscription
-) -> OffsetsSpec | None:
-    text = given.text(option)
-    if text is None:
-        return None
-    mode = _SPARK_WORDS.get(text.strip().lower())
-    if mode is not None:
-        return OffsetsSpec(mode)
-    try:
-        parsed = offsets.parse_spark_offsets(text)
-    except ValueError as error:
-        raise_not_allowed(option.key, text, f"earliest, latest, or {error}")
-    _check_subscribed(parsed, subscription, option.key)
-    return OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, parsed)
-
-
-def _check_spark_ends(
-    given: GivenOptions, starting: OffsetsSpec | None, stopping: OffsetsSpec | None, streaming: bool
-) -> None:
-    """Hold to what Spark's own source allows at which end."""
-    if streaming and stopping is not None:
-        raise OptionError(
-            f"Option '{spark.ENDING_OFFSETS.key}' is for batch reads; a stream has no end. Leave it out, or "
-            "use the trigger availableNow.",
-            option=spark.ENDING_OFFSETS.key,
-        )
-    if not streaming and _points_at(starting, StartupMode.LATEST, LATEST_OFFSET):
-        text = given.text(spark.STARTING_OFFSETS) or ""
-        raise_not_allowed(spark.STARTING_OFFSETS.key, text, "in a batch read, anything but latest (-1)")
-    if _points_at(stopping, StartupMode.EARLIEST, EARLIEST_OFFSET):
-        text = given.text(spark.ENDING_OFFSETS) or ""
-        raise_not_allowed(spark.ENDING_OFFSETS.key, text, "anything but earliest (-2)")
-
-
-def _points_at(spec: OffsetsSpec | None, mode: StartupMode, sentinel: int) -> bool:
-    return spec is not None and (spec.mode is mode or any(offset == sentinel for _, offset in spec.offsets))
 
 
 def _with_poll_timeout(given: GivenOptions) -> KafkaProperties:
@@ -221,19 +142,20 @@ def _one_of(given: GivenOptions, options: tuple[Option[Any], ...]) -> Option[Any
     return chosen[0]
 
 
-def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: str) -> None:
-    """Offsets for what is not read are a slip of the pen; patterns are checked when topics are known."""
-    if isinstance(subscription, TopicPattern):
-        return
-    if isinstance(subscription, TopicList):
-        strangers = sorted({tp.topic for tp, _ in parsed} - set(subscription.topics))
-    else:
-        strangers = sorted(str(tp) for tp, _ in parsed if tp not in subscription.topic_partitions)
-    if strangers:
-        raise OptionError(
-            f"Option '{key}' gives offsets for {', '.join(strangers)}, which the subscription does not read.",
-            option=key,
+def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
+    """Whether positions go to the consumer group: with a group id, unless the user says no."""
+    wanted = given.value(flink.COMMIT_OFFSETS)
+    if wanted is None:
+        wanted = property_value(given.properties, flink.COMMIT_OFFSETS.key)
+    has_group = bool(given.properties.get("group.id"))
+    if wanted and not has_group:
+        prefix = PROPERTY_PREFIX[given.dialect]
+        raise MissingOptionError(
+            f"Option '{prefix}group.id' is required with '{flink.COMMIT_OFFSETS.key}' = 'true': the consumer "
+            "group to commit offsets to.",
+            option=f"{prefix}group.id",
         )
+    return streaming and has_group and wanted is not False
 
 
 def _isolation_level(properties: KafkaProperties) -> IsolationLevel:

@@ -16,7 +16,9 @@ from penstock.options.values import (
     POSITIVE_INT,
     POSITIVE_LONG,
     TEXT,
+    TIMESTAMP_MS,
     ValueType,
+    choice,
     integer,
     topic_list,
 )
@@ -24,6 +26,7 @@ from penstock.options.values import (
 _S = Dialect.SPARK
 _SOURCE, _SINK, _BOTH = Reader.SOURCE, Reader.SINK, Reader.BOTH
 _OFFSETS = ValueType("offsets", f"earliest, latest, or {offsets.SPARK_OFFSETS_FORM}", str)
+_TIMESTAMPS = ValueType("timestamps", offsets.SPARK_TIMESTAMPS_FORM, str)
 _NO_RETRY_COUNT = (
     "Look-ups of offsets are tried again until `kafka.default.api.timeout.ms` is over, with a pause that "
     "grows from `kafka.retry.backoff.ms`."
@@ -67,6 +70,43 @@ ENDING_OFFSETS = Option(
     _OFFSETS,
     "Where a batch read ends (exclusive); not for streams, and never earliest.",
     default="latest",
+)
+STARTING_TIMESTAMP = Option(
+    "startingTimestamp",
+    _S,
+    _SOURCE,
+    TIMESTAMP_MS,
+    "Begins at the first record that is not older; beats `startingOffsetsByTimestamp` and `startingOffsets`.",
+)
+STARTING_OFFSETS_BY_TIMESTAMP = Option(
+    "startingOffsetsByTimestamp",
+    _S,
+    _SOURCE,
+    _TIMESTAMPS,
+    "The same for each topic partition by itself; all are named. Beats `startingOffsets`.",
+)
+STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY = Option(
+    "startingOffsetsByTimestampStrategy",
+    _S,
+    _SOURCE,
+    choice("error", "latest"),
+    "What a topic partition without a record of that time or later means: an error, or begin at its end.",
+    default="error",
+)
+ENDING_TIMESTAMP = Option(
+    "endingTimestamp",
+    _S,
+    _SOURCE,
+    TIMESTAMP_MS,
+    "Ends before the first record that is not older, or at latest; beats `endingOffsetsByTimestamp` and "
+    "`endingOffsets`. Batch reads only.",
+)
+ENDING_OFFSETS_BY_TIMESTAMP = Option(
+    "endingOffsetsByTimestamp",
+    _S,
+    _SOURCE,
+    _TIMESTAMPS,
+    "The same for each topic partition by itself; all are named. Beats `endingOffsets`. Batch reads only.",
 )
 MAX_OFFSETS_PER_TRIGGER = Option(
     "maxOffsetsPerTrigger",
@@ -117,7 +157,7 @@ GROUP_ID_PREFIX = Option(
     _S,
     _SOURCE,
     TEXT,
-    "No consumer group is joined, so none is named.",
+    "No consumer group is joined, so none is named. `kafka.group.id` names the one that offsets go to.",
     status=_Status.NO_EFFECT,
 )
 FETCH_OFFSET_NUM_RETRIES = Option(
@@ -138,7 +178,12 @@ SPARK_OPTIONS: tuple[Option[Any], ...] = (
     SUBSCRIBE_PATTERN,
     ASSIGN,
     STARTING_OFFSETS,
+    STARTING_TIMESTAMP,
+    STARTING_OFFSETS_BY_TIMESTAMP,
+    STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY,
     ENDING_OFFSETS,
+    ENDING_TIMESTAMP,
+    ENDING_OFFSETS_BY_TIMESTAMP,
     MAX_OFFSETS_PER_TRIGGER,
     MIN_PARTITIONS,
     MAX_RECORDS_PER_PARTITION,
@@ -150,11 +195,6 @@ SPARK_OPTIONS: tuple[Option[Any], ...] = (
     FETCH_OFFSET_RETRY_INTERVAL_MS,
     not_yet("minOffsetsPerTrigger", _S, _SOURCE, "Use a longer trigger interval."),
     not_yet("maxTriggerDelay", _S, _SOURCE, "Use a longer trigger interval."),
-    not_yet("startingTimestamp", _S, _SOURCE, "Starting by time."),
-    not_yet("startingOffsetsByTimestamp", _S, _SOURCE, "Starting by time."),
-    not_yet("startingOffsetsByTimestampStrategy", _S, _SOURCE, "Starting by time."),
-    not_yet("endingTimestamp", _S, _SOURCE, "Stopping by time."),
-    not_yet("endingOffsetsByTimestamp", _S, _SOURCE, "Stopping by time."),
 )
 
 CHECKPOINT_LOCATION = Option(

@@ -63,3 +63,13 @@ class OffsetAdmin(Protocol):
 
         Without `wait_for_all` the others do not wait long for one that does not answer.
         """
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> OffsetAnswers:
+        """The first offset whose record is not older; a log without one is in neither part of the answer."""
+
+    def committed_offsets(
+        self, group_id: str, topic_partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """The committed offsets of a group; topic partitions without one are left out."""

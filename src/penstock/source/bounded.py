@@ -5,17 +5,16 @@ Runs on the driver. Invariant: the same as for streams; a range is only shortene
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode
 from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
+from penstock.source.admin import LogEnd, OffsetAdmin
+from penstock.source.look_ups import ConfiguredLookUps
 from penstock.source.offsets_initializer import resolve_offsets
 from penstock.source.offsets_json import Positions
 from penstock.source.ranges import check_available
 from penstock.source.splits import Split, divide
 from penstock.source.subscriber import discover
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import OffsetRange
 
 
 def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
@@ -23,19 +22,16 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
 
     Raises:
         UnknownTopicOrPartitionError: what is subscribed does not exist.
-        OptionError: the offsets do not fit the subscription.
+        OptionError: the offsets do not fit the subscription, or a start or end that is needed is not there.
         DataLossError: records of the range do not exist.
     """
-
-    def look_up(topic_partitions: Collection[TopicPartition], end: LogEnd) -> OffsetAnswers:
-        return admin.list_offsets(topic_partitions, end, config.isolation_level)
-
+    look_ups = ConfiguredLookUps(config, admin)
     discovery = discover(admin, config.subscription)
     discovery.raise_if_missing()
     stopping = config.stopping or OffsetsSpec(StartupMode.LATEST)
-    stops = resolve_offsets(stopping, discovery.topic_partitions, look_up)
+    stops = resolve_offsets(stopping, discovery.topic_partitions, look_ups)
     starts = resolve_offsets(
-        config.starting or OffsetsSpec(StartupMode.EARLIEST), discovery.topic_partitions, look_up
+        config.starting or OffsetsSpec(StartupMode.EARLIEST), discovery.topic_partitions, look_ups
     )
     _check_starts(config, admin, starts, stops)
     ranges = [OffsetRange(tp, starts[tp], stops[tp]) for tp in sorted(starts) if starts[tp] < stops[tp]]
@@ -43,7 +39,8 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
         ranges,
         admin,
         fail_on_data_loss=config.fail_on_data_loss,
-        check_ends=stopping.mode is StartupMode.SPECIFIC_OFFSETS,
+        fail_on_removal=config.fails_on_removal,
+        check_ends=stopping.mode in (StartupMode.SPECIFIC_OFFSETS, StartupMode.GROUP_OFFSETS),
     )
     return divide(available, min_splits=config.min_splits, max_records_per_split=config.max_records_per_split)
 

@@ -70,7 +70,7 @@ class DiscoverySchedule:
         fail = self._config.fail_on_data_loss
         gone = self._gone(in_use, discovery)
         if gone:
-            data_loss.report(data_loss.removed(gone), fail=fail)
+            data_loss.report(data_loss.removed(gone), fail=self._config.fails_on_removal)
         if fail:
             discovery.raise_if_missing()
         elif discovery.missing:

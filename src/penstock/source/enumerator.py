@@ -26,10 +26,12 @@ from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
 from penstock.source.alignment import Alignment
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
 from penstock.source.limits import share_records
+from penstock.source.look_ups import ConfiguredLookUps
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets
 from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_available, forward_ranges
 from penstock.source.splits import Split, divide
+from penstock.source.stopping import StoppingPoint, cap
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -59,7 +61,8 @@ class SplitEnumerator:
         self._discovery = DiscoverySchedule(config, admin, clock_ms)
         self._starting = config.starting or OffsetsSpec(StartupMode.EARLIEST)
         self._initial: SourceOffset | None = None
-        self._target: Positions | None = None
+        self._look_ups = ConfiguredLookUps(config, admin)
+        self._stopping = StoppingPoint(config, self._look_ups)
         self._planned_end: Positions | None = None
         self._latest: dict[TopicPartition, int] = {}
 
@@ -68,8 +71,10 @@ class SplitEnumerator:
         if self._initial is None:
             discovery = self._discovery.now()
             discovery.raise_if_missing()
-            existing = discovery.topic_partitions if self._target is None else self._target.keys()
-            self._initial = SourceOffset(resolve_offsets(self._starting, existing, self._look_up))
+            target = self._look_ups.target
+            existing = discovery.topic_partitions if target is None else target.keys()
+            starts = resolve_offsets(self._starting, existing, self._look_ups)
+            self._initial = SourceOffset(starts, stops=self._stopping.of(None, existing))
         return self._initial
 
     def freeze(self) -> None:
@@ -78,7 +83,7 @@ class SplitEnumerator:
         Every topic partition has to answer: a run that leaves one out would look complete.
         """
         existing = self._discovery.now().topic_partitions
-        self._target = self._look_up(existing, LogEnd.LATEST).all_or_raise()
+        self._look_ups.target = self._look_ups.log_ends(existing, LogEnd.LATEST).all_or_raise()
 
     def latest_offset(self, start: SourceOffset, max_records: int | None) -> SourceOffset:
         """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
@@ -88,16 +93,30 @@ class SplitEnumerator:
             ClientError: no topic partition answers.
         """
         begin, special, latest = self._next_begin(start)
-        ends: Positions = latest
+        stops = self._stopping.of(start, begin)
+        is_frozen = self._look_ups.target is not None
+        ends: Positions = cap(latest, stops)
         if self._alignment is not None:
-            ends = self._alignment.cap(begin, latest, more_may_come=self._target is None)
+            unfinished = {tp: offset for tp, offset in begin.items() if stops is None or offset < stops[tp]}
+            ends = self._alignment.cap(unfinished, ends, more_may_come=not is_frozen)
         shares = share_records({tp: ends[tp] - begin[tp] for tp in begin if tp in ends}, max_records)
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
+        if stops is not None:
+            stops = {tp: stop for tp, stop in stops.items() if tp in begin}
+        end = start
         if self._is_initial(start):
-            return SourceOffset(self._planned_end, whole_start=begin)
-        if not special and self._planned_end == start.positions:
-            return start
-        return SourceOffset(self._planned_end, partial_start=special)
+            end = SourceOffset(self._planned_end, whole_start=begin, stops=stops)
+        elif special or self._planned_end != start.positions or stops != start.stops:
+            end = SourceOffset(self._planned_end, partial_start=special, stops=stops)
+        return self._stopping.announce(start, end, ends_by_itself=is_frozen)
+
+    def in_checkpoint(self, start: SourceOffset) -> Positions | None:
+        """The positions that Spark's checkpoint holds when it plans from `start`; None before any batch.
+
+        Spark plans from the end of the last batch that is in its commit log. Only what `initial_offset` gave
+        is in no checkpoint.
+        """
+        return None if self._is_initial(start) else start.positions
 
     def latest_known(self) -> Positions | None:
         """The ends of the logs as last looked up, for progress reports; no look-up of its own."""
@@ -116,6 +135,7 @@ class SplitEnumerator:
             self._admin,
             fail_on_data_loss=self._config.fail_on_data_loss,
             check_ends=end.positions != self._planned_end,
+            fail_on_removal=self._config.fails_on_removal,
         )
         return divide(
             available,
@@ -128,12 +148,12 @@ class SplitEnumerator:
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Where the next range begins; those of it that `start` does not say; the ends of the logs."""
         kept, special = self._kept_and_new(start)
-        answers = self._look_up([*kept, *special], LogEnd.LATEST, wait_for_all=False)
+        answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait_for_all=False)
         if any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values()):
             # Deleted since the last discovery: look again, which says so, and go on with the others.
             self._discovery.now()
             kept, special = self._kept_and_new(start)
-            answers = self._look_up([*kept, *special], LogEnd.LATEST, wait_for_all=False)
+            answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait_for_all=False)
         latest = self._ends_in(answers)
         special.update(self._restarts(kept, latest))
         return {**kept, **special}, special, latest
@@ -153,7 +173,7 @@ class SplitEnumerator:
         if self._is_initial(start) and not is_fixed(self._starting):
             raise CheckpointError(
                 "The first batch of this checkpoint was planned by another source and not finished, and "
-                "where it started is not in its offset, because the query starts at the latest offset. "
+                "where it started is not in its offset, because the query does not start at a fixed offset. "
                 'Nothing was read. Run the query once more with the source that began it (format("kafka")), '
                 "then come back.",
                 start=str(start.to_json()),
@@ -161,7 +181,8 @@ class SplitEnumerator:
         begin = {**start.positions, **end.partial_start}
         # Spark's own source found these and read them from the start of their logs.
         unsaid = [tp for tp in end.positions if tp not in begin]
-        return {**begin, **self._first_offsets(start, self._look_up(unsaid, LogEnd.EARLIEST).all_or_raise())}
+        log_starts = self._look_ups.log_ends(unsaid, LogEnd.EARLIEST).all_or_raise()
+        return {**begin, **self._first_offsets(start, log_starts)}
 
     def _is_initial(self, start: SourceOffset) -> bool:
         """Whether this is what `initial_offset` gave, and not the end of a batch."""
@@ -169,10 +190,12 @@ class SplitEnumerator:
         return initial is not None and start.whole_start is None and start.positions == initial.positions
 
     def _existing(self, start: SourceOffset) -> Collection[TopicPartition]:
-        existing = self._discovery.current(start.positions.keys())
-        if self._target is None:
-            return existing
-        return [tp for tp in existing if tp in self._target or tp in start.positions]
+        existing: Collection[TopicPartition] = self._discovery.current(start.positions.keys())
+        target = self._look_ups.target
+        if target is not None:
+            existing = [tp for tp in existing if tp in target or tp in start.positions]
+        stops = self._stopping.of(start, existing)
+        return existing if stops is None else [tp for tp in existing if tp in stops]
 
     def _starts_of_new(
         self, start: SourceOffset, added: Collection[TopicPartition]
@@ -183,8 +206,8 @@ class SplitEnumerator:
         nothing_found_yet = not start.positions and (start.whole_start is not None or self._is_initial(start))
         if nothing_found_yet:
             # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
-            return resolve_offsets(self._starting, added, self._look_up)
-        answers = self._look_up(added, LogEnd.EARLIEST, wait_for_all=False)
+            return resolve_offsets(self._starting, added, self._look_ups)
+        answers = self._look_ups.log_ends(added, LogEnd.EARLIEST, wait_for_all=False)
         _warn_of(answers, "is new and will be read when it answers")
         starts = self._first_offsets(start, answers.offsets)
         _log.info("Found new topic partitions, read from their first records: %s", starts)
@@ -230,16 +253,6 @@ class SplitEnumerator:
             restarts[tp] = log_starts[tp]
             latest[tp] = max(log_starts[tp], min(latest[tp], log_ends[tp]))
         return restarts
-
-    def _look_up(
-        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
-    ) -> OffsetAnswers:
-        if not topic_partitions:
-            return OffsetAnswers()
-        if self._target is not None and end is LogEnd.LATEST:
-            return OffsetAnswers({tp: self._target[tp] for tp in topic_partitions if tp in self._target})
-        level = self._config.isolation_level
-        return self._admin.list_offsets(topic_partitions, end, level, wait_for_all=wait_for_all)
 
 
 def _warn_of(answers: OffsetAnswers, consequence: str) -> None:

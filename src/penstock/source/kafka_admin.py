@@ -56,3 +56,17 @@ class KafkaOffsetAdmin:
             # Nothing at all to go on with: probably the brokers are being restarted.
             answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
         return OffsetAnswers(answers.values, answers.errors)
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> OffsetAnswers:
+        """See `OffsetAdmin`."""
+        answers = admin.list_offsets_each(self._connections, timestamps_ms, isolation_level)
+        found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
+        return OffsetAnswers(found, answers.errors)
+
+    def committed_offsets(
+        self, group_id: str, topic_partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """See `OffsetAdmin`."""
+        return admin.committed_offsets(self._connections, group_id, topic_partitions)

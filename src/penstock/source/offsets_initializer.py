@@ -6,54 +6,77 @@ sentinel leaves this module, so none reaches a checkpoint and "latest" cannot mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Mapping
 
-from penstock.errors import OptionError
+from penstock.errors import OptionError, PenstockError
 from penstock.options.config import (
+    COMMITTED_OFFSET,
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     OffsetsSpec,
     StartupMode,
 )
 from penstock.source.admin import LogEnd, OffsetAnswers
+from penstock.source.custom_initializer import ask_initializer
+from penstock.source.look_ups import OffsetLookUps
 from penstock.types import TopicPartition
 
-OffsetLookUp: TypeAlias = Callable[[Collection[TopicPartition], LogEnd], OffsetAnswers]
-
-_SENTINEL_OF_MODE = {StartupMode.EARLIEST: EARLIEST_OFFSET, StartupMode.LATEST: LATEST_OFFSET}
+_SENTINEL_OF_MODE = {
+    StartupMode.EARLIEST: EARLIEST_OFFSET,
+    StartupMode.LATEST: LATEST_OFFSET,
+    StartupMode.GROUP_OFFSETS: COMMITTED_OFFSET,
+}
+_MOVING_MODES = {
+    StartupMode.LATEST,
+    StartupMode.GROUP_OFFSETS,
+    StartupMode.TIMESTAMP,
+    StartupMode.INITIALIZER,
+}
+_MOVING_OFFSETS = {LATEST_OFFSET, COMMITTED_OFFSET}
 
 
 def resolve_offsets(
-    spec: OffsetsSpec,
-    topic_partitions: Collection[TopicPartition],
-    look_up: OffsetLookUp,
+    spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
 ) -> dict[TopicPartition, int]:
     """A number for each topic partition.
 
     Args:
         spec: what the user said.
         topic_partitions: the subscribed ones.
-        look_up: answers where a log starts or ends.
+        look_ups: answers what has to be asked.
 
     Raises:
-        OptionError: specific offsets name topic partitions that are not subscribed, or leave some out
-            without a fallback.
+        OptionError: the offsets or timestamps do not fit the subscription; the group has no offset, or
+            a log no record of the time, where the user wants one.
         ClientError: an offset could not be looked up.
     """
-    wanted = _sentinels_and_numbers(spec, topic_partitions)
+    return dict(resolve_each(spec, topic_partitions, look_ups).all_or_raise())
+
+
+def resolve_each(
+    spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+) -> OffsetAnswers:
+    """As `resolve_offsets`, with a number or an error for each topic partition that was looked up."""
+    if spec.mode is StartupMode.INITIALIZER:
+        spec = ask_initializer(spec.initializer, topic_partitions, look_ups)
+    if spec.mode is StartupMode.TIMESTAMP:
+        return _by_time(spec, topic_partitions, look_ups)
+    wanted = _with_committed(spec, _sentinels_and_numbers(spec, topic_partitions), look_ups)
     resolved = {tp: offset for tp, offset in wanted.items() if offset >= 0}
+    errors: dict[TopicPartition, PenstockError] = {}
     for sentinel, end in ((EARLIEST_OFFSET, LogEnd.EARLIEST), (LATEST_OFFSET, LogEnd.LATEST)):
         moving = [tp for tp, offset in wanted.items() if offset == sentinel]
         if moving:
-            resolved.update(look_up(moving, end).all_or_raise())
-    return dict(sorted(resolved.items()))
+            answers = look_ups.log_ends(moving, end)
+            resolved.update(answers.offsets)
+            errors.update(answers.errors)
+    return OffsetAnswers(dict(sorted(resolved.items())), errors)
 
 
 def is_fixed(spec: OffsetsSpec) -> bool:
     """Whether resolving again later gives the same records: false as soon as "latest" has a part in it."""
-    modes = {spec.mode, spec.fallback}
-    return StartupMode.LATEST not in modes and all(offset != LATEST_OFFSET for _, offset in spec.offsets)
+    moves = spec.mode in _MOVING_MODES or spec.fallback in _MOVING_MODES or spec.uses_group
+    return not moves and not any(offset in _MOVING_OFFSETS for _, offset in spec.offsets)
 
 
 def _sentinels_and_numbers(
@@ -62,28 +85,74 @@ def _sentinels_and_numbers(
     if spec.mode is not StartupMode.SPECIFIC_OFFSETS:
         return dict.fromkeys(topic_partitions, _SENTINEL_OF_MODE[spec.mode])
     given = dict(spec.offsets)
-    _check_coverage(given, topic_partitions, spec.fallback)
+    may_leave_out = spec.fallback is not None or spec.uses_group
+    _check_coverage("Offsets", given, topic_partitions, may_leave_out=may_leave_out)
+    others = COMMITTED_OFFSET if spec.uses_group else _SENTINEL_OF_MODE[spec.fallback or StartupMode.EARLIEST]
+    return {tp: given.get(tp, others) for tp in topic_partitions}
+
+
+def _with_committed(
+    spec: OffsetsSpec, wanted: dict[TopicPartition, int], look_ups: OffsetLookUps
+) -> dict[TopicPartition, int]:
+    """Put the group's offsets in, and the fallback where it has none."""
+    asked = [tp for tp, offset in wanted.items() if offset == COMMITTED_OFFSET]
+    if not asked:
+        return wanted
+    committed = look_ups.committed(asked)
+    without = sorted(tp for tp in asked if tp not in committed)
+    if without and spec.fallback is None:
+        raise OptionError(
+            f"The consumer group has no committed offset for {_names(without)}, and nothing says where to be "
+            "without one. Nothing was read. To start there anyway, set properties.auto.offset.reset to "
+            "earliest or latest; to end, give every topic partition a committed offset or use another mode.",
+            topic_partitions=tuple(without),
+        )
     fallback = _SENTINEL_OF_MODE[spec.fallback] if spec.fallback else EARLIEST_OFFSET
-    return {tp: given.get(tp, fallback) for tp in topic_partitions}
+    return {**wanted, **dict.fromkeys(without, fallback), **committed}
+
+
+def _by_time(
+    spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+) -> OffsetAnswers:
+    """Offsets by timestamp, and the end of the log where there is no such record."""
+    timestamps_ms = dict(spec.timestamps)
+    if spec.timestamp_ms is not None:
+        timestamps_ms = dict.fromkeys(topic_partitions, spec.timestamp_ms)
+    _check_coverage("Timestamps", timestamps_ms, topic_partitions, may_leave_out=False)
+    # The ends first: a record that comes between the two look-ups is found, or lies behind the end.
+    ends = look_ups.log_ends(topic_partitions, LogEnd.LATEST)
+    found = look_ups.for_times(timestamps_ms)
+    errors = {**ends.errors, **found.errors}
+    without = sorted(tp for tp in ends.offsets if tp not in found.offsets and tp not in errors)
+    if without and spec.needs_match:
+        raise OptionError(
+            f"There is no record of that time or later in {_names(without)}. Nothing was read. Choose an "
+            "earlier time, or set startingOffsetsByTimestampStrategy to latest to begin at the end there.",
+            topic_partitions=tuple(without),
+        )
+    resolved = {tp: found.offsets.get(tp, end) for tp, end in ends.offsets.items() if tp not in errors}
+    return OffsetAnswers(dict(sorted(resolved.items())), errors)
 
 
 def _check_coverage(
+    what: str,
     given: Mapping[TopicPartition, int],
     topic_partitions: Collection[TopicPartition],
-    fallback: StartupMode | None,
+    *,
+    may_leave_out: bool,
 ) -> None:
     unknown = sorted(set(given) - set(topic_partitions))
     if unknown:
         raise OptionError(
-            f"Offsets are given for {_names(unknown)}, which the subscription does not have. "
+            f"{what} are given for {_names(unknown)}, which the subscription does not have. "
             f"It has {_names(sorted(topic_partitions))}. Nothing was read. Remove them or correct the names.",
             topic_partitions=tuple(unknown),
         )
     uncovered = sorted(set(topic_partitions) - set(given))
-    if uncovered and fallback is None:
+    if uncovered and not may_leave_out:
         raise OptionError(
-            f"Offsets are given for some topic partitions but not for {_names(uncovered)}. Nothing was read. "
-            "Give every subscribed one; -2 means earliest, -1 means latest.",
+            f"{what} are given for some topic partitions but not for {_names(uncovered)}. Nothing was read. "
+            "Give every subscribed one; as an offset -2 means earliest, -1 means latest.",
             topic_partitions=tuple(uncovered),
         )
 

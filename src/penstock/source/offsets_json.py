@@ -5,9 +5,9 @@ source, and every offset that Spark's source wrote can be read here, so that a c
 the two. Spark compares offsets as JSON text, so topics and partitions are always sorted.
 
 What penstock has to remember beyond the end of a range (where the range *starts*, when Spark itself
-cannot know it) travels in the key of an entry whose value is an empty map. Spark's source reads the
-text as `Map[String, Map[Int, Long]]` and flattens it, which makes the entry vanish; `$` and a blank are
-illegal in topic names, so the key cannot be one. See docs/decisions/0002-offset-json.md.
+cannot know it; where a bounded stream stops) travels in the key of an entry whose value is an empty map.
+Spark's source reads the text as `Map[String, Map[Int, Long]]` and flattens it, which makes the entry vanish;
+`$` and a blank are illegal in topic names, so the key cannot be one. See docs/decisions/0002-offset-json.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.errors import CheckpointError
 from penstock.types import TopicPartition
@@ -30,6 +30,9 @@ MARKER_VERSION = 1
 _MARKER_PREFIX = "$penstock/"
 _WHOLE_START = "start"
 _PARTIAL_START = "from"
+_STOP = "stop"
+_ENDED_RUNS = "ended"
+_KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP}
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,15 @@ class SourceOffset:
             first offset of a query: Spark asks for the initial offset again after a crash in batch 0.
         partial_start: the same for those topic partitions only that the previous offset does not have
             (newly discovered) or has with a position that cannot be used (re-created topic).
+        stops: where a bounded stream stops reading; None for one without an end.
+        ended_runs: how many runs found a bounded stream already at its end; makes each of them report.
     """
 
     positions: Positions
     whole_start: Positions | None = None
     partial_start: Positions = field(default_factory=dict)
+    stops: Positions | None = None
+    ended_runs: int = 0
 
     def to_json(self) -> OffsetJson:
         """The offset as Spark shall store it, everything sorted."""
@@ -55,6 +62,10 @@ class SourceOffset:
             marked[_marker(_WHOLE_START, self.whole_start)] = {}
         if self.partial_start:
             marked[_marker(_PARTIAL_START, self.partial_start)] = {}
+        if self.stops is not None:
+            marked[_marker(_STOP, self.stops)] = {}
+        if self.ended_runs:
+            marked[f"{_MARKER_PREFIX}{MARKER_VERSION} {_ENDED_RUNS} {self.ended_runs}"] = {}
         return dict(sorted(marked.items())) | positions_to_json(self.positions)
 
     @classmethod
@@ -68,11 +79,14 @@ class SourceOffset:
             raise _unreadable(raw, "it is not a JSON object")
         markers = {key: value for key, value in raw.items() if str(key).startswith("$")}
         topics = {key: value for key, value in raw.items() if key not in markers}
-        starts = dict(_read_marker(key, value) for key, value in markers.items())
+        found = dict(_read_marker(key, value) for key, value in markers.items())
+        marked = {kind: positions_from_json(value) for kind, value in found.items() if kind != _ENDED_RUNS}
         return cls(
             positions=positions_from_json(topics),
-            whole_start=starts.get(_WHOLE_START),
-            partial_start=starts.get(_PARTIAL_START, {}),
+            whole_start=marked.get(_WHOLE_START),
+            partial_start=marked.get(_PARTIAL_START, {}),
+            stops=marked.get(_STOP),
+            ended_runs=found.get(_ENDED_RUNS, 0),
         )
 
 
@@ -114,18 +128,22 @@ def _marker(kind: str, positions: Positions) -> str:
     return f"{_MARKER_PREFIX}{MARKER_VERSION} {kind} {text}"
 
 
-def _read_marker(key: str, value: object) -> tuple[str, dict[TopicPartition, int]]:
+def _read_marker(key: str, value: object) -> tuple[str, Any]:
+    """The kind of a marker, and the JSON that it carries."""
     head, _, rest = key.partition(" ")
     kind, _, text = rest.partition(" ")
-    if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in {_WHOLE_START, _PARTIAL_START}:
+    if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in {*_KINDS_OF_POSITIONS, _ENDED_RUNS}:
         why = f"this version knows {_MARKER_PREFIX}{MARKER_VERSION} only; a newer one wrote it"
         raise _unreadable(key, why)
     if value != {}:
         raise _unreadable(key, "a marker with a value")
     try:
-        return kind, positions_from_json(json.loads(text))
+        carried = json.loads(text)
     except json.JSONDecodeError as error:
         raise _unreadable(key, f"a marker that is not JSON: {error}") from error
+    if kind == _ENDED_RUNS and (type(carried) is not int or carried < 0):
+        raise _unreadable(key, "a marker whose number is none")
+    return kind, carried
 
 
 def _unreadable(raw: object, why: str) -> CheckpointError:

@@ -45,7 +45,12 @@ def forward_ranges(begin: Positions, end: Positions, *, fail_on_data_loss: bool)
 
 
 def check_available(
-    ranges: Sequence[OffsetRange], admin: OffsetAdmin, *, fail_on_data_loss: bool, check_ends: bool
+    ranges: Sequence[OffsetRange],
+    admin: OffsetAdmin,
+    *,
+    fail_on_data_loss: bool,
+    check_ends: bool,
+    fail_on_removal: bool | None = None,
 ) -> list[OffsetRange]:
     """The ranges as far as the brokers hold them.
 
@@ -54,6 +59,7 @@ def check_available(
         admin: answers where the logs start and end.
         fail_on_data_loss: whether a loss is an error, or a warning and a shorter range.
         check_ends: whether the ends have to be looked at too. Not needed when they were just looked up.
+        fail_on_removal: the same as `fail_on_data_loss` for deleted topic partitions; None: no difference.
 
     Raises:
         DataLossError: records of a range are gone and `fail_on_data_loss` is set.
@@ -69,7 +75,8 @@ def check_available(
         ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait_for_all=False)
     gone = _removed(asked, starts)
     if gone:
-        data_loss.report(data_loss.removed(gone), fail=fail_on_data_loss)
+        fail = fail_on_data_loss if fail_on_removal is None else fail_on_removal
+        data_loss.report(data_loss.removed(gone), fail=fail)
     available = [
         _cut(offset_range, starts.offsets, ends.offsets, fail_on_data_loss)
         for offset_range in ranges

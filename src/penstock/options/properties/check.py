@@ -20,9 +20,6 @@ _log = logging.getLogger("penstock.options")
 _ALIASES = {"sasl.mechanisms": "sasl.mechanism", "broker.list": "bootstrap.servers"}
 """librdkafka's names that difflib would not find, or not first."""
 
-_WARNED_ABOUT = ("group.id", "auto.offset.reset")
-"""Without effect here, but so often thought to have one that a warning is due."""
-
 _REFUSED_IN_SPARKS_DIALECT = {
     "auto.offset.reset": "say where a new query begins with 'startingOffsets', and what happens when records "
     "are gone with 'failOnDataLoss'",
@@ -69,8 +66,6 @@ def _check_one(declared: Property, text: str, prefix: str) -> None:
     instead = declared.unsupported_values.get(text.strip().lower())
     if instead is not None:
         raise UnsupportedOptionError(f"Option '{key}' cannot be '{text.strip()}': {instead}.", option=key)
-    if declared.name in _WARNED_ABOUT:
-        warn_once(_log, f"Option '{key}' has no effect. {declared.doc}")
 
 
 def _warn_unknown(name: str, prefix: str) -> None:

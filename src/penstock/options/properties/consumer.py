@@ -65,26 +65,33 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         "Where this client stands; a replica in the same rack is read from when the broker names one.",
         default="",
     ),
-    no_effect(
+    ours(
         "group.id",
         _C,
-        "No group is joined and no offsets are committed to it; Spark's checkpoint keeps the position. "
-        "Accepted with a warning.",
+        "The group that a stream commits its offsets to (`commit.offsets.on.checkpoint`) and that "
+        "`group-offsets` asks. Spark's checkpoint keeps the position; the group is never joined.",
     ),
-    no_effect(
+    ours(
+        "commit.offsets.on.checkpoint",
+        _C,
+        "Flink's name for the option of that name, which counts where both are set.",
+        BOOLEAN,
+    ),
+    ours(
         "auto.offset.reset",
         _C,
-        "An offset that does not exist (any more) is never jumped over in silence. Where reading begins is "
-        "`scan.startup.mode`, what happens when records are gone is `scan.on-data-loss`. Accepted with a "
-        "warning in Flink's dialect; refused in Spark's, as by Spark.",
+        "Where `scan.startup.mode` = `group-offsets` begins without a committed offset; no effect otherwise, "
+        "with a warning: an offset that does not exist (any more) is never jumped over in silence, see "
+        "`scan.on-data-loss`. Refused in Spark's dialect, as by Spark.",
         choice("latest", "earliest", "none"),
+        java_default="latest",
     ),
     no_effect(
         "enable.auto.commit",
         _C,
         "Nothing is committed behind Spark's back. Refused in Spark's dialect, as by Spark.",
         BOOLEAN,
-        unsupported_values={"true": "leave it out: Spark's checkpoint keeps the position"},
+        unsupported_values={"true": "leave it out and see `commit.offsets.on.checkpoint`"},
     ),
     no_effect("auto.commit.interval.ms", _C, "See `enable.auto.commit`.", MILLISECONDS),
     no_effect(

@@ -1,0 +1,121 @@
+"""Asks a Python object of the user where reading starts or ends.
+
+Runs on the driver, at first planning. The object came in an option (see options/custom_offsets.py), made by
+penstock.KafkaSource.builder(). Invariants: it is asked once for the topic partitions that are there, and
+what it says is checked: one offset (or -2 earliest, -1 latest, -3 committed) for each, and nothing else.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NoReturn
+
+from penstock.errors import OptionError, PenstockError
+from penstock.options.config import COMMITTED_OFFSET, OffsetsSpec, StartupMode
+from penstock.options.custom_offsets import split_text
+from penstock.source.admin import LogEnd
+from penstock.source.look_ups import OffsetLookUps
+from penstock.types import TopicPartition
+
+_FALLBACKS = {"earliest": StartupMode.EARLIEST, "latest": StartupMode.LATEST, "none": None}
+
+
+class PartitionOffsetsRetriever:
+    """What an offsets initializer may ask the cluster, as Flink's `PartitionOffsetsRetriever`.
+
+    Each call is batched over its topic partitions and ends within the client's time-outs.
+    """
+
+    def __init__(self, look_ups: OffsetLookUps) -> None:
+        self._look_ups = look_ups
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset of the first record of each log."""
+        return dict(self._look_ups.log_ends(_plain(partitions), LogEnd.EARLIEST).all_or_raise())
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record; under read_committed the last stable offset."""
+        return dict(self._look_ups.log_ends(_plain(partitions), LogEnd.LATEST).all_or_raise())
+
+    def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first record that is not older; topic partitions without one are left out."""
+        wanted = {TopicPartition(*tp): time_ms for tp, time_ms in timestamps_ms.items()}
+        return dict(self._look_ups.for_times(wanted).all_or_raise())
+
+    def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The group's committed offsets; topic partitions without one are left out."""
+        return dict(self._look_ups.committed(_plain(partitions)))
+
+
+def ask_initializer(
+    text: str, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+) -> OffsetsSpec:
+    """The offsets that the object in `text` gives for these topic partitions.
+
+    Raises:
+        OptionError: it cannot be loaded here, failed, or did not give one offset for each.
+        ClientError: a look-up that it asked for failed.
+    """
+    initializer = _load(text)
+    name = type(initializer).__qualname__
+    asked = sorted(topic_partitions)
+    try:
+        given = initializer.get_partition_offsets(asked, PartitionOffsetsRetriever(look_ups))
+        strategy = initializer.get_auto_offset_reset_strategy()
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise OptionError(
+            f"The offsets initializer {name} failed: {type(error).__name__}: {error}. Nothing was read. "
+            "It runs on the driver, when the query is first planned.",
+            initializer=name,
+        ) from error
+    offsets = _checked(name, given, asked)
+    fallback = _FALLBACKS.get(getattr(strategy, "value", strategy))
+    return OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, tuple(sorted(offsets.items())), fallback=fallback)
+
+
+def _load(text: str) -> Any:
+    python_version, pickled = split_text(text, "scan.startup.initializer")
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if python_version != here:
+        raise OptionError(
+            f"The offsets initializer was made with Python {python_version}, and the query is planned with "
+            f"Python {here}. Code travels between equal minor versions only: use the same for both.",
+            python_version=python_version,
+        )
+    try:
+        return pickle.loads(pickled)  # noqa: S301 - the user's own object, from the options of the user's query
+    except Exception as error:
+        raise OptionError(
+            f"The offsets initializer cannot be loaded where the query is planned (the driver): "
+            f"{type(error).__name__}: {error}. The modules that it imports have to be installed there.",
+        ) from error
+
+
+def _checked(name: str, given: Any, asked: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    if not isinstance(given, Mapping):
+        _refuse(name, f"gave a {type(given).__name__}, not a mapping of topic partitions to offsets")
+    offsets = {TopicPartition(*tp): offset for tp, offset in given.items()}
+    missing = [str(tp) for tp in asked if tp not in offsets]
+    if missing:
+        _refuse(name, f"gave no offset for {', '.join(missing[:10])}")
+    for tp, offset in offsets.items():
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < COMMITTED_OFFSET:
+            _refuse(name, f"gave {offset!r} for {tp}, which is not an offset")
+    return offsets
+
+
+def _refuse(name: str, what: str) -> NoReturn:
+    raise OptionError(
+        f"The offsets initializer {name} {what}. Nothing was read. get_partition_offsets has to give a "
+        "number for each topic partition: at least 0, -2 for earliest, -1 for latest, -3 for the group's "
+        "committed offset.",
+        initializer=name,
+    )
+
+
+def _plain(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return [TopicPartition(*tp) for tp in partitions]

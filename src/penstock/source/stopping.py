@@ -1,0 +1,67 @@
+"""Where a bounded stream ends, and that it has ended.
+
+Runs on the driver. Invariants: a stopping point is resolved to numbers once in the life of a query, at its
+first planning, and carried by every offset from then on, so a restart ends where the first run would have;
+it is reached by position, so what lies in the log there (control records, gaps) makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from penstock.options.config import SourceConfig
+from penstock.source.look_ups import OffsetLookUps
+from penstock.source.offsets_initializer import resolve_offsets
+from penstock.source.offsets_json import Positions, SourceOffset
+from penstock.types import TopicPartition
+
+
+class StoppingPoint:
+    """The end of a stream, if it has one.
+
+    A bounded stream reads the topic partitions that exist when its end is resolved, and no later ones.
+    """
+
+    def __init__(self, config: SourceConfig, look_ups: OffsetLookUps) -> None:
+        self._spec = config.stopping
+        self._look_ups = look_ups
+        self._resolved: Positions | None = None
+        self._is_seen = False
+
+    def of(self, start: SourceOffset | None, existing: Collection[TopicPartition]) -> Positions | None:
+        """The stopping offsets: those that `start` carries, else resolved for `existing`; None for no end."""
+        if self._spec is None:
+            return None
+        if start is not None and start.stops is not None:
+            return start.stops
+        if self._resolved is None:
+            self._resolved = resolve_offsets(self._spec, existing, self._look_ups)
+        return self._resolved
+
+    def announce(self, start: SourceOffset, end: SourceOffset, *, ends_by_itself: bool) -> SourceOffset:
+        """`end`, or an offset that differs from `start` in its text, once a run that has nothing to read.
+
+        Spark reports the offsets of a source only with a batch. A restarted query that was at its end
+        already would never report, and nobody could see that it is there.
+        """
+        if end is not start:
+            self._is_seen = True
+            return end
+        if self._spec is None or self._is_seen or ends_by_itself or not is_reached(start):
+            return start
+        self._is_seen = True
+        return SourceOffset(start.positions, stops=start.stops, ended_runs=start.ended_runs + 1)
+
+
+def cap(ends: Mapping[TopicPartition, int], stops: Positions | None) -> dict[TopicPartition, int]:
+    """Ends of logs, none of them behind where reading stops."""
+    if stops is None:
+        return dict(ends)
+    return {tp: min(end, stops.get(tp, end)) for tp, end in ends.items()}
+
+
+def is_reached(offset: SourceOffset) -> bool:
+    """Whether the stream has an end and every position has reached it."""
+    if offset.stops is None:
+        return False
+    return all(offset.positions.get(tp, 0) >= stop for tp, stop in offset.stops.items())
