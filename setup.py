@@ -39,7 +39,10 @@ def formats_extension(name: str, *c_files: str) -> Extension:
     return Extension(
         f"penstock.formats.{name}",
         [f"{FORMATS}/{name}.pyx", *(f"{FORMATS_NATIVE}/{c_file}" for c_file in c_files)],
-        depends=[f"{FORMATS_NATIVE}/{header}.h" for header in ("columns", "text", "decode", "encode", "csv")],
+        depends=[
+            f"{FORMATS_NATIVE}/{header}.h"
+            for header in ("columns", "text", "decode", "encode", "csv", "avro")
+        ],
         include_dirs=[FORMATS_NATIVE],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
@@ -55,9 +58,17 @@ setup(
             extension("_partitioning"),
             extension("_decode", "crc32c.c"),
             extension("_encode", "crc32c.c"),
-            formats_extension("_native", "columns.c", "text.c", "decode.c", "json_decode.c", "csv_decode.c"),
             formats_extension(
-                "_native_encode", "text.c", "columns.c", "encode.c", "json_encode.c", "csv_encode.c"
+                "_native", "columns.c", "text.c", "decode.c", "json_decode.c", "csv_decode.c", "avro_decode.c"
+            ),
+            formats_extension(
+                "_native_encode",
+                "text.c",
+                "columns.c",
+                "encode.c",
+                "json_encode.c",
+                "csv_encode.c",
+                "avro_encode.c",
             ),
         ],
         include_path=["src"],

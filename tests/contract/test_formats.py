@@ -59,11 +59,16 @@ FLAT_TYPE = (
     | rows_of.NUMBER_TYPES.map(lambda kind: pa.struct([("x", kind), ("y", pa.int8())]))
 )
 
+AVRO_TYPE = rows_of.nested_types(
+    rows_of.SCALAR_TYPES.filter(lambda kind: kind != pa.time64("ns")), rows_of.IDENTIFIERS
+)
+
 CASES = [
     Case("json", ANY_TYPE),
     Case("json", ANY_TYPE, options={"json.timestamp-format.standard": "ISO-8601"}),
     Case("json", ANY_TYPE, options={"json.encode.ignore-null-fields": "true"}),
     Case("json", ANY_TYPE, options={"json.encode.decimal-as-plain-number": "true"}),
+    Case("avro", AVRO_TYPE, rows_of.IDENTIFIERS),
     Case("csv", FLAT_TYPE, options={"csv.null-literal": "\\N"}, may_refuse=True),
     Case(
         "csv",

@@ -3,6 +3,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from penstock.formats.avro_plan import AvroPlan
 from penstock.formats.csv import CsvFormat
 
 REASONS: dict[int, str]
@@ -18,6 +19,16 @@ def check_schema(schema: pa.Schema) -> None: ...
 def decode_csv(array: pa.Array, schema: pa.Schema, dialect: CsvFormat, targets: Sequence[int]) -> Decoded:
     """Decode CSV; `targets` has for each field of a record its column in `schema`, or -1."""
 
+def decode_avro(
+    array: pa.Array,
+    schema: pa.Schema,
+    plans: Sequence[AvroPlan],
+    plan_of_value: pa.Int32Array,
+    header_size: int,
+) -> Decoded:
+    """Decode Avro; `plan_of_value` has for each value its plan, or -1 to leave the value out."""
+
+def schema_ids(array: pa.Array) -> pa.Int32Array: ...
 def decode_json(
     array: pa.Array,
     schema: pa.Schema,

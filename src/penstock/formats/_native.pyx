@@ -13,6 +13,7 @@ import sys
 
 import pyarrow as pa
 
+from penstock.formats._avro cimport AvroNode, AvroPlan, set_plan
 from penstock.formats._csv cimport CsvOptions, set_marks
 
 
@@ -25,7 +26,7 @@ cdef extern from "columns.h":
         KIND_LIST, KIND_MAP, KIND_STRUCT
         BAD_SYNTAX, BAD_UTF8, TOO_DEEP, TRAILING, NOT_AN_OBJECT, TRUNCATED, BAD_ROW
         WRONG_TYPE, OUT_OF_RANGE, NOT_INTEGRAL, BAD_NUMBER, BAD_BOOLEAN, BAD_DATE, BAD_TIME, BAD_TIMESTAMP
-        BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, TEXT_NOT_UTF8
+        BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, REPEATED_KEY, TEXT_NOT_UTF8
         NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT
 
     ctypedef struct Column:
@@ -86,6 +87,11 @@ cdef extern from "decode.h":
         int separator
 
     void output_free(Output *output)
+    int avro_decode(
+        Column *root, const AvroPlan *plans, const int32_t *plan_of_value, int64_t header_size,
+        const Values *values, Output *output
+    ) nogil
+    void confluent_ids(const Values *values, int32_t *ids) nogil
     int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output) nogil
     int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output) nogil
 
@@ -116,6 +122,7 @@ REASONS = {
     MISSING_FIELD: "the field is missing",
     UNEXPECTED_NULL: "the field is null or missing, and is declared NOT NULL",
     BAD_ROW_FIELD: "the row has a wrong number of elements",
+    REPEATED_KEY: "a map has the same key twice",
     TEXT_NOT_UTF8: "the text is not UTF-8",
     NOT_QUOTABLE: "the text has a delimiter or line break, and there is no quote character",
     HAS_ELEMENT_DELIMITER: "an element's text has the array element delimiter",
@@ -436,6 +443,44 @@ def decode_csv(array, schema, dialect, targets):
     with nogil:
         status = csv_decode(rows.root, &options, &values.values, &result.output)
     return result.finish(status, rows, schema, values.values.length)
+
+
+def decode_avro(array, schema, plans, plan_of_value, int64_t header_size):
+    """Decode Avro values; see the module's type stub."""
+    cdef _Input values = _Input(array)
+    cdef _Rows rows = _Rows(schema, values.values.length)
+    cdef _Result result = _Result()
+    cdef _Memory memory = _Memory()
+    cdef AvroPlan *native
+    cdef const int32_t *chosen
+    cdef int status, i
+    if sizeof(AvroNode) != 56:
+        raise SystemError("avro_plan.py packs nodes in another layout than avro.h")
+    memory.block = calloc(len(plans) + 1, sizeof(AvroPlan))
+    native = <AvroPlan *>memory.block
+    if native == NULL:
+        raise MemoryError()
+    for i, plan in enumerate(plans):
+        set_plan(&native[i], plan)
+    buffer = plan_of_value.buffers()[1]
+    chosen = <const int32_t *><uintptr_t>buffer.address + <int64_t>plan_of_value.offset
+    with nogil:
+        status = avro_decode(rows.root, native, chosen, header_size, &values.values, &result.output)
+    return result.finish(status, rows, schema, values.values.length)
+
+
+def schema_ids(array):
+    """Return the id in Confluent's header of each value: -1 for no value, -2 for no such header."""
+    cdef _Input values = _Input(array)
+    cdef _Memory memory = _Memory()
+    cdef int64_t count = len(array)
+    memory.block = calloc(count + 1, sizeof(int32_t))
+    if memory.block == NULL:
+        raise MemoryError()
+    if values.values.length:
+        confluent_ids(&values.values, <int32_t *>memory.block)
+    buffer = pa.foreign_buffer(<uintptr_t>memory.block, 4 * count, base=memory)
+    return pa.Array.from_buffers(pa.int32(), count, [None, buffer])
 
 
 def check_schema(schema):

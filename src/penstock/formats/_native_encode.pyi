@@ -1,5 +1,6 @@
 import pyarrow as pa
 
+from penstock.formats.avro_plan import AvroPlan
 from penstock.formats.csv import CsvFormat
 
 class RowFailed(Exception):
@@ -7,6 +8,7 @@ class RowFailed(Exception):
     reason: str
     path: str
 
+def encode_avro(rows: pa.RecordBatch, plan: AvroPlan, header: bytes) -> pa.Array: ...
 def encode_csv(rows: pa.RecordBatch, dialect: CsvFormat) -> pa.Array: ...
 def encode_json(
     rows: pa.RecordBatch,

@@ -12,6 +12,7 @@ import json
 
 import pyarrow as pa
 
+from penstock.formats._avro cimport AvroPlan, set_plan
 from penstock.formats._csv cimport CsvOptions, set_marks
 
 from penstock.formats._native import REASONS, kind_of
@@ -56,6 +57,10 @@ cdef extern from "encode.h":
     View *view_new(int kind)
     void view_free(View *view)
     void writer_free(Writer *writer)
+    int avro_encode(
+        const View *rows, const AvroPlan *plan, const uint8_t *header, int64_t header_size, int64_t row_count,
+        Writer *writer
+    ) nogil
     int csv_encode(const View *rows, const CsvOptions *options, int64_t row_count, Writer *writer) nogil
     int json_encode(const View *rows, const JsonEncodeOptions *options, int64_t row_count, Writer *writer) nogil
 
@@ -271,4 +276,19 @@ def encode_csv(rows, dialect):
     options.is_decimal_plain = not dialect.is_decimal_scientific
     with nogil:
         status = csv_encode(views.root, &options, count, &output.writer)
+    return output.finish(status, views, rows)
+
+
+def encode_avro(rows, plan, bytes header):
+    """Encode rows as Avro records; see the module's type stub."""
+    cdef AvroPlan native
+    cdef _Views views = _Views(rows, no_label)
+    cdef _Output output = _Output()
+    cdef int status
+    cdef int64_t count = rows.num_rows
+    cdef const uint8_t *start = <const uint8_t *><const char *>header
+    cdef int64_t header_size = len(header)
+    set_plan(&native, plan)
+    with nogil:
+        status = avro_encode(views.root, &native, start, header_size, count, &output.writer)
     return output.finish(status, views, rows)

@@ -16,7 +16,9 @@ from penstock.formats.options import PREFIXES
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "raw": ("penstock.formats.raw", "RawFormat"),
+    "avro-confluent": ("penstock.formats.avro_confluent", "AvroConfluentFormat"),
     "csv": ("penstock.formats.csv", "CsvFormat"),
+    "avro": ("penstock.formats.avro", "AvroFormat"),
     "json": ("penstock.formats.json", "JsonFormat"),
 }
 

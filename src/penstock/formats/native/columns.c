@@ -156,3 +156,52 @@ int column_append_integer(Column *column, int64_t value) {
         return column_append_i64(column, value);
     }
 }
+
+static uint64_t hash_bytes(const uint8_t *bytes, int64_t length, uint64_t seed) {
+    uint64_t hash = seed ^ (uint64_t)length;
+    while (length >= 8) {
+        uint64_t word;
+        memcpy(&word, bytes, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 29;
+        bytes += 8;
+        length -= 8;
+    }
+    for (; length > 0; length--, bytes++) hash = (hash ^ *bytes) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ hash >> 32;
+}
+
+static int is_same_key(const Column *keys, int64_t a, int64_t b) {
+    int32_t length = keys->offsets[a + 1] - keys->offsets[a];
+    return length == keys->offsets[b + 1] - keys->offsets[b] &&
+           memcmp(keys->values + keys->offsets[a], keys->values + keys->offsets[b], (size_t)length) == 0;
+}
+
+/* Marks in *drops every entry whose key comes again later; NULL when there is none. */
+int column_repeated_keys(const Column *keys, int64_t first, uint8_t **drops) {
+    int64_t count = keys->length - first;
+    *drops = NULL;
+    if (count < 2) return OK;
+    int64_t slots = 4;
+    while (slots < 2 * count) slots *= 2;
+    int64_t *table = calloc((size_t)slots, sizeof(int64_t));
+    if (!table) return NO_MEMORY;
+    /* The seed keeps a sender from choosing keys that all fall into one slot. */
+    uint64_t seed = (uint64_t)(uintptr_t)table * 0x9e3779b97f4a7c15ULL;
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *key = keys->values + keys->offsets[first + i];
+        int64_t length = keys->offsets[first + i + 1] - keys->offsets[first + i];
+        int64_t slot = (int64_t)(hash_bytes(key, length, seed) & (uint64_t)(slots - 1));
+        while (table[slot] && !is_same_key(keys, first + table[slot] - 1, first + i)) slot = (slot + 1) & (slots - 1);
+        if (table[slot]) {
+            if (!*drops && !(*drops = calloc((size_t)count, 1))) {
+                free(table);
+                return NO_MEMORY;
+            }
+            (*drops)[table[slot] - 1] = 1;
+        }
+        table[slot] = i + 1;
+    }
+    free(table);
+    return OK;
+}

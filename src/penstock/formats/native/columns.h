@@ -60,6 +60,7 @@ enum {
     MISSING_FIELD,
     UNEXPECTED_NULL,
     BAD_ROW_FIELD,
+    REPEATED_KEY,
     TEXT_NOT_UTF8,
     NOT_QUOTABLE,
     HAS_ELEMENT_DELIMITER,
@@ -170,6 +171,9 @@ static inline int column_append_i128(Column *column, __int128 value) {
     column_set_valid(column);
     return OK;
 }
+
+/* Marks in *repeated every key from `first` on that comes again later; NULL when there is none. The caller frees. */
+int column_repeated_keys(const Column *keys, int64_t first, uint8_t **repeated);
 
 /* Appends a whole number to an integer column of any width. */
 int column_append_integer(Column *column, int64_t value);

@@ -53,7 +53,12 @@ typedef struct {
     int separator; /* between date and time */
 } JsonOptions;
 
+#include "avro.h"
 #include "csv.h"
+
+int avro_decode(Column *root, const AvroPlan *plans, const int32_t *plan_of_value, int64_t header_size,
+                const Values *values, Output *output);
+void confluent_ids(const Values *values, int32_t *ids);
 
 int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output);
 int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output);

@@ -101,7 +101,11 @@ int write_time(Writer *writer, int64_t value, int fraction_digits);
 int write_timestamp(Writer *writer, int64_t value, int fraction_digits, int separator, int is_zoned);
 int write_base64(Writer *writer, const uint8_t *bytes, int64_t length);
 
+#include "avro.h"
 #include "csv.h"
+
+int avro_encode(const View *rows, const AvroPlan *plan, const uint8_t *header, int64_t header_size, int64_t row_count,
+                Writer *writer);
 
 int csv_encode(const View *rows, const CsvOptions *options, int64_t row_count, Writer *writer);
 int json_encode(const View *rows, const JsonEncodeOptions *options, int64_t row_count, Writer *writer);

@@ -1,0 +1,176 @@
+"""`avro-confluent`: Avro behind the Schema Registry's header, as Flink's format of that name.
+
+Runs on executors; options are read on the driver. Invariant: every value is read with the schema that its
+own header names, so one batch may hold many; fields meet columns by name, which is how schemas may
+change. A value with an unknown id is a bad record; a registry that does not answer stops the query,
+because its records are not bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import MissingOptionError, SchemaError
+from penstock.formats import _native
+from penstock.formats.avro import AvroEncoder
+from penstock.formats.avro_plan import AvroPlan, reading_plan, writing_plan
+from penstock.formats.avro_schema import parse_schema, schema_of
+from penstock.formats.base import (
+    NO_METADATA,
+    DecodedRows,
+    Decoder,
+    Encoder,
+    RowFailure,
+    failure,
+    selected,
+)
+from penstock.formats.native_rows import check_schema, decoded_rows
+from penstock.formats.options import options_of
+from penstock.formats.registry_options import RegistryOptions
+from penstock.formats.schema_registry import RegistrySettings, SchemaRegistry, registry_for
+
+HEADER_BYTES = 5
+NO_HEADER = -2
+LOOKUPS_PER_BATCH_MAX = 50
+"""New ids that one batch may make us ask for: honest topics have a few, made-up ids may be millions."""
+
+REGISTRY = RegistryOptions("avro-confluent")
+AVRO_CONFLUENT_OPTIONS = REGISTRY.all()
+
+
+@dataclass(frozen=True)
+class AvroConfluentFormat:
+    """Avro with a Schema Registry."""
+
+    name: ClassVar[str] = "avro-confluent"
+    metadata: ClassVar[pa.Schema] = NO_METADATA
+
+    registry: RegistrySettings
+    subject: str | None = None
+    schema_text: str | None = None
+    registers: bool = True
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> AvroConfluentFormat:
+        """Read the format's options out of a table's.
+
+        Raises:
+            OptionError: an option is unknown or has a value that is not allowed.
+            MissingOptionError: no URL of a registry.
+            SchemaError: the schema to write is not an Avro schema.
+        """
+        given = options_of(cls.name, AVRO_CONFLUENT_OPTIONS, options, prefix)
+        text = given.value(REGISTRY.schema)
+        if text is not None:
+            parse_schema(text)
+        subject = REGISTRY.subject_of(given, options)
+        return cls(REGISTRY.settings(given), subject, text, given.flag(REGISTRY.auto_register))
+
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+        """Make a decoder; see `Format.decoder`."""
+        check_schema(self.name, schema)
+        return AvroConfluentDecoder(registry_for(self.registry), selected(schema, columns))
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """Make an encoder; see `Format.encoder`."""
+        check_schema(self.name, schema)
+        if self.subject is None:
+            raise MissingOptionError(
+                "Option 'avro-confluent.subject' is required where no single 'topic' gives the subject "
+                "its name.",
+                option="avro-confluent.subject",
+            )
+        text = self.schema_text or schema_of(schema)
+        return AvroConfluentEncoder(self, self.subject, text, writing_plan(parse_schema(text), schema))
+
+
+class AvroConfluentDecoder:
+    """Decodes values, each by the schema that its header names."""
+
+    def __init__(self, registry: SchemaRegistry, schema: pa.Schema) -> None:
+        self._registry = registry
+        self._schema = schema
+        self._plans: dict[int, AvroPlan | str] = {}  # a text is why there is none
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode values; see `Decoder.decode`.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached.
+        """
+        ids = _native.schema_ids(values)
+        lookups = 0
+        good, reasons = {}, {NO_HEADER: "the value does not begin with the Schema Registry's header"}
+        for schema_id in pc.unique(ids).to_pylist():
+            if schema_id < 0:
+                continue
+            lookups += not self._registry.is_cached(schema_id)
+            plan = self._plan(schema_id, may_ask=lookups <= LOOKUPS_PER_BATCH_MAX)
+            if isinstance(plan, str):
+                reasons[schema_id] = plan
+            else:
+                good[schema_id] = plan
+        known = pa.array(list(good), pa.int32())
+        plan_of_value = pc.fill_null(pc.index_in(ids, value_set=known), -1).cast(pa.int32())
+        decoded = _native.decode_avro(values, self._schema, list(good.values()), plan_of_value, HEADER_BYTES)
+        found = decoded_rows(values, self._schema, None, decoded)
+        return _with_failures(found, _unreadable(values, ids, reasons))
+
+    def _plan(self, schema_id: int, *, may_ask: bool) -> AvroPlan | str:
+        """Return the plan for an id, or why there is none."""
+        if schema_id in self._plans:
+            return self._plans[schema_id]
+        if not may_ask:
+            return f"schema id {schema_id} is one of more than {LOOKUPS_PER_BATCH_MAX} new ones in one batch"
+        found = self._registry.schema(schema_id)
+        if found is None:
+            return f"the Schema Registry does not know schema id {schema_id}"
+        if found.schema_type != "AVRO" or found.has_references:
+            return f"schema {schema_id} is of type {found.schema_type}, or refers to other schemas"
+        try:
+            self._plans[schema_id] = reading_plan(parse_schema(found.text), self._schema)
+        except SchemaError as error:
+            self._plans[schema_id] = f"schema {schema_id}: {error}"
+        return self._plans[schema_id]
+
+
+def _unreadable(values: pa.Array, ids: pa.Array, reasons: Mapping[int, str]) -> list[RowFailure]:
+    bad = pc.is_in(ids, value_set=pa.array(list(reasons), pa.int32()))
+    positions = pc.indices_nonzero(bad).to_pylist()
+    return [failure(values, i, reasons[ids[i].as_py()]) for i in positions]
+
+
+def _with_failures(found: DecodedRows, more: list[RowFailure]) -> DecodedRows:
+    if not more:
+        return found
+    failures = sorted([*found.failures, *more], key=lambda one: one.value_index)
+    return DecodedRows(found.rows, found.row_count, found.value_indices, failures, found.ignored_count)
+
+
+class AvroConfluentEncoder:
+    """Encodes rows behind the header of a schema that is registered when the first rows come."""
+
+    def __init__(self, options: AvroConfluentFormat, subject: str, text: str, plan: AvroPlan) -> None:
+        self._options = options
+        self._subject = subject
+        self._text = text
+        self._plan = plan
+        self._encoder: AvroEncoder | None = None
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """Encode rows; see `Encoder.encode`.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached or does not take the schema.
+        """
+        if self._encoder is None:
+            registry = registry_for(self._options.registry)
+            schema_id = registry.schema_id(self._subject, self._text, registers=self._options.registers)
+            header = b"\0" + schema_id.to_bytes(4, "big")
+            self._encoder = AvroEncoder(self._options.name, self._plan, header)
+        return self._encoder.encode(rows)

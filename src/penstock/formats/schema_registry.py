@@ -1,0 +1,246 @@
+"""A client of the Confluent Schema Registry's REST API: schemas by id, and ids by subject.
+
+Runs on driver and executors; one cache per process and registry. Invariant: an answer is bounded in time
+and size, a schema is asked for once, and credentials are in no message, log or repr.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import SchemaRegistryError
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+ANSWER_BYTES_MAX = 16 << 20
+UNKNOWN_ID_SECONDS = 30.0
+"""How long an id that the registry does not know is not asked for again."""
+
+_SERVER_ERROR = 500
+_NOT_FOUND = 404
+_SUBJECT_NOT_FOUND = 40401
+_SCHEMA_NOT_FOUND = 40403
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class RegistrySettings:
+    """Where the registry is and who asks. Hashable: it is the key of the process's cache."""
+
+    urls: tuple[str, ...]
+    user_info: str | None = field(default=None, repr=False)
+    bearer_token: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    timeout_ms: int = 10_000
+
+    def __repr__(self) -> str:
+        return f"RegistrySettings({', '.join(safe_url(url) for url in self.urls)})"
+
+
+def safe_url(url: str) -> str:
+    """Return a URL without user and password."""
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema as the registry has it."""
+
+    schema_id: int
+    text: str
+    schema_type: str = "AVRO"
+    has_references: bool = False
+
+
+class SchemaRegistry:
+    """Schemas of one registry, cached. Thread-safe."""
+
+    def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._schemas: dict[int, RegisteredSchema] = {}
+        self._unknown_until: dict[int, float] = {}
+        self._ids: dict[tuple[str, str, str], int] = {}
+
+    def schema(self, schema_id: int) -> RegisteredSchema | None:
+        """Return the schema of an id, None where the registry has none.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached, or refuses.
+        """
+        with self._lock:
+            if schema_id in self._schemas:
+                return self._schemas[schema_id]
+            if self._unknown_until.get(schema_id, 0) > self._clock():
+                return None
+            status, answer = self._call("GET", f"/schemas/ids/{schema_id}", None)
+            if status == _NOT_FOUND and answer.get("error_code") == _SCHEMA_NOT_FOUND:
+                self._unknown_until[schema_id] = self._clock() + UNKNOWN_ID_SECONDS
+                return None
+            if "schema" not in answer:
+                raise self._no_registry(f"/schemas/ids/{schema_id}", status)
+            found = RegisteredSchema(
+                schema_id,
+                str(answer["schema"]),
+                str(answer.get("schemaType", "AVRO")),
+                bool(answer.get("references")),
+            )
+            self._schemas[schema_id] = found
+            return found
+
+    def is_cached(self, schema_id: int) -> bool:
+        """Whether `schema` answers without asking the registry."""
+        is_unknown = self._unknown_until.get(schema_id, 0) > self._clock()
+        return schema_id in self._schemas or is_unknown
+
+    def schema_id(self, subject: str, text: str, schema_type: str = "AVRO", *, registers: bool) -> int:
+        """Return the id of a schema under a subject.
+
+        Args:
+            subject: The subject.
+            text: The schema.
+            schema_type: AVRO, JSON or PROTOBUF.
+            registers: Whether a schema that the subject does not have is registered; else it is an error.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached, or does not have or take the schema.
+        """
+        key = (subject, text, schema_type)
+        with self._lock:
+            if key not in self._ids:
+                name = urllib.parse.quote(subject, safe="")
+                path = f"/subjects/{name}/versions" if registers else f"/subjects/{name}"
+                body = {"schema": text}
+                if schema_type != "AVRO":
+                    body["schemaType"] = schema_type
+                status, answer = self._call("POST", path, body)
+                if status == _NOT_FOUND and answer.get("error_code") in (
+                    _SUBJECT_NOT_FOUND,
+                    _SCHEMA_NOT_FOUND,
+                ):
+                    raise SchemaRegistryError(
+                        f"The Schema Registry has no such schema under subject '{subject}', and "
+                        "'auto.register.schemas' is false. Register it, or set the option to true.",
+                        subject=subject,
+                    )
+                if "id" not in answer:
+                    raise self._no_registry(path, status)
+                self._ids[key] = int(answer["id"])
+            return self._ids[key]
+
+    def _no_registry(self, path: str, status: int) -> SchemaRegistryError:
+        # Taken for "no such schema", a wrong URL would make every record a bad one.
+        urls = ", ".join(safe_url(url) for url in self._settings.urls)
+        return SchemaRegistryError(
+            f"What answers {path} at {urls} ({status}) is not a Schema Registry. Check the format's 'url'.",
+            status=status,
+            path=path,
+        )
+
+    def _call(self, method: str, path: str, body: dict[str, str] | None) -> tuple[int, dict[str, Any]]:
+        """Ask the registry's servers in turn, a few times; 404 is an answer, other refusals are errors."""
+        last = "no URL"
+        for attempt in range(_ATTEMPTS):
+            for url in self._settings.urls:
+                try:
+                    status, answer = _request(self._settings, url, method, path, body)
+                except (OSError, http.client.HTTPException, ValueError) as error:
+                    last = f"{safe_url(url)}: {type(error).__name__}: {error}"
+                    continue
+                if status < _SERVER_ERROR:
+                    return _accepted(url, path, status, answer)
+                last = f"{safe_url(url)} answers {status}: {answer.get('message', '')}"
+            time.sleep(0.1 * 2**attempt)
+        raise SchemaRegistryError(
+            f"The Schema Registry cannot be reached for {method} {path}: {last}. No record was decoded or "
+            "written with it; the query can be started again.",
+            path=path,
+        )
+
+
+def _accepted(url: str, path: str, status: int, answer: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    if status < http.client.MULTIPLE_CHOICES or status == _NOT_FOUND:
+        return status, answer
+    hints = {401: " Check 'basic-auth.*' or 'bearer-auth.*'.", 403: " The user may not do that."}
+    raise SchemaRegistryError(
+        f"The Schema Registry at {safe_url(url)} refuses {path} with {status}: {answer.get('message', '')}."
+        f"{hints.get(status, '')}",
+        status=status,
+        path=path,
+    )
+
+
+def _request(
+    settings: RegistrySettings, url: str, method: str, path: str, body: dict[str, str] | None
+) -> tuple[int, dict[str, Any]]:
+    """Make one HTTP request; redirects are not followed, so credentials stay with the host they are for."""
+    parts = urllib.parse.urlsplit(url)
+    timeout = settings.timeout_ms / 1000
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        connection = http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=timeout, context=_tls(settings)
+        )
+    else:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+    try:
+        content = None if body is None else json.dumps(body)
+        connection.request(method, parts.path.rstrip("/") + path, content, _headers(settings, parts))
+        response = connection.getresponse()
+        answer = response.read(ANSWER_BYTES_MAX + 1)
+        if len(answer) > ANSWER_BYTES_MAX:
+            raise ValueError(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
+        return response.status, _parsed(response.status, answer)
+    finally:
+        connection.close()
+
+
+def _parsed(status: int, answer: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(answer)
+    except ValueError:
+        if status < http.client.MULTIPLE_CHOICES:
+            raise
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _headers(settings: RegistrySettings, parts: urllib.parse.SplitResult) -> dict[str, str]:
+    headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
+    user_info = settings.user_info
+    if user_info is None and parts.username:
+        user_info = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+    if user_info is not None:
+        headers["Authorization"] = "Basic " + base64.b64encode(user_info.encode()).decode()
+    elif settings.bearer_token is not None:
+        headers["Authorization"] = "Bearer " + settings.bearer_token
+    return headers
+
+
+def _tls(settings: RegistrySettings) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    if settings.certificate_file is not None:
+        context.load_cert_chain(settings.certificate_file, password=settings.key_password)
+    return context
+
+
+_registries: dict[RegistrySettings, SchemaRegistry] = {}
+_registries_lock = threading.Lock()
+
+
+def registry_for(settings: RegistrySettings) -> SchemaRegistry:
+    """Return the process's registry for these settings, with its cache."""
+    with _registries_lock:
+        return _registries.setdefault(settings, SchemaRegistry(settings))

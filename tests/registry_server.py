@@ -1,0 +1,115 @@
+"""A Schema Registry over HTTP for tests: the documented REST API, as far as clients of formats use it.
+
+A real server on a real port, so that clients are tested with sockets, headers and status codes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+
+@dataclass
+class Registry:
+    """What the server knows, and what it was asked."""
+
+    url: str = ""
+    user_info: str | None = None
+    bearer_token: str | None = None
+    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    failures_to_come: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def register(self, subject: str, schema: Any, schema_type: str = "AVRO") -> int:
+        """Register a schema, as POST /subjects/<subject>/versions does."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        with self.lock:
+            entry = {"schema": text} | ({} if schema_type == "AVRO" else {"schemaType": schema_type})
+            known = next((i for i, one in self.schemas.items() if one == entry), None)
+            schema_id = known or len(self.schemas) + 1
+            self.schemas[schema_id] = entry
+            versions = self.subjects.setdefault(subject, [])
+            if schema_id not in versions:
+                versions.append(schema_id)
+            return schema_id
+
+    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and JSON of a request."""
+        if self.failures_to_come:
+            self.failures_to_come -= 1
+            return 500, {"error_code": 50001, "message": "Error in the backend datastore"}
+        if match := re.fullmatch(r"/schemas/ids/(\d+)", path):
+            found = self.schemas.get(int(match[1]))
+            return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+        if match := re.fullmatch(r"/subjects/([^/]+)/versions", path):
+            schema_id = self.register(unquote(match[1]), body["schema"], body.get("schemaType", "AVRO"))
+            return 200, {"id": schema_id}
+        if match := re.fullmatch(r"/subjects/([^/]+)", path):
+            return self.look_up(unquote(match[1]), body["schema"])
+        return 404, {"error_code": 404, "message": f"HTTP 404 Not Found: {method}"}
+
+    def look_up(self, subject: str, text: str) -> tuple[int, dict[str, Any]]:
+        """Answer POST /subjects/<subject>."""
+        if subject not in self.subjects:
+            return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
+        found = [i for i in self.subjects[subject] if self.schemas[i]["schema"] == text]
+        if not found:
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        return 200, {"subject": subject, "id": found[0], "version": 1, "schema": text}
+
+    def is_allowed(self, authorization: str | None) -> bool:
+        """Check the Authorization header."""
+        if self.user_info is not None:
+            return authorization == "Basic " + base64.b64encode(self.user_info.encode()).decode()
+        return self.bearer_token is None or authorization == f"Bearer {self.bearer_token}"
+
+
+@contextmanager
+def running_registry(**settings: Any) -> Iterator[Registry]:
+    """Run a registry until the block ends."""
+    registry = Registry(**settings)
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Be quiet."""
+
+        def handle_request(self, method: str) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else {}
+            registry.requests.append(f"{method} {self.path}")
+            if registry.is_allowed(self.headers.get("Authorization")):
+                status, answer = registry.answer(method, self.path, body)
+            else:
+                status, answer = 401, {"error_code": 401, "message": "Unauthorized"}
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.handle_request("GET")
+
+        def do_POST(self) -> None:
+            self.handle_request("POST")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield registry
+        finally:
+            server.shutdown()
+            thread.join(timeout=10)
