@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka import errors as kafka_errors
 
@@ -34,7 +34,8 @@ Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
 
-class Question(NamedTuple, Generic[Asked]):
+@dataclass(frozen=True)
+class Question(Generic[Asked]):
     """What is asked about one topic partition, and of whom."""
 
     topic_partition: TopicPartition
@@ -42,7 +43,8 @@ class Question(NamedTuple, Generic[Asked]):
     leader: Leader
 
 
-class Reply(NamedTuple, Generic[Answered]):
+@dataclass(frozen=True)
+class Reply(Generic[Answered]):
     """What the broker said about one topic partition."""
 
     topic_partition: TopicPartition
@@ -154,12 +156,13 @@ class LeaderRequests(Generic[Asked, Answered]):
                 for asked in questions
             }
         problems = {}
-        for topic_partition, _, leader in questions:
+        for question in questions:
+            topic_partition = question.topic_partition
             reply = replies.get(topic_partition)
             if reply is not None and not reply.error_code:
                 answers.values[topic_partition] = reply.answer
                 continue
-            problems[topic_partition] = self._problem(topic_partition, reply, leader)
+            problems[topic_partition] = self._problem(topic_partition, reply, question.leader)
         return problems
 
     def _problem(
