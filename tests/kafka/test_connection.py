@@ -399,6 +399,22 @@ def test_the_right_password_is_accepted(secured: tuple[DevCluster, str]) -> None
     assert ask(right).brokers
 
 
+def test_no_password_gets_into_a_log(
+    secured: tuple[DevCluster, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """kafka-python logs requests, and raw what it sends."""
+    with caplog.at_level(logging.DEBUG):
+        logged_in = with_properties(
+            bootstrap_servers=secured[0].bootstrap_servers_of("SASL"),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_jaas_config=plain("writer", "writer-secret"),
+        )
+        assert ask(logged_in).brokers
+    assert "SaslAuthenticateRequest" in caplog.text
+    assert "writer-secret" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("mechanism", "advice"), [("PLAIN", "sasl.jaas.config"), ("SCRAM-SHA-256", "sasl.mechanism")]
 )

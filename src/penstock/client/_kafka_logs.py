@@ -1,7 +1,9 @@
 """kafka-python's log records from our IO threads, under our logger and at our level.
 
-Runs wherever a `KafkaConnections` is open. Invariant: only records made on penstock's IO threads are
-moved; a kafka-python client of the user's own logs as it always did.
+Runs wherever a `KafkaConnections` is open. Invariants: only records made on penstock's IO threads are
+moved; a kafka-python client of the user's own logs as it always did. What went over the wire is never
+shown, only its kind or size: kafka-python logs whole requests at DEBUG, and among them are the password
+of SASL/PLAIN and the user's records.
 
 kafka-python logs each refused connection as an error, several times. Whether that is an error is known
 only to whoever waits for the response, and he gets an exception that says more.
@@ -10,6 +12,9 @@ only to whoever waits for the response, and he gets an exception that says more.
 from __future__ import annotations
 
 import logging
+from typing import Any
+
+from kafka.protocol.data_container import DataContainer
 
 IO_THREAD_MARK = "penstock-io"
 """Part of the name of our IO threads."""
@@ -34,8 +39,20 @@ class _ToOurLogger(logging.Filter):
         if IO_THREAD_MARK not in (record.threadName or ""):
             return True
         if _LOGGER.isEnabledFor(logging.DEBUG):
-            _LOGGER.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+            _LOGGER.debug("%s: %s", record.name, _message(record), exc_info=record.exc_info)
         return False
+
+
+def _message(record: logging.LogRecord) -> str:
+    if not isinstance(record.args, tuple) or not record.args:
+        return record.getMessage()
+    return str(record.msg) % tuple(map(_without_content, record.args))
+
+
+def _without_content(argument: Any) -> Any:
+    if isinstance(argument, (bytes, bytearray, memoryview)):
+        return f"{len(argument)} bytes"
+    return type(argument).__name__ if isinstance(argument, DataContainer) else argument
 
 
 _FILTER = _ToOurLogger()
