@@ -45,7 +45,7 @@ class ProducerTopics:
         self._source = source
         self._lock = threading.Lock()
         self._topics: dict[str, TopicMetadata] = {}
-        self._topic_ids: dict[str, UUID] = {}
+        self._topic_ids: Mapping[str, UUID] = {}
         self._missing_since_ms: dict[str, int] = {}
 
     def learn(self, topic: str, timeout_ms: int) -> TopicMetadata:
@@ -116,9 +116,11 @@ class ProducerTopics:
     def _accept(self, metadata: TopicMetadata) -> None:
         with self._lock:
             if metadata.topic_id is not None:
-                first_id = self._topic_ids.setdefault(metadata.topic, metadata.topic_id)
+                first_id = self._topic_ids.get(metadata.topic, metadata.topic_id)
                 if first_id != metadata.topic_id:
                     raise recreated(metadata.topic)
+                # A new mapping, because the sender thread may be going through the old one right now.
+                self._topic_ids = {**self._topic_ids, metadata.topic: first_id}
             self._topics[metadata.topic] = metadata
             self._missing_since_ms.pop(metadata.topic, None)
 
