@@ -86,7 +86,8 @@ class FillingBatches:
 
     def close(self, topic_partition: TopicPartition) -> None:
         """Close the open batch of a topic partition, number it and hand it on."""
-        builder = self._builders[topic_partition]
+        # Gone with its memory: kept for each topic partition, builders would hold far more than `size_bytes`.
+        builder = self._builders.pop(topic_partition)
         record_count = builder.record_count
         self.size_bytes -= builder.size_bytes
         del self._opened_at_ms[topic_partition]
