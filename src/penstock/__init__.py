@@ -1,4 +1,48 @@
-"""penstock: what Flink users have with Kafka, for PySpark users. Public names; nothing else."""
+"""penstock: what Flink users have with Kafka, for PySpark users. Public names; nothing else.
+
+Invariant: `import penstock` is light; a public name loads its module, and PySpark, when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.api import KafkaOffsetResetStrategy as KafkaOffsetResetStrategy
+    from penstock.api import KafkaOffsetsInitializer as KafkaOffsetsInitializer
+    from penstock.api import KafkaSource as KafkaSource
+    from penstock.api import KafkaTopicPartition as KafkaTopicPartition
+    from penstock.api import PartitionOffsetsRetriever as PartitionOffsetsRetriever
+    from penstock.api import with_watermark as with_watermark
 
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+
+_HOMES = {
+    "KafkaOffsetResetStrategy": "penstock.api",
+    "KafkaOffsetsInitializer": "penstock.api",
+    "KafkaSource": "penstock.api",
+    "KafkaTopicPartition": "penstock.api",
+    "PartitionOffsetsRetriever": "penstock.api",
+    "with_watermark": "penstock.api",
+}
+__all__ = [
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaSource",
+    "KafkaTopicPartition",
+    "PartitionOffsetsRetriever",
+    "__version__",
+    "with_watermark",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

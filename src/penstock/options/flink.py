@@ -181,6 +181,15 @@ INCLUDE_HEADERS = Option(
     "Adds the column `headers`. (Ours.)",
     default="false",
 )
+CLIENT_ID_PREFIX = Option(
+    "client.id.prefix",
+    _F,
+    _SOURCE,
+    TEXT,
+    "The client id that brokers see in their logs and quotas; counts before `properties.client.id`, with a "
+    "warning. Driver and tasks bear the same one.",
+    default="penstock-source",
+)
 ALIGNMENT_MAX_DRIFT = Option(
     "scan.watermark.alignment.max-drift",
     _F,
@@ -273,6 +282,7 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     ON_DATA_LOSS,
     ON_REMOVED_PARTITION,
     COMMIT_OFFSETS,
+    CLIENT_ID_PREFIX,
     ALIGNMENT_MAX_DRIFT,
     IDLE_TIMEOUT,
     STARTUP_INITIALIZER,
@@ -283,7 +293,6 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     not_yet("scan.max-bytes-per-batch", _F, _SOURCE, "Use `scan.max-records-per-batch`."),
     not_yet("scan.on-decode-error", _F, _SOURCE, _TABLES),
     not_yet("scan.dead-letter.topic", _F, _SOURCE, _TABLES),
-    not_yet("client.id.prefix", _F, _SOURCE, "Use `properties.client.id`."),
     not_yet("sink.transactional-id-prefix", _F, _SINK, "Transactions are not used."),
     not_yet("sink.commit-log.topic", _F, _SINK, "Transactions are not used."),
     not_yet("sink.parallelism", _F, _SINK, "Use `df.repartition(n)` before writing."),

@@ -6,6 +6,7 @@ default is left open that the dialects see differently.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,9 @@ from penstock.options.source_offsets import (
     spark_starting,
     spark_stopping,
 )
+from penstock.options.warn import warn_once
+
+_log = logging.getLogger("penstock.options")
 
 DISCOVERY_INTERVAL_MS = 300_000
 IDLE_TIMEOUT_MS = 60_000
@@ -63,7 +67,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
     idle_timeout_ms = given.value(flink.IDLE_TIMEOUT)
     on_removal = {"fail": True, "drop": False, None: None}
     return SourceConfig(
-        properties=given.properties,
+        properties=_with_client_id(given),
         subscription=subscription,
         starting=custom_starting(given) or flink_starting(given, subscription),
         stopping=custom_stopping(given) or flink_stopping(given, subscription),
@@ -79,6 +83,18 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
         idle_timeout_ms=IDLE_TIMEOUT_MS if idle_timeout_ms is None else idle_timeout_ms,
     )
+
+
+def _with_client_id(given: GivenOptions) -> KafkaProperties:
+    prefix = given.value(flink.CLIENT_ID_PREFIX)
+    if not prefix:
+        return given.properties
+    overridden = given.properties.get("client.id")
+    if overridden not in (None, prefix):
+        text = f"Property client.id is provided but will be overridden from {overridden} to {prefix}"
+        warn_once(_log, f"{text}, as '{flink.CLIENT_ID_PREFIX.key}' says.")
+    others = [(name, value) for name, value in given.properties.items if name != "client.id"]
+    return KafkaProperties(tuple(sorted((*others, ("client.id", prefix)))))
 
 
 def _flink_subscription(given: GivenOptions) -> Subscription:

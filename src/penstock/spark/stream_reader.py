@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -28,6 +29,9 @@ from penstock.client.connection import KafkaConnections
 from penstock.options.config import SourceConfig
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.kafka_admin import KafkaOffsetAdmin
+from penstock.source.kafka_event_times import alignment_of
+from penstock.source.metrics import SourceMetrics
+from penstock.source.offset_committer import OffsetCommitter
 from penstock.source.offsets_json import SourceOffset, positions_to_json
 from penstock.source.split_reader import source_connection_settings
 from penstock.spark.schema import check_read_schema
@@ -46,9 +50,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._connections: KafkaConnections | None = None
         self._opened: SplitEnumerator | None = None
+        self._committer: OffsetCommitter | None = None
+        self._metrics: SourceMetrics | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_connections": None, "_opened": None}
+        on_the_driver = ("_connections", "_opened", "_committer", "_metrics")
+        return {**self.__dict__, **dict.fromkeys(on_the_driver)}
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts. Spark asks again after a crash in the first batch."""
@@ -62,9 +69,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
         offset = SourceOffset.from_json(start)
-        end = self._enumerator.latest_offset(
-            offset, limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        )
+        enumerator = self._enumerator
+        in_checkpoint = enumerator.in_checkpoint(offset)
+        if self._committer is not None and in_checkpoint is not None:
+            self._committer.submit(in_checkpoint)
+        end = enumerator.latest_offset(offset, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        if self._metrics is not None:
+            latest = enumerator.latest_known() or {}
+            self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)
         return start if end is offset else end.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -86,8 +98,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_rows(self._config, self._schema, partition)
 
     def stop(self) -> None:
-        """Close what planning opened."""
+        """Commit what Spark's checkpoint holds, and close what planning opened."""
         self._opened = None
+        if self._committer is not None:
+            self._committer.close()
+            self._committer = None
         if self._connections is not None:
             self._connections.close()
             self._connections = None
@@ -98,8 +113,21 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _stop_in_order_on_sigterm()
             # Connections of its own, not shared ones: this reader alone decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
-            self._opened = SplitEnumerator(self._config, KafkaOffsetAdmin(self._connections))
+            admin = KafkaOffsetAdmin(self._connections)
+            alignment = alignment_of(self._config, self._connections)
+            self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
+            self._metrics = SourceMetrics()
+            self._committer = _committer(self._config, admin, self._metrics)
         return self._opened
+
+
+def _committer(
+    config: SourceConfig, admin: KafkaOffsetAdmin, metrics: SourceMetrics
+) -> OffsetCommitter | None:
+    group_id = config.group_id
+    if group_id is None or not config.commits_offsets:
+        return None
+    return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics)
 
 
 def _stop_in_order_on_sigterm() -> None:
