@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.client import admin
 from penstock.client.connection import KafkaConnections
+from penstock.errors import PenstockError
 from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
 from penstock.source.admin import LogEnd, OffsetAnswers, TopicView
 from penstock.types import TopicPartition
@@ -70,3 +71,9 @@ class KafkaOffsetAdmin:
     ) -> Mapping[TopicPartition, int]:
         """See `OffsetAdmin`."""
         return admin.committed_offsets(self._connections, group_id, topic_partitions)
+
+    def commit_offsets(
+        self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> Mapping[TopicPartition, PenstockError]:
+        """Commit to a group; which topic partitions were refused, and why."""
+        return admin.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)

@@ -17,6 +17,7 @@ from penstock.client.properties import ConnectionSettings, connection_settings, 
 from penstock.errors import OffsetOutOfRangeError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
+from penstock.source.metrics import SPLIT_METRICS
 from penstock.source.splits import Split
 from penstock.types import OffsetRange
 
@@ -41,7 +42,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
     rest: OffsetRange | None = split.offset_range
     while rest is not None:
         try:
-            yield from fetch_range(
+            for records in fetch_range(
                 connections,
                 rest,
                 fetch_settings(config.properties),
@@ -49,7 +50,9 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
                 read_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
                 max_rows=MAX_ROWS,
                 max_bytes=MAX_BYTES,
-            )
+            ):
+                SPLIT_METRICS.emitted(records)
+                yield records
         except OffsetOutOfRangeError as error:  # noqa: PERF203  # once for each loss
             data_loss.report(error, fail=config.fail_on_data_loss)
             rest = _still_there(rest, error)

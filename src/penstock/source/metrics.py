@@ -1,0 +1,109 @@
+"""What a source knows about itself, under the names of Flink's metrics.
+
+Runs on the driver (`SourceMetrics`, one for a running query) and on executors (`SplitMetrics`, one for a
+process). Invariant: collecting never asks Kafka anything and never fails; showing it is others' work.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from penstock.types import TopicPartition
+
+_NONE_YET = -1
+"""Flink's value of a gauge that has not been set."""
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SourceMetrics:
+    """Progress and commits of one query, as of its last planning. Thread-safe."""
+
+    def __init__(self, clock_ms: Callable[[], int] = _wall_clock_ms) -> None:
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._positions: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._pending_records = 0
+        self._idle_since_ms: int | None = None
+        self._commits_succeeded = 0
+        self._commits_failed = 0
+
+    def planned(
+        self, done: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, is_idle: bool
+    ) -> None:
+        """A batch was planned: what is read before it, where the logs end, and whether it is empty."""
+        backlog = sum(max(0, latest[tp] - offset) for tp, offset in done.items() if tp in latest)
+        with self._lock:
+            self._positions = dict(done)
+            self._pending_records = backlog
+            if not is_idle:
+                self._idle_since_ms = None
+            elif self._idle_since_ms is None:
+                self._idle_since_ms = self._clock_ms()
+
+    def commit_succeeded(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The group has these offsets now."""
+        with self._lock:
+            self._commits_succeeded += 1
+            self._committed.update(positions)
+
+    def commit_failed(self) -> None:
+        """A commit, or a part of it, was not taken."""
+        with self._lock:
+            self._commits_failed += 1
+
+    def snapshot(self) -> dict[str, int]:
+        """All values by Flink's names. An offset is the last one read, a committed one the next to read."""
+        with self._lock:
+            idle_since_ms = self._idle_since_ms
+            values = {
+                "pendingRecords": self._pending_records,
+                "sourceIdleTime": 0 if idle_since_ms is None else self._clock_ms() - idle_since_ms,
+                "KafkaSourceReader.commitsSucceeded": self._commits_succeeded,
+                "KafkaSourceReader.commitsFailed": self._commits_failed,
+            }
+            for tp, position in sorted(self._positions.items()):
+                scope = f"KafkaSourceReader.topic.{tp.topic}.partition.{tp.partition}"
+                values[f"{scope}.currentOffset"] = position - 1
+                values[f"{scope}.committedOffset"] = self._committed.get(tp, _NONE_YET)
+        return values
+
+
+class SplitMetrics:
+    """What the tasks of one process have emitted. Thread-safe."""
+
+    def __init__(self, clock_ms: Callable[[], int] = _wall_clock_ms) -> None:
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._records = 0
+        self._bytes = 0
+        self._lag_ms: int | None = None
+
+    def emitted(self, records: pa.RecordBatch) -> None:
+        """A batch leaves for Spark. The lag is known where the timestamps were decoded."""
+        lag_ms = None
+        index = records.schema.get_field_index("timestamp")
+        if index >= 0 and records.num_rows:
+            last_us = records.column(index)[-1].value
+            lag_ms = None if last_us is None else self._clock_ms() - last_us // 1000
+        with self._lock:
+            self._records += records.num_rows
+            self._bytes += records.nbytes
+            self._lag_ms = self._lag_ms if lag_ms is None else lag_ms
+
+    def snapshot(self) -> dict[str, int]:
+        """All values by Flink's names; the lag only once it is known."""
+        with self._lock:
+            values = {"numRecordsIn": self._records, "numBytesIn": self._bytes}
+            return values if self._lag_ms is None else {**values, "currentEmitEventTimeLag": self._lag_ms}
+
+
+SPLIT_METRICS = SplitMetrics()
+"""Those of this process, whose tasks may belong to several queries."""
