@@ -84,7 +84,7 @@ def test_nothing_to_send_makes_no_request() -> None:
     driver = Driver(is_known=False)
     assert driver.send() == []
     assert driver.delivery.is_empty
-    assert driver.delivery.next_wakeup_ms(0) is None
+    assert driver.delivery.next_wakeup_ms() is None
 
 
 def test_one_request_carries_batches_of_several_topic_partitions() -> None:
@@ -314,7 +314,7 @@ def test_pauses_double_up_to_the_largest_and_begin_anew_after_a_success() -> Non
     pauses_ms = []
     for _ in range(4):
         driver.lose(*driver.send())
-        wakeup_ms = driver.delivery.next_wakeup_ms(driver.now_ms)
+        wakeup_ms = driver.delivery.next_wakeup_ms()
         assert wakeup_ms is not None
         pauses_ms.append(wakeup_ms - driver.now_ms)
         assert driver.send(after_ms=pauses_ms[-1] - 1) == []
@@ -324,7 +324,17 @@ def test_pauses_double_up_to_the_largest_and_begin_anew_after_a_success() -> Non
     driver.acknowledge(request)
     driver.add()
     driver.lose(*driver.send())
-    assert driver.delivery.next_wakeup_ms(driver.now_ms) == driver.now_ms + 100
+    assert driver.delivery.next_wakeup_ms() == driver.now_ms + 100
+
+
+def test_a_pause_that_ended_after_the_last_plan_is_not_slept_over() -> None:
+    driver = Driver(retry_backoff_ms=1)
+    driver.add()
+    driver.lose(*driver.send())
+    assert driver.send() == []
+    resend_at_ms = driver.now_ms + 1
+    driver.now_ms += 50
+    assert driver.delivery.next_wakeup_ms() == resend_at_ms
 
 
 def test_batches_that_fail_together_pause_once() -> None:
@@ -332,7 +342,7 @@ def test_batches_that_fail_together_pause_once() -> None:
     for _ in range(5):
         driver.add()
     driver.lose(*driver.send())
-    assert driver.delivery.next_wakeup_ms(driver.now_ms) == driver.now_ms + 100
+    assert driver.delivery.next_wakeup_ms() == driver.now_ms + 100
 
 
 def test_a_batch_expires_whether_sent_or_not() -> None:
@@ -344,7 +354,7 @@ def test_a_batch_expires_whether_sent_or_not() -> None:
     waiting = driver.add(OTHER)
     driver.now_ms += 499
     assert driver.delivery.expired(driver.now_ms) is None
-    assert driver.delivery.next_wakeup_ms(driver.now_ms) == driver.now_ms + 1
+    assert driver.delivery.next_wakeup_ms() == driver.now_ms + 1
     assert driver.delivery.expired(driver.now_ms + 1) is sent
     assert waiting.send_count == 0
 

@@ -265,7 +265,7 @@ class Producer:
         """How long nothing falls due by the clock; None: for ever."""
         now_ms = _now_ms()
         with self._lock:
-            due_ms = [self._delivery.next_wakeup_ms(now_ms), self._next_lingered_ms(now_ms)]
+            due_ms = [self._delivery.next_wakeup_ms(), self._next_lingered_ms(now_ms)]
             if self._wants_metadata and not self._is_asking_metadata:
                 due_ms.append(self._metadata_retry_at_ms)
         earliest_ms = min((at_ms for at_ms in due_ms if at_ms is not None), default=None)

@@ -84,6 +84,7 @@ class DeliveryQueue:
         # Those with unacknowledged batches, least recently served first: nobody starves.
         self._busy: OrderedDict[TopicPartition, TopicPartitionQueue] = OrderedDict()
         self._requests_under_way: Counter[int] = Counter()
+        self._planned_at_ms = -1
 
     @property
     def is_empty(self) -> bool:
@@ -116,6 +117,7 @@ class DeliveryQueue:
 
     def plan(self, now_ms: int, leader_of: LeaderOf) -> list[PlannedRequest]:
         """Return the requests to send now, in this order; their batches count as under way from here."""
+        self._planned_at_ms = now_ms
         planned: list[PlannedRequest] = []
         while round_of_requests := self._plan_round(now_ms, leader_of):
             planned += round_of_requests
@@ -231,10 +233,13 @@ class DeliveryQueue:
         oldest_ms = now_ms - self._limits.delivery_timeout_ms
         return next((batch for batch in self._first_batches() if batch.closed_at_ms <= oldest_ms), None)
 
-    def next_wakeup_ms(self, now_ms: int) -> int | None:
-        """Return when something falls due by the clock alone, None when nothing waits for it."""
+    def next_wakeup_ms(self) -> int | None:
+        """Return when something falls due by the clock alone, None when nothing waits for it.
+
+        The time may be past: whatever fell due after the last plan still has to be planned.
+        """
         due = [batch.closed_at_ms + self._limits.delivery_timeout_ms for batch in self._first_batches()]
-        due += [queue.retry_at_ms for queue in self._busy.values() if queue.retry_at_ms > now_ms]
+        due += [queue.retry_at_ms for queue in self._busy.values() if queue.retry_at_ms > self._planned_at_ms]
         return min(due, default=None)
 
     def _first_batches(self) -> Iterator[ProducerBatch]:
