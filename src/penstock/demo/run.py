@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 INPUT_TOPIC = "flights"
 OUTPUT_TOPIC = "carrier-delays"
 PARTITION_COUNT = 4
-ROWS_PER_BATCH = 60_000
+ROWS_PER_BATCH = 100_000
 _LOG_SETTINGS = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
