@@ -324,6 +324,26 @@ def test_kafka_python_does_not_log_beside_us(caplog: pytest.LogCaptureFixture) -
     assert any(record.name == "penstock.client.kafka_python" for record in caplog.records)
 
 
+def test_each_broker_gets_the_version_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a cluster is upgraded, the broker asked second may be older than the first."""
+    asked: list[Any] = []
+
+    def send(_: KafkaConnections, request: Any, node_id: int | str, timeout_ms: int) -> PendingResponse:
+        asked.append(request.API_VERSION)
+        request.API_VERSION = 9  # as kafka-python does
+        pending = PendingResponse(f"asking {node_id}", timeout_ms)
+        if len(asked) > 1:
+            pending.succeed("an answer")
+        else:
+            pending.fail(BrokerUnavailableError("connection lost"))
+        return pending
+
+    monkeypatch.setattr(KafkaConnections, "send", send)
+    with connected("127.0.0.1:1,127.0.0.1:2") as connections:
+        assert connections.request(brokers_only(), timeout_ms=5_000) == "an answer"
+    assert asked == [None, None]
+
+
 # ----- who we are
 
 SASL_PROPERTIES = {

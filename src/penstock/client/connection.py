@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import atexit
+import copy
 import logging
 import os
 import random
@@ -200,7 +201,9 @@ class KafkaConnections:
                 break
             try:
                 attempt_ms = min(left_ms, self.settings.request_timeout_ms)
-                response = self.send(request, candidate, attempt_ms).result(left_ms)
+                # A copy, because kafka-python notes the version for the first broker in the request itself;
+                # the next one may be older.
+                response = self.send(copy.copy(request), candidate, attempt_ms).result(left_ms)
             except PenstockError as error:
                 if not is_retriable(error):
                     raise
