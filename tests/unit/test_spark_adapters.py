@@ -167,6 +167,35 @@ def test_a_write_is_checked_before_a_task_starts(schema: StructType) -> None:
         source.streamWriter(schema, overwrite=False)
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "hunter2"},
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----\nhunter2\n-----END CERTIFICATE-----",
+        },
+    ],
+    ids=["login", "certificate"],
+)
+def test_bad_security_is_found_before_a_task_starts(bad: dict[str, str]) -> None:
+    properties = {f"kafka.{name}": text for name, text in bad.items()}
+    source = PenstockDataSource({"kafka.bootstrap.servers": "unused:1", "topic": "t"} | properties)
+    written = StructType().add("value", BinaryType())
+    read = PenstockDataSource({"kafka.bootstrap.servers": "unused:1", "subscribe": "t"} | properties)
+    columns = source_schema(include_headers=False)
+    for make in (
+        lambda: source.writer(written, overwrite=False),
+        lambda: source.streamWriter(written, overwrite=False),
+        lambda: read.reader(columns),
+        lambda: read.streamReader(columns),
+    ):
+        with pytest.raises(OptionError) as caught:
+            make()
+        assert "hunter2" not in str(caught.value)
+
+
 def test_sigterm_lets_sparks_runner_stop_the_reader() -> None:
     """The runner's process: SIGTERM must lead to `finally: reader.stop()`, also when it comes twice."""
     code = """

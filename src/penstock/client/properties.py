@@ -175,6 +175,17 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
     )
 
 
+def check_connection(properties: KafkaProperties) -> None:
+    """Find on the driver what would fail each task that connects: logins and certificates, not the network.
+
+    Raises:
+        OptionError: a property is missing, malformed or contradicts another, or a certificate or key is bad.
+    """
+    security = connection_settings(properties, client_id="penstock").security
+    if security.tls is not None:
+        security.tls.ssl_context()
+
+
 def fetch_settings(properties: KafkaProperties) -> FetchSettings:
     """Make the settings of a fetch loop.
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from penstock.client.properties import check_connection
 from penstock.options import parse_sink_options, parse_source_options
+from penstock.options.config import SinkConfig, SourceConfig
 from penstock.options.source import wants_headers
 from penstock.spark.batch_reader import PenstockReader
 from penstock.spark.batch_writer import PenstockWriter
@@ -32,16 +34,26 @@ class PenstockDataSource(DataSource):
 
     def reader(self, schema: StructType) -> PenstockReader:
         """A batch read."""
-        return PenstockReader(parse_source_options(self.options, streaming=False), schema)
+        return PenstockReader(self._source_config(streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A streaming read."""
-        return PenstockStreamReader(parse_source_options(self.options, streaming=True), schema)
+        return PenstockStreamReader(self._source_config(streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter:
         """A batch write."""
-        return PenstockWriter(parse_sink_options(self.options), schema, overwrite=overwrite)
+        return PenstockWriter(self._sink_config(), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> PenstockStreamWriter:
         """A streaming write."""
-        return PenstockStreamWriter(parse_sink_options(self.options), schema)
+        return PenstockStreamWriter(self._sink_config(), schema)
+
+    def _source_config(self, *, streaming: bool) -> SourceConfig:
+        config = parse_source_options(self.options, streaming=streaming)
+        check_connection(config.properties)
+        return config
+
+    def _sink_config(self) -> SinkConfig:
+        config = parse_sink_options(self.options)
+        check_connection(config.properties)  # a sink connects in its tasks only: too late for bad logins
+        return config
