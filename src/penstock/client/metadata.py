@@ -394,13 +394,9 @@ def leader_in(metadata: TopicMetadata, partition: int) -> Leader:
 
 
 _views: weakref.WeakKeyDictionary[KafkaConnections, ClusterView] = weakref.WeakKeyDictionary()
-_views_lock = threading.Lock()
 
 
 def cluster_view(connections: KafkaConnections) -> ClusterView:
     """The one view that belongs to these connections."""
-    with _views_lock:
-        view = _views.get(connections)
-        if view is None:
-            view = _views[connections] = ClusterView(connections)
-        return view
+    # `setdefault` is atomic: there is no lock that a forked child could inherit while it is held.
+    return _views.get(connections) or _views.setdefault(connections, ClusterView(connections))

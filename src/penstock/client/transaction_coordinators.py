@@ -228,13 +228,9 @@ def _chunks(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
 
 
 _known: weakref.WeakKeyDictionary[KafkaConnections, TransactionCoordinators] = weakref.WeakKeyDictionary()
-_known_lock = threading.Lock()
 
 
 def coordinators_of(connections: KafkaConnections) -> TransactionCoordinators:
     """The one cache of coordinators that belongs to these connections."""
-    with _known_lock:
-        coordinators = _known.get(connections)
-        if coordinators is None:
-            coordinators = _known[connections] = TransactionCoordinators(connections)
-        return coordinators
+    # `setdefault` is atomic: there is no lock that a forked child could inherit while it is held.
+    return _known.get(connections) or _known.setdefault(connections, TransactionCoordinators(connections))
