@@ -50,10 +50,6 @@ class FakeLog:
         found = {batch.base_sequence: self._end_offset(index) for index, batch in enumerate(self.written)}
         return {sequence: end_offset for sequence, end_offset in found.items() if end_offset > from_offset}
 
-    @property
-    def high_watermark(self) -> int:
-        return self._end_offset(self.replicated_count - 1)
-
     def restart(self) -> None:
         """Come back with what a snapshot holds."""
         is_forgotten = bool(self.written) and self.written[-1].is_forgettable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.idempotence import SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
-from penstock.client.producer_batches import FORGOTTEN_AFTER_MS, REFUSALS_MAX, ProducerBatch, SearchOutcome
+from penstock.client.producer_batches import FORGOTTEN_AFTER_MS, REFUSALS_MAX, ProducerBatch
 from penstock.client.producer_delivery import Answer, DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.producer_verdicts import Verdict
 from penstock.types import TopicPartition
@@ -66,11 +66,11 @@ class Driver:
             for batch in request.batches.values():
                 self.delivery.no_answer(batch, self.now_ms, "connection lost")
 
-    def search(self, *found: ProducerBatch, high_watermark: int = 10**6) -> SearchOutcome:
+    def search(self, *found: ProducerBatch) -> bool:
         [(tp, from_offset)] = self.delivery.doubts(self.now_ms)
         assert from_offset == self.next_offsets[tp]
         end_offsets = {batch.base_sequence: from_offset + 10 for batch in found}
-        return self.delivery.settle_search(tp, end_offsets, high_watermark, self.now_ms)
+        return self.delivery.settle_search(tp, end_offsets, self.now_ms)
 
 
 def batches_of(requests: list[PlannedRequest]) -> list[ProducerBatch]:
@@ -371,7 +371,7 @@ def test_a_refused_resend_is_searched_for_and_found() -> None:
     assert driver.delivery.doubts(driver.now_ms) == [], "what is under way must be answered first"
     assert driver.answer(second, OUT_OF_ORDER) is Verdict.RETRY
     assert driver.send(after_ms=10_000) == [], "nothing is sent while in doubt"
-    assert driver.search(*batches) is SearchOutcome.SETTLED
+    assert driver.search(*batches)
     assert driver.delivery.is_empty
 
 
@@ -380,7 +380,7 @@ def test_only_what_the_log_lacks_is_sent_again() -> None:
     written, missing, later = driver.add(is_forgettable=True), driver.add(), driver.add()
     driver.lose(*driver.send())
     driver.now_ms += 100
-    assert driver.search(written) is SearchOutcome.SETTLED
+    assert driver.search(written)
     assert batches_of(driver.send()) == [missing], "alone: the broker may know nothing of us"
     assert not later.is_under_way
 
@@ -390,7 +390,7 @@ def test_lost_answers_to_old_timestamps_are_searched_for() -> None:
     batch = driver.add(is_forgettable=True)
     driver.lose(*driver.send())
     assert driver.send(after_ms=100) == []
-    assert driver.search() is SearchOutcome.SETTLED
+    assert driver.search()
     assert batches_of(driver.send()) == [batch]
 
 
@@ -401,16 +401,18 @@ def test_the_very_first_batch_has_nowhere_to_be_searched_for() -> None:
     assert batches_of(driver.send(after_ms=100)) == [batch]
 
 
-def test_a_batch_that_is_not_replicated_is_awaited() -> None:
+def test_a_search_that_cannot_end_now_is_postponed() -> None:
     driver = Driver()
     batch = driver.add(is_forgettable=True)
     driver.lose(*driver.send())
     driver.now_ms += 100
-    assert driver.search(batch, high_watermark=driver.next_offsets[TP]) is SearchOutcome.NOT_REPLICATED
     driver.delivery.postpone_search(TP, driver.now_ms)
+    assert driver.delivery.doubts(driver.now_ms) == []
     assert driver.send() == []
-    driver.now_ms += 1_000
-    assert driver.search(batch) is SearchOutcome.SETTLED
+    wakeup_ms = driver.delivery.next_wakeup_ms()
+    assert wakeup_ms is not None
+    driver.now_ms = wakeup_ms
+    assert driver.search(batch)
     assert driver.delivery.is_empty
 
 
@@ -421,7 +423,7 @@ def test_a_later_batch_without_its_predecessor_is_a_loss() -> None:
     for request in driver.send(after_ms=100):
         driver.answer(request, OUT_OF_ORDER)
     driver.now_ms += 1_000
-    assert driver.search(batches[1]) is SearchOutcome.LOST
+    assert not driver.search(batches[1])
     assert driver.delivery.first_batch(TP) is batches[0]
 
 
@@ -435,4 +437,4 @@ def test_a_batch_refused_again_and_again_without_being_there_is_a_loss() -> None
         assert driver.answer(request, OUT_OF_ORDER) is Verdict.DOUBT
         driver.now_ms += 1_000
         outcomes.append(driver.search())
-    assert outcomes == [SearchOutcome.SETTLED] * (REFUSALS_MAX - 1) + [SearchOutcome.LOST]
+    assert outcomes == [True] * (REFUSALS_MAX - 1) + [False]

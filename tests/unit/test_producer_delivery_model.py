@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.client.idempotence import SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
-from penstock.client.producer_batches import ProducerBatch, SearchOutcome
+from penstock.client.producer_batches import ProducerBatch
 from penstock.client.producer_delivery import Answer, DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.producer_verdicts import Verdict
 from penstock.types import TopicPartition
@@ -102,11 +102,9 @@ class DeliveryMachine(RuleBasedStateMachine):
     def _search_logs(self) -> None:
         for tp, from_offset in self.delivery.doubts(self.now_ms):
             log = self.logs[tp]
-            outcome = self.delivery.settle_search(
-                tp, log.search(from_offset), log.high_watermark, self.now_ms
-            )
-            assert outcome is not SearchOutcome.LOST
-            if outcome is SearchOutcome.NOT_REPLICATED:
+            if log.replicated_count == len(log.written):
+                assert self.delivery.settle_search(tp, log.search(from_offset), self.now_ms)
+            else:
                 self.delivery.postpone_search(tp, self.now_ms)
 
     # ----- the broker's side

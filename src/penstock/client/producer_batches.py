@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from penstock.client.idempotence import advance_sequence
 from penstock.types import TopicPartition
@@ -64,14 +63,6 @@ class ProducerBatch:
     def last_sequence(self) -> int:
         """The sequence number of the last record."""
         return advance_sequence(self.base_sequence, self.record_count - 1)
-
-
-class SearchOutcome(Enum):
-    """What a search of the log has shown about batches in doubt."""
-
-    SETTLED = "those that are there are acknowledged, the others go again"
-    NOT_REPLICATED = "one is there, but its followers have yet to copy it"
-    LOST = "one is not there although it must be, or a later one is: records are lost or out of order"
 
 
 class TopicPartitionQueue:
@@ -185,28 +176,25 @@ class TopicPartitionQueue:
         self.is_in_doubt = True
         self._refusal_count += is_refused
 
-    def settle_search(
-        self, end_offsets: Mapping[int, int], high_watermark: int, now_ms: int
-    ) -> tuple[SearchOutcome, list[ProducerBatch]]:
-        """End the doubt with what the leader's log holds, up to its end.
+    def settle_search(self, end_offsets: Mapping[int, int], now_ms: int) -> list[ProducerBatch] | None:
+        """End the doubt with what the log holds, all of which is replicated.
 
         Args:
             end_offsets: base sequence of each batch of this producer -> the offset after it.
-            high_watermark: up to there all in-sync replicas have the log, so it cannot be lost.
             now_ms: the time.
 
         Returns:
-            What came out, and the batches that are thereby acknowledged.
+            The batches that are thereby acknowledged; the others go again. None when records are lost or
+            out of order: a later batch is there without its predecessor, or one is refused again and again
+            as if it were there, and is not.
         """
         waiting = list(self.batches)
         written = [batch for batch in waiting if batch.base_sequence in end_offsets]
         is_refused_for_nothing = not written and self._refusal_count >= REFUSALS_MAX
         if is_refused_for_nothing or written != waiting[: len(written)]:
-            return SearchOutcome.LOST, []
-        if any(end_offsets[batch.base_sequence] > high_watermark for batch in written):
-            return SearchOutcome.NOT_REPLICATED, []
+            return None
         for batch in written:
             self.acknowledge(batch, end_offsets[batch.base_sequence], now_ms)
         self.is_in_doubt = False
         self._is_known_to_broker = False
-        return SearchOutcome.SETTLED, written
+        return written

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.client.producer_batches import ProducerBatch, SearchOutcome, TopicPartitionQueue
+from penstock.client.producer_batches import ProducerBatch, TopicPartitionQueue
 from penstock.client.producer_verdicts import MAYBE_WRITTEN, Verdict, describe, judge
 from penstock.types import TopicPartition
 
@@ -213,16 +213,14 @@ class DeliveryQueue:
         self._pause(self._queues[topic_partition], now_ms)
 
     def settle_search(
-        self,
-        topic_partition: TopicPartition,
-        end_offsets: Mapping[int, int],
-        high_watermark: int,
-        now_ms: int,
-    ) -> SearchOutcome:
-        """Take what the log of a topic partition in doubt holds; see `TopicPartitionQueue`."""
-        outcome, written = self._queues[topic_partition].settle_search(end_offsets, high_watermark, now_ms)
+        self, topic_partition: TopicPartition, end_offsets: Mapping[int, int], now_ms: int
+    ) -> bool:
+        """Take what the log of a topic partition in doubt holds; False: records are lost. See the queue's."""
+        written = self._queues[topic_partition].settle_search(end_offsets, now_ms)
+        if written is None:
+            return False
         self._acknowledged(written)
-        return outcome
+        return True
 
     def first_batch(self, topic_partition: TopicPartition) -> ProducerBatch:
         """Return the oldest unacknowledged batch of a topic partition that has one."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from penstock.client.producer_batches import ProducerBatch
@@ -22,8 +22,10 @@ LAST_VERSION_WITH_TOPIC_NAMES = 12
 """From version 13 on Produce names topics by their id only."""
 
 _UNANSWERED = Answer(-1, words="the response leaves this batch out")
+_CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
-"""A replica id with which a leader shows its log to the end, not only to the high watermark."""
+"""A replica id to which a leader names the true end of its log, not the high watermark (tried on 4.3)."""
+_LATEST = -1
 _FIRST_VERSION_OF_FORMAT_V2 = 4
 _LAST_FETCH_VERSION_WITH_NAMES = 12
 _SEARCH_BYTES = 1 << 20
@@ -109,7 +111,7 @@ def init_producer_id_request() -> Any:
 
 
 def search_request(topic_partition: TopicPartition, offset: int) -> Any:
-    """Return a Fetch of what the leader itself holds from an offset, also what is not replicated yet."""
+    """Return a Fetch of what the log holds from an offset on, up to the high watermark."""
     topic = FetchRequest.FetchTopic
     partition = topic.FetchPartition(
         partition=topic_partition.partition,
@@ -121,9 +123,8 @@ def search_request(topic_partition: TopicPartition, offset: int) -> Any:
     )
     return FetchRequest(
         min_version=_FIRST_VERSION_OF_FORMAT_V2,
-        # The last one with topic names, which also says in the old way on whose behalf it reads.
         max_version=_LAST_FETCH_VERSION_WITH_NAMES,
-        replica_id=_DEBUGGING_CONSUMER,
+        replica_id=_CONSUMER,
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=_SEARCH_BYTES,
@@ -134,3 +135,24 @@ def search_request(topic_partition: TopicPartition, offset: int) -> Any:
         forgotten_topics_data=[],
         rack_id="",
     )
+
+
+def log_end_request(topic_partition: TopicPartition) -> Any:
+    """Return the question where a leader's own log ends, with what is not replicated yet."""
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    partition = topic.ListOffsetsPartition(
+        partition_index=topic_partition.partition, current_leader_epoch=-1, timestamp=_LATEST
+    )
+    return ListOffsetsRequest(
+        min_version=1,
+        replica_id=_DEBUGGING_CONSUMER,
+        isolation_level=0,
+        timeout_ms=0,
+        topics=[topic(name=topic_partition.topic, partitions=[partition])],
+    )
+
+
+def log_end(response: Any) -> tuple[int, int]:
+    """Return the error code and the offset of the answer to `log_end_request()`."""
+    partition = response.topics[0].partitions[0]
+    return partition.error_code, partition.offset

@@ -1,7 +1,9 @@
 """Batches of which nobody knows whether they were written: the log itself is searched for them.
 
 Runs on the executor, on a producer's sender thread under its lock. Invariant: while a topic partition is in
-doubt nothing is sent to it, and the doubt ends only with what the leader's log holds up to its very end.
+doubt nothing is sent to it, and the doubt ends only when everything that the leader's log held at the
+start of the search is replicated and has been read. So what is found cannot be lost, and what is not
+found is not there.
 
 Why a broker's own recognition of duplicates is not enough (both tried on Kafka 4.3):
 
@@ -22,17 +24,18 @@ from typing import Any
 from penstock.client import producer_failures as failures
 from penstock.client.broker_errors import is_retriable
 from penstock.client.connection import PendingResponse
-from penstock.client.fetch_requests import FetchedPartition, read_fetch
+from penstock.client.fetch_requests import read_fetch
 from penstock.client.idempotence import ProducerIdentity
 from penstock.client.producer_batch_bytes import batches_of_producer
-from penstock.client.producer_batches import SearchOutcome
 from penstock.client.producer_delivery import DeliveryQueue, LeaderOf
-from penstock.client.producer_requests import search_request
-from penstock.client.producer_verdicts import LEADER_MOVED, RETRIABLE, describe
+from penstock.client.producer_requests import log_end, log_end_request, search_request
+from penstock.client.producer_verdicts import LEADER_MOVED, NO_ERROR, RETRIABLE, describe
 from penstock.errors import PenstockError
 from penstock.types import TopicPartition
 
 OFFSET_OUT_OF_RANGE = 1
+SHORTLY_UNAVAILABLE = frozenset({78})
+"""OFFSET_NOT_AVAILABLE: a new leader does not know its high watermark yet."""
 
 SendQuestion = Callable[[Any, int, Callable[[PendingResponse], None]], None]
 """Send a request to a broker; the callback runs later, on the sender thread."""
@@ -40,9 +43,11 @@ SendQuestion = Callable[[Any, int, Callable[[PendingResponse], None]], None]
 
 @dataclass
 class _Search:
-    """How far one topic partition's log has been read."""
+    """How far one topic partition's log has been read, and where it has to be read to."""
 
+    leader_id: int
     next_offset: int
+    log_end_offset: int = -1
     end_offsets: dict[int, int] = field(default_factory=dict)
 
 
@@ -81,51 +86,73 @@ class LogSearches:
         for topic_partition, from_offset in self._delivery.doubts(self._now_ms()):
             leader_id = leader_of(topic_partition)
             if leader_id is not None and topic_partition not in self._searches:
-                self._searches[topic_partition] = _Search(from_offset)
-                self._fetch(topic_partition, leader_id)
+                self._searches[topic_partition] = _Search(leader_id, from_offset)
+                self._ask(topic_partition, log_end_request(topic_partition), self._on_log_end)
 
-    def _fetch(self, topic_partition: TopicPartition, leader_id: int) -> None:
-        search = self._searches[topic_partition]
-        self._send(
-            search_request(topic_partition, search.next_offset),
-            leader_id,
-            partial(self._on_answer, topic_partition, leader_id),
-        )
+    def _ask(
+        self, topic_partition: TopicPartition, request: Any, take: Callable[[TopicPartition, Any], None]
+    ) -> None:
+        leader_id = self._searches[topic_partition].leader_id
+        self._send(request, leader_id, partial(self._on_answer, topic_partition, take))
 
-    def _on_answer(self, topic_partition: TopicPartition, leader_id: int, pending: PendingResponse) -> None:
+    def _on_answer(
+        self,
+        topic_partition: TopicPartition,
+        take: Callable[[TopicPartition, Any], None],
+        pending: PendingResponse,
+    ) -> None:
         try:
-            fetched = read_fetch(pending.result(0), topic_partition)
+            response = pending.result(0)
         except PenstockError as error:
             if is_retriable(error):
                 self._search_again(topic_partition)
             else:
                 self._give_up(topic_partition, error.message)
-            return
-        if fetched is None or fetched.error_code in RETRIABLE or fetched.error_code in LEADER_MOVED:
-            self._search_again(topic_partition)
-        elif fetched.error_code == OFFSET_OUT_OF_RANGE:
-            self._give_up(topic_partition, "the log no longer holds what was acknowledged before")
-        elif fetched.error_code:
-            self._give_up(topic_partition, f"{describe(fetched.error_code)[0]}; grant READ on the topic")
         else:
-            self._on_records(topic_partition, leader_id, fetched)
+            take(topic_partition, response)
 
-    def _on_records(self, topic_partition: TopicPartition, leader_id: int, fetched: FetchedPartition) -> None:
+    def _on_log_end(self, topic_partition: TopicPartition, response: Any) -> None:
+        error_code, log_end_offset = log_end(response)
+        if self._is_good(topic_partition, error_code):
+            self._searches[topic_partition].log_end_offset = log_end_offset
+            self._read_on(topic_partition)
+
+    def _read_on(self, topic_partition: TopicPartition) -> None:
+        """Ask for the next piece of the log, or settle when all of it has been read."""
+        search = self._searches[topic_partition]
+        if search.next_offset < search.log_end_offset:
+            request = search_request(topic_partition, search.next_offset)
+            self._ask(topic_partition, request, self._on_records)
+            return
+        del self._searches[topic_partition]
+        if not self._delivery.settle_search(topic_partition, search.end_offsets, self._now_ms()):
+            self._fail(failures.lost_by_broker(self._delivery.first_batch(topic_partition)))
+
+    def _on_records(self, topic_partition: TopicPartition, response: Any) -> None:
+        fetched = read_fetch(response, topic_partition)
+        if fetched is None:
+            self._search_again(topic_partition)
+            return
+        if not self._is_good(topic_partition, fetched.error_code):
+            return
         search = self._searches[topic_partition]
         held = batches_of_producer(fetched.records, self._identity)
         search.end_offsets |= held.end_offsets
-        if held.next_offset is not None:
+        if held.next_offset is None:
+            self._search_again(topic_partition)  # the rest is not replicated yet
+        else:
             search.next_offset = held.next_offset
-            self._fetch(topic_partition, leader_id)
-            return
-        del self._searches[topic_partition]
-        outcome = self._delivery.settle_search(
-            topic_partition, search.end_offsets, fetched.high_watermark, self._now_ms()
-        )
-        if outcome is SearchOutcome.LOST:
-            self._fail(failures.lost_by_broker(self._delivery.first_batch(topic_partition)))
-        elif outcome is SearchOutcome.NOT_REPLICATED:
+            self._read_on(topic_partition)
+
+    def _is_good(self, topic_partition: TopicPartition, error_code: int) -> bool:
+        """Whether an answer counts; if not, search again or give up."""
+        if error_code in RETRIABLE or error_code in LEADER_MOVED or error_code in SHORTLY_UNAVAILABLE:
             self._search_again(topic_partition)
+        elif error_code == OFFSET_OUT_OF_RANGE:
+            self._give_up(topic_partition, "the log no longer holds what was acknowledged before")
+        elif error_code:
+            self._give_up(topic_partition, f"{describe(error_code)[0]}; grant READ on the topic")
+        return error_code == NO_ERROR
 
     def _search_again(self, topic_partition: TopicPartition) -> None:
         self._searches.pop(topic_partition, None)
