@@ -146,14 +146,17 @@ def test_one_without_any_record_holds_nobody_up() -> None:
 def test_one_read_to_its_end_counts_until_it_is_idle() -> None:
     query = Query({tp(0): records(1, 90), tp(1): records(1)}, MINUTE_MS, idle_timeout_ms=30_000)
     assert query.batch() == {tp(0): [MINUTE_MS], tp(1): [MINUTE_MS]}
-    query.now_ms = 29_999
+    query.now_ms = 100_000  # a slow batch; during it nobody looked
     assert query.batch() == {tp(0): [], tp(1): []}
-    query.now_ms = 30_000
+    query.now_ms = 129_999
+    assert query.batch() == {tp(0): [], tp(1): []}
+    query.now_ms = 130_000
     assert query.batch() == {tp(0): [90 * MINUTE_MS], tp(1): []}
 
 
 def test_one_that_was_idle_counts_again_with_its_next_record() -> None:
     query = Query({tp(0): records(1, 5), tp(1): records(1)}, MINUTE_MS, idle_timeout_ms=30_000)
+    query.batch()
     query.batch()
     query.now_ms = 30_000
     query.batch()

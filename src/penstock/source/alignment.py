@@ -73,7 +73,8 @@ class _Standing:
     """What is known of one topic partition.
 
     Attributes:
-        active_at_ms: when it last had something to read.
+        active_at_ms: when it had something to read, or was first seen without; the time that a batch takes
+            is no time without data.
         position: where it was then.
         event_time_ms: the highest timestamp that was looked at, None before the first.
         next_at: the position whose next record was looked at, and `next_ms` that record's timestamp.
@@ -82,6 +83,7 @@ class _Standing:
 
     active_at_ms: int
     position: int
+    was_waiting: bool = True
     event_time_ms: int | None = None
     next_at: int = -1
     next_ms: int = -1
@@ -163,8 +165,9 @@ class Alignment:
             if standing is None or position < standing.position:
                 standing = _Standing(now_ms, position)
             standing.position = position
-            if tp in waiting:
+            if tp in waiting or standing.was_waiting:
                 standing.active_at_ms = now_ms
+            standing.was_waiting = tp in waiting
             self._standings[tp] = standing
 
     def _not_idle(self, caught_up: Iterable[TopicPartition]) -> list[TopicPartition]:
