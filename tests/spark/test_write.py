@@ -31,7 +31,8 @@ def values(records: list[judge.Record]) -> list[bytes]:
 def test_every_column_becomes_its_part_of_the_record(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    topics = [make_topic(3, suffix=f".{name}") for name in "ab"]
+    forever = {"retention.ms": "-1"}  # the records are of 2024: retention would delete them at once
+    topics = [make_topic(3, config=forever, suffix=f".{name}") for name in "ab"]
     time = datetime.datetime(2024, 5, 6, 7, 8, 9, 123000)  # noqa: DTZ001 - the session's time zone is UTC
     rows: list[Any] = [
         (topics[0], b"k", b"v", [("h", b"1"), ("h", None), ("", b"")], 2, time),
