@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.api import KafkaTopicPartition as KafkaTopicPartition
     from penstock.api import PartitionOffsetsRetriever as PartitionOffsetsRetriever
     from penstock.api import with_watermark as with_watermark
+    from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ _HOMES = {
     "KafkaSource": "penstock.api",
     "KafkaTopicPartition": "penstock.api",
     "PartitionOffsetsRetriever": "penstock.api",
+    "run_until_bounded": "penstock.spark.run_until_bounded",
     "with_watermark": "penstock.api",
 }
 __all__ = [

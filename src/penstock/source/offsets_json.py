@@ -46,7 +46,7 @@ class SourceOffset:
         partial_start: the same for those topic partitions only that the previous offset does not have
             (newly discovered) or has with a position that cannot be used (re-created topic).
         stops: where a bounded stream stops reading; None for one without an end.
-        ended_runs: how many runs found a bounded stream already at its end; makes each of them report.
+        ended_runs: how many runs saw a bounded stream at its end; makes each of them report that.
     """
 
     positions: Positions

@@ -26,7 +26,7 @@ class StoppingPoint:
         self._spec = config.stopping
         self._look_ups = look_ups
         self._resolved: Positions | None = None
-        self._is_seen = False
+        self._is_announced = False
 
     def of(self, start: SourceOffset | None, existing: Collection[TopicPartition]) -> Positions | None:
         """The stopping offsets: those that `start` carries, else resolved for `existing`; None for no end."""
@@ -39,17 +39,17 @@ class StoppingPoint:
         return self._resolved
 
     def announce(self, start: SourceOffset, end: SourceOffset, *, ends_by_itself: bool) -> SourceOffset:
-        """`end`, or an offset that differs from `start` in its text, once a run that has nothing to read.
+        """`end`; or once a run, when `start` is at the end, an offset that differs from it in its text only.
 
-        Spark reports the offsets of a source only with a batch. A restarted query that was at its end
-        already would never report, and nobody could see that it is there.
+        Spark reports the offsets of a source only with a batch. So this makes an empty one, which says: the
+        end was in the checkpoint when this was planned (so its commit to the group is under way), also in a
+        restarted query that has nothing left to read. `run_until_bounded` waits for it.
         """
-        if end is not start:
-            self._is_seen = True
+        if end is not start or self._is_announced or ends_by_itself or self._spec is None:
             return end
-        if self._spec is None or self._is_seen or ends_by_itself or not is_reached(start):
-            return start
-        self._is_seen = True
+        if not is_reached(start):
+            return end
+        self._is_announced = True
         return SourceOffset(start.positions, stops=start.stops, ended_runs=start.ended_runs + 1)
 
 
