@@ -6,11 +6,18 @@ Type checker and linter look for 3.10's syntax and names; this looks for what th
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import penstock
 
-SOURCES = sorted(Path(penstock.__file__).parent.rglob("*.py"))
+PACKAGE = Path(penstock.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+C_HEADERS = sorted(PACKAGE.rglob("*.h"))
+CPYTHONS = re.compile(
+    r"(?:parse|scan|write)_(?:signed_)?varint|write_location_entry_start|(?:read|write)_(?:obj|u16|u32|u64)"
+)
+"""Functions in CPython's internal headers, which Cython's generated C includes from Python 3.13 on."""
 
 
 def bases(node: ast.ClassDef) -> list[str]:
@@ -31,3 +38,10 @@ def test_named_tuples_have_no_other_base() -> None:
         if "NamedTuple" in bases(node) and len(node.bases) > 1
     ]
     assert not wrong
+
+
+def test_c_functions_have_names_of_their_own() -> None:
+    functions = re.compile(r"^static inline .*?(\w+)\(", re.MULTILINE)
+    defined = {name: str(header) for header in C_HEADERS for name in functions.findall(header.read_text())}
+    assert "store_varint" in defined
+    assert not {name: where for name, where in defined.items() if CPYTHONS.fullmatch(name)}

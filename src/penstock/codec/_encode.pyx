@@ -25,7 +25,7 @@ cdef extern from "wire.h":
     void store_uint32(uint8_t* p, uint32_t value) noexcept nogil
     void store_int64(uint8_t* p, int64_t value) noexcept nogil
     int varint_size(int64_t value) noexcept nogil
-    uint8_t* write_varint(uint8_t* p, int64_t value) noexcept nogil
+    uint8_t* store_varint(uint8_t* p, int64_t value) noexcept nogil
     uint8_t* write_sized_bytes(uint8_t* p, const uint8_t* data, int32_t size) noexcept nogil
 
 cdef extern from "crc32c.h":
@@ -199,10 +199,10 @@ cdef class RecordBatchBuilder:
         outcome = self._make_room(varint_size(body_size) + body_size)
         if outcome != APPENDED:
             return outcome
-        cdef uint8_t* p = write_varint(self.data + self.size, body_size)
+        cdef uint8_t* p = store_varint(self.data + self.size, body_size)
         p[0] = 0
-        p = write_varint(p + 1, timestamp_ms - self.base_timestamp_ms)
-        p = write_varint(p, self.record_count)
+        p = store_varint(p + 1, timestamp_ms - self.base_timestamp_ms)
+        p = store_varint(p, self.record_count)
         p = write_sized_bytes(p, key, <int32_t>key_size)
         p = write_sized_bytes(p, value, <int32_t>value_size)
         p = self._write_headers(p, columns, row)
@@ -257,7 +257,7 @@ cdef class RecordBatchBuilder:
         cdef int64_t size
         cdef const uint8_t* data = NULL
         columns.header_range(row, &first, &last)
-        p = write_varint(p, last - first)
+        p = store_varint(p, last - first)
         while first < last:
             size = get_bytes(&columns.header_key, first, &data)
             p = write_sized_bytes(p, data, <int32_t>size)

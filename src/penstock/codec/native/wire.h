@@ -84,7 +84,7 @@ static inline int varint_size(int64_t value) {
     return size;
 }
 
-static inline uint8_t *write_varint(uint8_t *p, int64_t value) {
+static inline uint8_t *store_varint(uint8_t *p, int64_t value) {
     uint64_t raw = zigzag(value);
     while (raw >= 0x80) {
         *p++ = (uint8_t)(raw | 0x80);
@@ -96,7 +96,7 @@ static inline uint8_t *write_varint(uint8_t *p, int64_t value) {
 
 /* A length (-1 = null) and that many bytes. */
 static inline uint8_t *write_sized_bytes(uint8_t *p, const uint8_t *data, int32_t size) {
-    p = write_varint(p, size);
+    p = store_varint(p, size);
     if (size > 0) {
         memcpy(p, data, (size_t)size);
         p += size;
