@@ -71,7 +71,7 @@ def values(batches: Iterator[pa.RecordBatch]) -> list[bytes | None]:
 def test_content_is_what_another_client_wrote(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic, compression: str
 ) -> None:
-    topic = make_topic()
+    topic = make_topic(config={"retention.ms": "-1"})  # most of the records are of 2023
     for chunk in (CORNERS, CORNERS[::-1], many(500)):
         judge.produce(bootstrap, topic, *chunk, config={"compression.type": compression, "linger.ms": 20})
     batches = list(read(connections, topic))
