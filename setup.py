@@ -41,7 +41,7 @@ def formats_extension(name: str, *c_files: str) -> Extension:
         [f"{FORMATS}/{name}.pyx", *(f"{FORMATS_NATIVE}/{c_file}" for c_file in c_files)],
         depends=[
             f"{FORMATS_NATIVE}/{header}.h"
-            for header in ("columns", "text", "decode", "encode", "csv", "avro")
+            for header in ("columns", "text", "decode", "encode", "json_scan", "csv", "avro")
         ],
         include_dirs=[FORMATS_NATIVE],
         extra_compile_args=COMPILE_ARGS,

@@ -36,4 +36,5 @@ def decode_json(
     fail_on_missing_field: bool,
     ignore_parse_errors: bool,
     separator: str,
+    header_size: int = 0,
 ) -> Decoded: ...

@@ -85,6 +85,7 @@ cdef extern from "decode.h":
         int fail_on_missing_field
         int ignore_parse_errors
         int separator
+        int64_t header_size
 
     void output_free(Output *output)
     int avro_decode(
@@ -406,7 +407,7 @@ cdef class _Result:
         return pa.Array.from_buffers(pa.int32(), count, [None, buffer])
 
 
-def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_errors, str separator):
+def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_errors, str separator, int64_t header_size=0):
     """Decode JSON values; see the module's type stub."""
     cdef JsonOptions options
     cdef _Input values = _Input(array)
@@ -416,6 +417,7 @@ def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_
     options.fail_on_missing_field = fail_on_missing_field
     options.ignore_parse_errors = ignore_parse_errors
     options.separator = ord(separator)
+    options.header_size = header_size
     with nogil:
         status = json_decode(rows.root, &options, &values.values, &result.output)
     return result.finish(status, rows, schema, values.values.length)

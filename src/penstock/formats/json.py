@@ -135,8 +135,11 @@ class JsonFormat:
 class JsonDecoder:
     """Decodes JSON values to rows of one schema."""
 
-    def __init__(self, options: JsonFormat, schema: pa.Schema, columns: Sequence[str] | None) -> None:
+    def __init__(
+        self, options: JsonFormat, schema: pa.Schema, columns: Sequence[str] | None, header_size: int = 0
+    ) -> None:
         self._options = options
+        self._header_size = header_size
         self._columns = columns
         # A field that must not be missing is missed whether a query reads it or not.
         self._schema = schema if options.fail_on_missing_field else selected(schema, columns)
@@ -149,5 +152,6 @@ class JsonDecoder:
             fail_on_missing_field=self._options.fail_on_missing_field,
             ignore_parse_errors=self._options.ignore_parse_errors,
             separator=self._options.separator,
+            header_size=self._header_size,
         )
         return decoded_rows(values, self._schema, self._columns, decoded)

@@ -19,6 +19,7 @@ _FORMATS: dict[str, tuple[str, str]] = {
     "avro-confluent": ("penstock.formats.avro_confluent", "AvroConfluentFormat"),
     "csv": ("penstock.formats.csv", "CsvFormat"),
     "avro": ("penstock.formats.avro", "AvroFormat"),
+    "json-confluent": ("penstock.formats.json_confluent", "JsonConfluentFormat"),
     "json": ("penstock.formats.json", "JsonFormat"),
 }
 

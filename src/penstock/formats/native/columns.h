@@ -133,7 +133,7 @@ static inline int column_append_bytes(Column *column, const uint8_t *bytes, int6
     if (status) return status;
     status = column_bytes_room(column, count, &at);
     if (status) return status;
-    memcpy(at, bytes, (size_t)count);
+    if (count) memcpy(at, bytes, (size_t)count); /* neither pointer need be one when there is nothing */
     column_finish_bytes(column, count);
     return OK;
 }

@@ -50,7 +50,8 @@ void output_free(Output *output);
 typedef struct {
     int fail_on_missing_field;
     int ignore_parse_errors;
-    int separator; /* between date and time */
+    int separator;       /* between date and time */
+    int64_t header_size; /* bytes before the JSON */
 } JsonOptions;
 
 #include "avro.h"

@@ -50,7 +50,7 @@ static inline int writer_room(Writer *writer, int64_t count) {
 static inline int write_bytes(Writer *writer, const void *bytes, int64_t count) {
     int status = writer_room(writer, count);
     if (status) return status;
-    memcpy(writer->bytes + writer->used, bytes, (size_t)count);
+    if (count) memcpy(writer->bytes + writer->used, bytes, (size_t)count);
     writer->used += count;
     return OK;
 }
