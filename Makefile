@@ -70,7 +70,7 @@ $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "penstock needs Python 3.10 or newer; run make PYTHON=python3.x"; exit 1; }
 	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "penstock needs Java 17 or newer (PySpark and the development broker run on it)"; exit 1; }
 	@echo "==> virtual environment in $(VENV)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@echo "==> packages (PySpark is 450 MB; the first time takes a minute or two)"
 	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements-dev.lock
 	@echo "==> penstock itself, with its compiled codec"
@@ -79,7 +79,7 @@ $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
 
 $(JARS): $(SETUP)
 	@echo "==> Kafka's jars"
-	$(BIN)/python -m penstock.devbroker.jars
+	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
 	@touch $@
 
 .PHONY: help setup demo test unit kafka spark chaos parity lint types arch docs ci bench clean

@@ -10,8 +10,10 @@ import os
 import shlex
 import shutil
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta as setuptools_backend
@@ -48,8 +50,18 @@ def _zig_settings() -> dict[str, str]:
     return {"CC": compiler, "LDSHARED": f"{compiler} {shared}", "LDCXXSHARED": f"{compiler} {shared}"}
 
 
+def _require_headers() -> None:
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        raise SystemExit(
+            f"penstock compiles its codec, and {sys.executable} has no C headers of Python. Install them "
+            "(Debian, Ubuntu: python3-dev; Fedora: python3-devel), or use a Python that has them: those of "
+            "python.org, pyenv, uv and conda."
+        )
+
+
 @contextmanager
 def _some_compiler() -> Iterator[None]:
+    _require_headers()
     settings = {} if _has_compiler() else _zig_settings()
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)

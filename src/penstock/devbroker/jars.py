@@ -162,11 +162,7 @@ def _fetch(jar_set: JarSet, folder: Path, pins: dict[str, str], progress: Progre
     progress(f"{jar_set.title} is there")
 
 
-def _fetch_all() -> None:
-    """Fetch all jars ahead of their use (`python -m penstock.devbroker.jars`, from the Makefile)."""
+def fetch_all() -> None:
+    """Fetch all jars ahead of their use (from the Makefile)."""
     kafka_jars()
     spark_kafka_connector_jars()
-
-
-if __name__ == "__main__":
-    _fetch_all()

@@ -1,0 +1,39 @@
+"""`pip install` on machines that lack something: a compiler is fetched, and what cannot be is named."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def backend() -> ModuleType:
+    file = Path(__file__).parents[2] / "build_backend" / "penstock_build.py"
+    spec = importlib.util.spec_from_file_location("penstock_build", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("compiler", "is_fetched"), [(None, True), ("/usr/bin/cc", False)])
+def test_a_compiler_is_fetched_where_there_is_none(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, compiler: str | None, is_fetched: bool
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _name: compiler)
+    assert any("ziglang" in requirement for requirement in backend._with_zig([])) == is_fetched
+
+
+def test_missing_headers_are_named(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda _name: str(tmp_path))
+    with pytest.raises(SystemExit, match="python3-dev"):
+        backend.build_wheel(str(tmp_path))
