@@ -236,26 +236,40 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         return transport
 
     async def _open_socket(self, host: str, port: int, timeout_at: float | None) -> socket.socket:
-        """Connect to the first address of the host that answers."""
+        """Connect to the first address of the host that answers; a silent one leaves time for the others."""
         sockets = KafkaNetSocket()
         cause: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
-        for family, kind, protocol, _, address in sockets.dns_lookup(host, port, raise_error=True):
-            sock = socket.socket(family, kind, protocol)
+        addresses = sockets.dns_lookup(host, port, raise_error=True)
+        for tried, address in enumerate(addresses):
+            share_ends_at = _share_of_time(timeout_at, len(addresses) - tried)
             try:
-                sock.setblocking(False)
-                for option in self.config["socket_options"]:
-                    sock.setsockopt(*option)
-                await sockets.sock_connect(self._net, sock, address, timeout_at=timeout_at)
+                return await self._connect_to(sockets, address, share_ends_at)
             except (kafka_errors.KafkaError, OSError) as error:
-                # kafka-python forgets such a socket, which is a leak until the garbage collector comes.
-                sock.close()
                 cause = kafka_errors.KafkaConnectionError(f"{host}:{port}: {_reason(error)}")
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
         raise cause
+
+    async def _connect_to(
+        self, sockets: KafkaNetSocket, address: tuple[Any, ...], timeout_at: float | None
+    ) -> socket.socket:
+        family, kind, protocol, _, place = address
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            for option in self.config["socket_options"]:
+                sock.setsockopt(*option)
+            await sockets.sock_connect(self._net, sock, place, timeout_at=timeout_at)
+        except BaseException:
+            # kafka-python forgets such a socket, which is a leak until the garbage collector comes.
+            sock.close()
+            raise
+        return sock
+
+
+def _share_of_time(timeout_at: float | None, addresses_left: int) -> float | None:
+    if timeout_at is None:
+        return None
+    now = time.monotonic()
+    return now + (timeout_at - now) / addresses_left
 
 
 def _reason(error: Exception) -> str:
