@@ -52,11 +52,6 @@ def is_retriable(error: PenstockError) -> bool:
     )
 
 
-def kafka_error_name(error_code: int) -> str:
-    """The name of a broker's error code, with the code."""
-    return f"{kafka_errors.for_code(error_code).__name__} ({error_code})"
-
-
 def error_from_code(error_code: int, where: str, detail: str | None = None, **facts: Any) -> PenstockError:
     """The penstock error for a broker's error code.
 

@@ -116,16 +116,11 @@ class KafkaConnections:
     def __init__(self, settings: ConnectionSettings) -> None:
         move_kafka_python_logs()
         self.settings = settings
-        kwargs = {
-            **settings.kafka_python_kwargs(),
-            # Who sends decides how much is in flight; kafka-python would refuse what is beyond its limit.
-            "max_in_flight_requests_per_connection": 1 << 20,
-        }
         self._net = NetworkSelector(
             client_id=f"{IO_THREAD_MARK}-{settings.client_id}", slow_task_threshold_secs=0
         )
         try:
-            self._manager = ConnectionManager(self._net, **kwargs)
+            self._manager = ConnectionManager(self._net, **settings.kafka_python_kwargs())
         except BaseException:
             self._net.close()
             raise

@@ -95,10 +95,6 @@ class DeliveryQueue:
         """Whether a topic partition has unacknowledged batches."""
         return topic_partition in self._busy
 
-    def busy_topics(self) -> set[str]:
-        """Return the topics with unacknowledged batches."""
-        return {topic for topic, _ in self._busy}
-
     def leaderless(self, leader_of: LeaderOf) -> set[str]:
         """Return the topics with batches for a topic partition that has no known leader."""
         return {topic_partition.topic for topic_partition in self._busy if leader_of(topic_partition) is None}
