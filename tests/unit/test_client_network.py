@@ -1,16 +1,19 @@
-"""Opening sockets: every address of a host gets its chance."""
+"""Sockets: every address of a host gets its chance, and what is sent is not copied."""
 
 from __future__ import annotations
 
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.net.inet import KafkaNetSocket
 
+from penstock.client._network import TlsTransport
 from penstock.client.connection import KafkaConnections
 from penstock.client.properties import ConnectionSettings
 
@@ -85,3 +88,27 @@ def test_no_address_that_answers_is_an_error_in_time(
     with pytest.raises(KafkaConnectionError, match="broker:9092"):
         open_socket(connections, 0.4)
     assert time.monotonic() - started < 5
+
+
+class TlsSocket:
+    """Takes one TLS record at a time."""
+
+    def __init__(self) -> None:
+        self.received: list[Any] = []
+
+    def send(self, data: Any) -> int:
+        self.received.append(data)
+        return min(len(data), 16 << 10)
+
+
+def test_a_large_request_goes_through_tls_without_copies_of_its_rest() -> None:
+    request, tls_socket = bytes(range(256)) * 1024, TlsSocket()
+    transport = TlsTransport.__new__(TlsTransport)
+    transport._write, transport._closed, transport._writing = True, False, False
+    transport._write_buffer, transport._sock = deque(), tls_socket
+    transport._net = SimpleNamespace(call_soon=lambda task: task)
+    transport.write(request)
+    assert transport._sock_send() == (len(request), None)
+    assert len(tls_socket.received) == 16
+    assert all(isinstance(part, memoryview) and part.obj is request for part in tls_socket.received)
+    assert b"".join(part[: 16 << 10] for part in tls_socket.received) == request

@@ -203,6 +203,10 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
             return self._net.wait_write  # type: ignore[no-any-return]  # kafka-python is untyped
         return None
 
+    def write(self, data: bytes) -> None:
+        # TLS takes 16 KiB at a time, and kafka-python slices the rest off: of bytes that is a copy each time.
+        super().write(memoryview(data))
+
     async def wait_readable(self) -> None:
         # Decrypted bytes may wait inside the TLS layer while the socket has nothing more to read.
         if not self._sock.pending():
