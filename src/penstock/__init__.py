@@ -35,6 +35,7 @@ __all__ = [
     "KafkaTopicPartition",
     "PartitionOffsetsRetriever",
     "__version__",
+    "run_until_bounded",
     "with_watermark",
 ]
 
