@@ -440,6 +440,22 @@ def test_what_is_written() -> None:
     assert all(json.loads(value) for value in values)
 
 
+@settings(max_examples=400, deadline=None)
+@given(
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.decimals(-(10**9), 10**9, places=3, allow_nan=False).map(float)
+    | st.integers(-(2**53), 2**53).map(lambda n: n / 1000)
+)
+def test_doubles_are_written_so_that_they_read_back(value: float) -> None:
+    schema = pa.schema([("v", pa.float64())])
+    rows = pa.RecordBatch.from_pydict({"v": [value]}, schema=schema)
+    text = JsonFormat().encoder(schema).encode(rows)[0].as_py()
+    read = json.loads(text)["v"]
+    assert math.copysign(1, read) == math.copysign(1, value)
+    assert read == value
+    assert len(text) <= 32
+
+
 def test_the_options_for_null_keys_of_maps_are_taken() -> None:
     options = {"json.map-null-key.mode": "literal", "json.map-null-key.literal": "none"}
     assert JsonFormat.from_options(options) == JsonFormat()

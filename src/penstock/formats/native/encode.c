@@ -78,6 +78,33 @@ static int write_floating_text(Writer *writer, const char *text) {
     return write_bytes(writer, ".0", 2);
 }
 
+#define PLACES_MAX 6
+
+/* Writes a double that is some n / 10^places exactly rounded, as prices and sensors have them; else DOES_NOT_FIT.
+ * One correctly rounded division is what a reader does, too, so the text reads back as the same double. */
+enum { DOES_NOT_FIT = -1 };
+
+static int write_short_double(Writer *writer, double value) {
+    double magnitude = fabs(value), power = 10;
+    if (!(magnitude >= 1e-3 && magnitude < 1e9)) return DOES_NOT_FIT;
+    for (int places = 1; places <= PLACES_MAX; places++, power *= 10) {
+        int64_t scaled = (int64_t)(magnitude * power + 0.5);
+        if ((double)scaled / power != magnitude) continue;
+        char text[32], *end = text + sizeof(text), *at = end;
+        for (int i = 0; i < places || scaled; i++, scaled /= 10) {
+            if (i == places) *--at = '.';
+            *--at = (char)('0' + scaled % 10);
+        }
+        if (end - at == places) {
+            *--at = '.';
+            *--at = '0';
+        }
+        if (value < 0) *--at = '-';
+        return write_bytes(writer, at, end - at);
+    }
+    return DOES_NOT_FIT;
+}
+
 int write_double(Writer *writer, double value) {
     char text[40];
     if (!isfinite(value)) return write_special(writer, value);
@@ -85,6 +112,8 @@ int write_double(Writer *writer, double value) {
         int status = write_integer(writer, (int64_t)value);
         return status ? status : write_bytes(writer, ".0", 2);
     }
+    int short_status = write_short_double(writer, value);
+    if (short_status != DOES_NOT_FIT) return short_status;
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
@@ -164,12 +193,25 @@ static void civil_from_days(int64_t days, int64_t *year, int *month, int *day) {
     *year = year_of_era + era * 400 + (*month <= 2);
 }
 
+static inline void put_two(char *at, int value) {
+    at[0] = (char)('0' + value / 10);
+    at[1] = (char)('0' + value % 10);
+}
+
 int write_date(Writer *writer, int64_t days) {
     char text[40];
     int64_t year;
     int month, day;
     civil_from_days(days, &year, &month, &day);
-    const char *sign = year < 0 ? "-" : year > 9999 ? "+" : "";
+    if (year >= 0 && year <= 9999) {
+        put_two(text, (int)(year / 100));
+        put_two(text + 2, (int)(year % 100));
+        text[4] = text[7] = '-';
+        put_two(text + 5, month);
+        put_two(text + 8, day);
+        return write_bytes(writer, text, 10);
+    }
+    const char *sign = year < 0 ? "-" : "+";
     int length = snprintf(text, sizeof(text), "%s%04lld-%02d-%02d", sign, (long long)(year < 0 ? -year : year), month, day);
     return write_bytes(writer, text, length);
 }
@@ -179,9 +221,15 @@ int write_time(Writer *writer, int64_t value, int fraction_digits) {
     char text[40];
     int64_t seconds = value / units[fraction_digits], fraction = value % units[fraction_digits];
     if (value < 0 || seconds >= 86400) return OUT_OF_RANGE;
-    int length = snprintf(text, sizeof(text), "%02d:%02d:%02d", (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60));
+    int length = 8;
+    put_two(text, (int)(seconds / 3600));
+    put_two(text + 3, (int)(seconds / 60 % 60));
+    put_two(text + 6, (int)(seconds % 60));
+    text[2] = text[5] = ':';
     if (fraction) {
-        length += snprintf(text + length, sizeof(text) - (size_t)length, ".%0*lld", fraction_digits, (long long)fraction);
+        text[length++] = '.';
+        for (int i = fraction_digits - 1; i >= 0; i--, fraction /= 10) text[length + i] = (char)('0' + fraction % 10);
+        length += fraction_digits;
         while (text[length - 1] == '0') length--;
     }
     return write_bytes(writer, text, length);
