@@ -88,12 +88,9 @@ CONNECTION_FIELDS = {
 FETCH_FIELDS = {
     "max.partition.fetch.bytes": "max_partition_fetch_bytes",
     "fetch.max.bytes": "fetch_max_bytes",
-    "fetch.min.bytes": "fetch_min_bytes",
     "fetch.max.wait.ms": "fetch_max_wait_ms",
     "request.timeout.ms": "request_timeout_ms",
     "default.api.timeout.ms": "default_api_timeout_ms",
-    "retry.backoff.ms": "retry_backoff_ms",
-    "retry.backoff.max.ms": "retry_backoff_max_ms",
 }
 PRODUCE_FIELDS = {
     "batch.size": "batch_size_bytes",
@@ -347,7 +344,7 @@ def test_an_answer_may_be_as_long_as_was_asked_for() -> None:
     ("make", "name"),
     [
         (lambda p: connection_settings(p, client_id="x"), "metadata.max.age.ms"),
-        (fetch_settings, "fetch.min.bytes"),
+        (fetch_settings, "fetch.max.bytes"),
         (lambda p: produce_settings(p, AT_LEAST_ONCE), "batch.size"),
     ],
 )

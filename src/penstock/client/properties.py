@@ -106,14 +106,11 @@ class FetchSettings:
 
     max_partition_fetch_bytes: int = 4 << 20
     fetch_max_bytes: int = 50 << 20
-    fetch_min_bytes: int = 1
     fetch_max_wait_ms: int = 500
     check_crcs: bool = True
     client_rack: str = ""
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
 
 
 @dataclass(frozen=True)
@@ -196,14 +193,11 @@ def fetch_settings(properties: KafkaProperties) -> FetchSettings:
     return FetchSettings(
         max_partition_fetch_bytes=value("max.partition.fetch.bytes"),
         fetch_max_bytes=value("fetch.max.bytes"),
-        fetch_min_bytes=value("fetch.min.bytes"),
         fetch_max_wait_ms=value("fetch.max.wait.ms"),
         check_crcs=value("check.crcs"),
         client_rack=value("client.rack"),
         request_timeout_ms=value("request.timeout.ms"),
         default_api_timeout_ms=value("default.api.timeout.ms"),
-        retry_backoff_ms=value("retry.backoff.ms"),
-        retry_backoff_max_ms=value("retry.backoff.max.ms"),
     )
 
 

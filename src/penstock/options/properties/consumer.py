@@ -44,17 +44,16 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         java_default="1048576",
     ),
     ours("fetch.max.bytes", _C, "Upper limit of one answer, whatever it holds.", BYTES, default="52428800"),
-    ours(
+    no_effect(
         "fetch.min.bytes",
         _C,
-        "The broker answers when so many bytes are there, or after `fetch.max.wait.ms`.",
+        "What a split asks for is in the log already: waiting for more would only delay it.",
         BYTES,
-        default="1",
     ),
     ours(
         "fetch.max.wait.ms",
         _C,
-        "How long the broker may wait for `fetch.min.bytes`.",
+        "How long the broker may wait for records.",
         MILLISECONDS_INT,
         default="500",
     ),
