@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.devbroker import background
 from penstock.devbroker.background import stop_in_background
 from penstock.devbroker.paths import cache_folder
 from penstock.devbroker.state import StateFolder
@@ -75,6 +77,22 @@ def test_a_failed_start_shows_the_log() -> None:
     with pytest.raises(DevBrokerError, match="Invalid value many"):
         run("start", "--property", "num.io.threads=many")
     assert run("status", exit_code=3) == {"running": False}
+
+
+def test_a_start_that_is_given_up_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **settings)
+            begun.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(background, "_START_TIMEOUT_S", 0.0)
+    with pytest.raises(DevBrokerError, match="did not start"):
+        run("start")
+    assert [process.poll() is None for process in begun] == [False]
+    assert not StateFolder().is_locked()
 
 
 def test_a_property_without_a_value_is_refused() -> None:

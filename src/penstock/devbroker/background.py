@@ -82,11 +82,16 @@ def start_in_background(
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(request.to_json().encode())
             process.stdin.close()
-    state = _wait_for(
-        lambda: _started(process, state_folder, run_id),
-        _START_TIMEOUT_S,
-        f"did not start ({state_folder.log_file})",
-    )
+    try:
+        state = _wait_for(
+            lambda: _started(process, state_folder, run_id),
+            _START_TIMEOUT_S,
+            f"did not start ({state_folder.log_file})",
+        )
+    except BaseException:  # Ctrl-C too: nobody would know of a cluster that comes up later
+        process.terminate()
+        process.wait(_STOP_TIMEOUT_S)
+        raise
     process.returncode = 0  # it stays on purpose; Popen would warn of a child that was not waited for
     return state, True
 
