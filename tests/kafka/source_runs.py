@@ -1,0 +1,81 @@
+"""A streaming query without Spark: the calls that Spark makes of a reader, in Spark's order.
+
+Runs in tests only. Invariant: what one run leaves to the next is the text of the offsets, as in a checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.schema import source_schema
+from penstock.spark.stream_reader import PenstockStreamReader
+
+BATCHES_AT_MOST = 50
+
+
+class Row(NamedTuple):
+    partition: int
+    offset: int
+    value: bytes
+
+
+def read_batch(options: dict[str, str]) -> list[Row]:
+    """The rows of a batch read."""
+    reader = PenstockDataSource(options).reader(source_schema(include_headers=False))
+    return sorted(row for split in reader.partitions() for row in _rows(reader.read(split)))
+
+
+class Query:
+    """A query with a checkpoint; each `run` is a start of its driver.
+
+    Attributes:
+        checkpoint: the end offset of each batch that was finished.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+        self.checkpoint: list[dict[str, Any]] = []
+
+    def run(self, *, available_now: bool = False, **changed: str) -> list[Row]:
+        """Make batches until nothing is new, stop in order, and return the rows."""
+        with self.running(available_now=available_now, **changed) as reader:
+            return self.catch_up(reader)
+
+    @contextlib.contextmanager
+    def running(self, *, available_now: bool = False, **changed: str) -> Iterator[PenstockStreamReader]:
+        """A running driver; `catch_up` makes its batches."""
+        self.options = {**self.options, **changed}
+        reader = PenstockDataSource(self.options).streamReader(source_schema(include_headers=False))
+        try:
+            if available_now:
+                reader.prepareForTriggerAvailableNow()
+            yield reader
+        finally:
+            reader.stop()
+
+    def catch_up(self, reader: PenstockStreamReader) -> list[Row]:
+        """Batches until nothing is new."""
+        rows: list[Row] = []
+        for _ in range(BATCHES_AT_MOST):
+            start = self.checkpoint[-1] if self.checkpoint else _through_text(reader.initialOffset())
+            end = _through_text(reader.latestOffset(start, reader.getDefaultReadLimit()))
+            if json.dumps(end) == json.dumps(start):
+                return sorted(rows)
+            rows += [row for split in reader.partitions(start, end) for row in _rows(reader.read(split))]
+            self.checkpoint.append(end)
+        raise AssertionError(f"still new offsets after {BATCHES_AT_MOST} batches: {self.checkpoint[-2:]}")
+
+
+def _through_text(offset: dict[str, Any]) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(json.dumps(offset))
+    return parsed
+
+
+def _rows(batches: Iterator[Any]) -> list[Row]:
+    return [
+        Row(row["partition"], row["offset"], row["value"]) for batch in batches for row in batch.to_pylist()
+    ]
