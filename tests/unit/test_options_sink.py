@@ -35,9 +35,28 @@ def test_the_checkpoint_location_is_kept() -> None:
     assert parse_sink_options(options).checkpoint_location == "/there"
 
 
-def test_exactly_once_is_refused_until_it_is_there() -> None:
-    with pytest.raises(UnsupportedOptionError, match="cannot be 'exactly-once': this version of penstock"):
+@pytest.mark.parametrize("dialect", [FLINK, SPARK])
+def test_exactly_once_goes_with_a_prefix_in_either_dialect(dialect: dict[str, str]) -> None:
+    options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "orders"}
+    config = parse_sink_options(dialect | options | {"sink.commit-log.topic": "decisions"})
+    assert config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    assert (config.transactional_id_prefix, config.commit_log_topic) == ("orders", "decisions")
+
+
+def test_exactly_once_without_a_prefix_says_what_is_missing() -> None:
+    with pytest.raises(MissingOptionError, match=r"'sink\.transactional-id-prefix' is required with"):
         parse_sink_options(FLINK | {"sink.delivery-guarantee": "exactly-once"})
+
+
+def test_a_log_topic_that_cannot_be_is_refused() -> None:
+    options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "orders"}
+    with pytest.raises(OptionError, match=r"'sink\.commit-log\.topic' cannot be 'a b'"):
+        parse_sink_options(FLINK | options | {"sink.commit-log.topic": "a b"})
+
+
+def test_what_belongs_to_exactly_once_is_left_alone_without_it() -> None:
+    config = parse_sink_options(FLINK | {"sink.transactional-id-prefix": "orders"})
+    assert config.transactional_id_prefix is None
 
 
 @pytest.mark.parametrize("partitioner", ["fixed", "round-robin"])
@@ -48,8 +67,8 @@ def test_partitioners_are_refused_until_they_are_there(partitioner: str) -> None
 
 @pytest.mark.parametrize(
     "key",
-    ["sink.transactional-id-prefix", "sink.commit-log.topic", "sink.parallelism",
-     "sink.buffer-flush.interval", "sink.semantic", "sink.transaction-naming-strategy", "format"],
+    ["sink.parallelism", "sink.buffer-flush.interval", "sink.semantic",
+     "sink.transaction-naming-strategy", "format"],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported"):
@@ -82,9 +101,9 @@ def test_no_bootstrap_servers() -> None:
 
 def test_two_dialects_in_one_writer_are_named() -> None:
     with pytest.raises(OptionError) as caught:
-        parse_sink_options(SPARK | {"topic": "orders", "sink.delivery-guarantee": "none"})
+        parse_sink_options(SPARK | {"topic": "orders", "sink.partitioner": "default"})
     assert caught.value.facts == {
-        "flink": ("sink.delivery-guarantee",),
+        "flink": ("sink.partitioner",),
         "spark": ("kafka.bootstrap.servers",),
     }
 

@@ -3,8 +3,8 @@
 Runs on the executor. Invariant: one identity numbers the records of each topic partition without a gap
 and never uses a number for two different records; on that rests that a resend is written once.
 
-Transactions (a transactional id, its time-out, a taken-over identity) fit in by handing another
-`ProducerIdentity` to the producer; nothing else there depends on where it came from.
+A transaction is another `ProducerIdentity` handed to the producer; nothing else there depends on where the
+identity came from.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ SEQUENCE_LIMIT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Producer id and epoch as InitProducerId returned them; -1 and -1 for a producer without."""
+    """Producer id and epoch as InitProducerId returned them; -1 and -1 for a producer without.
+
+    With a `transactional_id` all batches belong to one transaction, and `produce_versions` are the versions
+    of Produce (lowest, highest or None) that may write into it.
+    """
 
     producer_id: int = -1
     producer_epoch: int = -1
+    transactional_id: str | None = None
+    produce_versions: tuple[int, int | None] = (0, None)
 
     @property
     def is_idempotent(self) -> bool:

@@ -63,7 +63,9 @@ class Producer:
         connections: to the cluster; not closed by the producer.
         topics: where topics are asked for, e.g. the `ClusterView` of the connections.
         settings: how to send.
-        identity: who writes; ANONYMOUS writes without idempotence.
+        identity: who writes; ANONYMOUS writes without idempotence, one with a transactional id in a
+            transaction, which the caller ends.
+        register: called on the writing thread with each topic partition before its first rows.
     """
 
     def __init__(
@@ -72,13 +74,24 @@ class Producer:
         topics: TopicSource,
         settings: ProduceSettings,
         identity: ProducerIdentity = ANONYMOUS,
+        register: Callable[[TopicPartition], None] | None = None,
     ) -> None:
         self.identity = identity
+        self.first_written: tuple[TopicPartition, int] | None = None
+        """One acknowledged record: its topic partition and offset."""
+        self._register = register
+        self._registered: set[TopicPartition] = set()
         self._connections = connections
         self._settings = settings
         self._topics = ProducerTopics(topics)
         self._filling_lock = threading.Lock()
-        self._filling = FillingBatches(settings, SequenceNumbers(identity), self._hand_on, _now_ms)
+        self._filling = FillingBatches(
+            settings,
+            SequenceNumbers(identity),
+            self._hand_on,
+            _now_ms,
+            is_transactional=identity.transactional_id is not None,
+        )
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._delivery = DeliveryQueue(_limits(settings, identity))
@@ -166,6 +179,9 @@ class Producer:
             ProduceError: an earlier batch failed, or there was no room within `max_block_ms`.
             RecordTooLargeError: a record fits in no request.
         """
+        if self._register is not None and topic_partition not in self._registered:
+            self._register(topic_partition)
+            self._registered.add(topic_partition)
         self._wait_for_room()
         with self._filling_lock:
             return self._filling.append(topic_partition, columns, rows, first, default_timestamp_ms)
@@ -316,6 +332,7 @@ class Producer:
             self._topics.topic_ids,
             acks=self._settings.acks,
             timeout_ms=self._settings.request_timeout_ms,
+            identity=self.identity,
         )
         self._send_request(produce, request.node_id, partial(self._on_answered, request))
 
@@ -338,6 +355,8 @@ class Producer:
                 self._fail(failures.refused(batch, answer.error_code, answer.words))
             elif verdict is Verdict.RETRY_ELSEWHERE:
                 self._want_metadata(batch.topic_partition.topic)
+            elif verdict is Verdict.ACKNOWLEDGED and self.first_written is None and answer.base_offset >= 0:
+                self.first_written = batch.topic_partition, answer.base_offset
 
     def _on_unanswered(self, request: PlannedRequest, error: PenstockError, now_ms: int) -> None:
         """A lost connection or a broker that is silent: the broker may or may not have written."""

@@ -13,6 +13,7 @@ from uuid import UUID
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from penstock.client.idempotence import ANONYMOUS, ProducerIdentity
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.producer_delivery import Answer
 from penstock.client.producer_verdicts import NO_ERROR
@@ -37,7 +38,7 @@ def produce_request(
     *,
     acks: int,
     timeout_ms: int,
-    transactional_id: str | None = None,
+    identity: ProducerIdentity = ANONYMOUS,
 ) -> Any:
     """Return the Produce request for these batches, which are of different topic partitions.
 
@@ -47,7 +48,7 @@ def produce_request(
             write into a topic that was deleted and created anew under the same name.
         acks: -1, 0 or 1.
         timeout_ms: how long the broker may wait for its followers.
-        transactional_id: of the transaction that the batches belong to.
+        identity: who writes; with a transactional id the batches belong to its transaction.
     """
     by_topic: dict[str, list[Any]] = {}
     topic_data = ProduceRequest.TopicProduceData
@@ -56,16 +57,19 @@ def produce_request(
         by_topic.setdefault(topic, []).append(
             topic_data.PartitionProduceData(index=partition, records=batch.data)
         )
-    has_all_ids = all(topic in topic_ids for topic in by_topic)
+    lowest, highest = identity.produce_versions
+    if not all(topic in topic_ids for topic in by_topic):
+        highest = min(highest or LAST_VERSION_WITH_TOPIC_NAMES, LAST_VERSION_WITH_TOPIC_NAMES)
     return ProduceRequest(
-        transactional_id=transactional_id,
+        transactional_id=identity.transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
             topic_data(name=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partition_data=partitions)
             for topic, partitions in by_topic.items()
         ],
-        max_version=None if has_all_ids else LAST_VERSION_WITH_TOPIC_NAMES,
+        min_version=lowest,
+        max_version=highest,
     )
 
 

@@ -24,9 +24,10 @@ RETRIABLE = {
     7: "REQUEST_TIMED_OUT",
     19: "NOT_ENOUGH_REPLICAS",
     20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    51: "CONCURRENT_TRANSACTIONS",
     89: "THROTTLING_QUOTA_EXCEEDED",
 }
-"""Temporary at the same broker."""
+"""Temporary at the same broker. 51: the id's last transaction is still being ended there."""
 
 MAYBE_WRITTEN = frozenset({7, 13, 20, 56})
 """Retriable answers of a broker that may have written all the same."""

@@ -14,7 +14,7 @@ ended with the protocol that it was opened with.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any
@@ -35,10 +35,10 @@ from penstock.errors import OptionError, PenstockError, ProducerFencedError, Tra
 from penstock.types import TopicPartition
 
 _TRANSACTION_FEATURE = "transaction.version"
-_INIT_VERSION_WITH_EXPECTATION = 3
 _INIT_VERSION_BEFORE_TWO_PHASE_COMMIT = 5  # version 6 (KIP-939) is unstable
 _END_VERSION_BEFORE_V2 = 4
 _PRODUCE_VERSION_BEFORE_V2 = 11
+_FIRST_PRODUCE_VERSION_OF_V2 = 12
 _ADD_VERSION_OF_CLIENTS = 3  # 4 and above are for brokers
 _DESCRIBED_AT_ONCE = 500
 
@@ -74,7 +74,9 @@ class TransactionIdentity:
     @property
     def producer_identity(self) -> ProducerIdentity:
         """What the record batches carry."""
-        return ProducerIdentity(self.producer_id, self.producer_epoch)
+        is_v2 = self.protocol is TransactionProtocol.V2
+        versions = (_FIRST_PRODUCE_VERSION_OF_V2 if is_v2 else 0, self.produce_version_max)
+        return ProducerIdentity(self.producer_id, self.producer_epoch, self.transactional_id, versions)
 
     @property
     def produce_version_max(self) -> int | None:
@@ -175,52 +177,32 @@ class Transactions:
         *,
         transaction_timeout_ms: int,
         protocol: TransactionProtocol,
-        expected: TransactionIdentity | None = None,
         timeout_ms: int | None = None,
     ) -> TransactionIdentity:
         """Take the transactional id: an open transaction of it is aborted, its older producers are fenced.
+
+        InitProducerId could also name the producer it expects to follow (KIP-360). That is no safeguard and
+        not offered: the broker aborts an open transaction first and looks at the expected epoch afterwards.
 
         Args:
             transactional_id: whose.
             transaction_timeout_ms: after so long the broker aborts a transaction by itself.
             protocol: of the transactions to come.
-            expected: take it only if this is still its latest producer (KIP-360).
             timeout_ms: how long to wait; includes the end of the open transaction.
 
         Raises:
-            ProducerFencedError: `expected` is not the latest any more.
             OptionError: the broker does not allow so long a time-out.
             ClientError: refused, or no answer in time.
         """
-        wanted = [expected or TransactionIdentity(transactional_id, -1, -1, protocol)]
-        results = self.init_producers(
-            wanted, transaction_timeout_ms=transaction_timeout_ms, timeout_ms=timeout_ms
-        )
-        result = results[transactional_id]
-        if isinstance(result, PenstockError):
-            raise result
-        return TransactionIdentity(transactional_id, result.producer_id, result.producer_epoch, protocol)
-
-    def init_producers(
-        self,
-        expected: Iterable[TransactionIdentity],
-        *,
-        transaction_timeout_ms: int,
-        timeout_ms: int | None = None,
-    ) -> dict[str, TransactionIdentity | PenstockError]:
-        """Take many transactional ids at once; a producer id of -1 expects nothing. Raises nothing."""
-        identities = {each.transactional_id: each for each in expected}
 
         def build(asked: Sequence[str]) -> Any:
-            identity = identities[asked[0]]
             return InitProducerIdRequest(
-                transactional_id=identity.transactional_id,
+                transactional_id=transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=-1,
+                producer_epoch=-1,
                 enable2_pc=False,
                 keep_prepared_txn=False,
-                min_version=_INIT_VERSION_WITH_EXPECTATION if identity.producer_id >= 0 else 0,
                 max_version=_INIT_VERSION_BEFORE_TWO_PHASE_COMMIT,
             )
 
@@ -228,15 +210,15 @@ class Transactions:
             yield asked[0], response.error_code, (response.producer_id, response.producer_epoch)
 
         what = "Taking the producer id"
-        answers = CoordinatorRequests(self._connections, what, build, read).ask(identities, timeout_ms)
-        results: dict[str, TransactionIdentity | PenstockError] = dict(answers.untold)
-        for name, told in answers.told.items():
-            results[name] = (
-                _init_error(name, told.error_code, transaction_timeout_ms)
-                if told.error_code
-                else TransactionIdentity(name, *told.answer, identities[name].protocol)
-            )
-        return results
+        answers = CoordinatorRequests(self._connections, what, build, read).ask(
+            [transactional_id], timeout_ms
+        )
+        for error in answers.untold.values():
+            raise error
+        told = answers.told[transactional_id]
+        if told.error_code:
+            raise _init_error(transactional_id, told.error_code, transaction_timeout_ms)
+        return TransactionIdentity(transactional_id, *told.answer, protocol)
 
     def add_topic_partitions(
         self,
@@ -479,9 +461,4 @@ def _init_error(transactional_id: str, error_code: int, transaction_timeout_ms: 
             value=transaction_timeout_ms,
             **facts,
         )
-    error = error_from_code(error_code, where, **facts)
-    if error_code in _FENCED_CODES | _UNKNOWN_ID_CODES:
-        return ProducerFencedError(
-            f"{error.message} Another producer has taken this transactional id since.", **error.facts
-        )
-    return error
+    return error_from_code(error_code, where, **facts)

@@ -157,9 +157,15 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class SinkConfig:
-    """Everything a write needs to know. `topic` None means: each row names its topic."""
+    """Everything a write needs to know. `topic` None means: each row names its topic.
+
+    `transactional_id_prefix` is set with EXACTLY_ONCE, and only then. `commit_log_topic` None: named by the
+    prefix.
+    """
 
     properties: KafkaProperties
     topic: str | None = None
     delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
+    transactional_id_prefix: str | None = None
+    commit_log_topic: str | None = None
     checkpoint_location: str | None = field(default=None, compare=False)

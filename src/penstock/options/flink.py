@@ -228,12 +228,29 @@ BOUNDED_INITIALIZER = Option(
 )
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
-    _F,
+    Dialect.SHARED,
     _SINK,
     choice("none", "at-least-once", "exactly-once"),
     "`none`: acknowledgements as `acks` says, resent batches may double. `at-least-once`: every record is "
-    "acknowledged by all replicas in sync. `exactly-once` is not supported yet.",
+    "acknowledged by all replicas in sync. `exactly-once`: every batch of the query is one decision, carried "
+    "out by Kafka transactions; needs `sink.transactional-id-prefix`.",
     default="at-least-once",
+)
+TRANSACTIONAL_ID_PREFIX = Option(
+    "sink.transactional-id-prefix",
+    Dialect.SHARED,
+    _SINK,
+    TEXT,
+    "Required for `exactly-once`: what the names of this query's transactions begin with. Every query needs "
+    "one of its own, and keeps it.",
+)
+COMMIT_LOG_TOPIC = Option(
+    "sink.commit-log.topic",
+    Dialect.SHARED,
+    _SINK,
+    TEXT,
+    "With `exactly-once`: the topic that holds what was decided; made if it is missing. Without it one is "
+    "named by the prefix.",
 )
 PARTITIONER = Option(
     "sink.partitioner",
@@ -289,12 +306,12 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     BOUNDED_INITIALIZER,
     INCLUDE_HEADERS,
     DELIVERY_GUARANTEE,
+    TRANSACTIONAL_ID_PREFIX,
+    COMMIT_LOG_TOPIC,
     PARTITIONER,
     not_yet("scan.max-bytes-per-batch", _F, _SOURCE, "Use `scan.max-records-per-batch`."),
     not_yet("scan.on-decode-error", _F, _SOURCE, _TABLES),
     not_yet("scan.dead-letter.topic", _F, _SOURCE, _TABLES),
-    not_yet("sink.transactional-id-prefix", _F, _SINK, "Transactions are not used."),
-    not_yet("sink.commit-log.topic", _F, _SINK, "Transactions are not used."),
     not_yet("sink.parallelism", _F, _SINK, "Use `df.repartition(n)` before writing."),
     not_yet("sink.buffer-flush.*", _F, _SINK, "Upsert sinks."),
     not_yet("format", _F, _BOTH, _TABLES),

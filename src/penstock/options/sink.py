@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.errors import UnsupportedOptionError
+from penstock.errors import MissingOptionError, UnsupportedOptionError
 from penstock.options import flink, spark
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.options.declare import Reader
@@ -35,6 +35,8 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkConfig:
         properties=given.properties,
         topic=_topic(given),
         delivery_guarantee=guarantee,
+        transactional_id_prefix=_transactional_id_prefix(given, guarantee),
+        commit_log_topic=_commit_log_topic(given, guarantee),
         checkpoint_location=given.text(spark.CHECKPOINT_LOCATION),
     )
 
@@ -49,17 +51,33 @@ def _topic(given: GivenOptions) -> str | None:
         raise_not_allowed(flink.TOPIC.key, text, f"one topic to write to; {error}")
 
 
+def _commit_log_topic(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
+    text = given.text(flink.COMMIT_LOG_TOPIC)
+    if text is None or guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        return None
+    try:
+        return check_topic_name(text.strip())
+    except ValueError as error:
+        raise_not_allowed(flink.COMMIT_LOG_TOPIC.key, text, f"the name of one topic; {error}")
+
+
 def _delivery_guarantee(given: GivenOptions) -> DeliveryGuarantee:
     word = given.value(flink.DELIVERY_GUARANTEE)
-    guarantee = DeliveryGuarantee.AT_LEAST_ONCE if word is None else DeliveryGuarantee(word)
-    if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-        raise UnsupportedOptionError(
-            f"Option '{flink.DELIVERY_GUARANTEE.key}' cannot be 'exactly-once': this version of penstock "
-            "does not support it yet. Use at-least-once (the default), under which a task that fails and "
-            "runs again may double records.",
-            option=flink.DELIVERY_GUARANTEE.key,
+    return DeliveryGuarantee.AT_LEAST_ONCE if word is None else DeliveryGuarantee(word)
+
+
+def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        return None
+    prefix = given.text(flink.TRANSACTIONAL_ID_PREFIX)
+    if not prefix:
+        raise MissingOptionError(
+            f"Option '{flink.TRANSACTIONAL_ID_PREFIX.key}' is required with "
+            f"'{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': a name of its own for each query, by which "
+            "its transactions are found again after a failure. Choose one and keep it.",
+            option=flink.TRANSACTIONAL_ID_PREFIX.key,
         )
-    return guarantee
+    return prefix
 
 
 def _check_partitioner(given: GivenOptions) -> None:

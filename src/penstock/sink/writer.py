@@ -58,9 +58,9 @@ def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSu
         ProduceError: Kafka refused a batch or did not acknowledge it in time.
     """
     if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-        # The options refuse it before; a guarantee that is not kept would be worse than asking twice.
         raise UnsupportedOptionError(
-            "This version of penstock cannot write exactly-once yet.", option="sink.delivery-guarantee"
+            "Writing exactly-once needs a transaction that somebody commits: see `write_in_transaction`.",
+            option="sink.delivery-guarantee",
         )
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -71,7 +71,7 @@ def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSu
     produce = produce_settings(config.properties, config.delivery_guarantee)
     with borrowed_producer(connection, produce) as producer:
         before = WriteSummary(producer.acknowledged_record_count, producer.acknowledged_bytes)
-        row_count = RowWriter(producer, config).write(_with_first(first, filled))
+        row_count = RowWriter(producer, config).write(with_first(first, filled))
         producer.flush()
         written = WriteSummary(
             producer.acknowledged_record_count - before.record_count,
@@ -88,7 +88,8 @@ def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSu
     return written
 
 
-def _with_first(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def with_first(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put back the batch that was taken to see whether there is any."""
     yield first
     yield from rest
 

@@ -13,23 +13,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
-from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
-from penstock.spark.commit_message import Written, check_rows_fit
+from penstock.spark.commit_message import Written, check_rows_fit, refuse_overwrite
 
 
 class PenstockWriter(DataSourceArrowWriter):
     """Appends the rows of a DataFrame to Kafka."""
 
     def __init__(self, config: SinkConfig, schema: StructType, *, overwrite: bool) -> None:
-        if overwrite:
-            raise OptionError(
-                "A Kafka topic can only be appended to, so it cannot be overwritten. Nothing was written. "
-                'Use mode("append") or INSERT INTO; to replace the records, delete the topic first.',
-                option="mode",
-                value="overwrite",
-            )
+        refuse_overwrite(overwrite)
         check_rows_fit(schema, config)
         self._config = config
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
 from penstock.sink.rows import check_write_schema
 
@@ -30,3 +31,14 @@ def check_rows_fit(schema: StructType, config: SinkConfig) -> None:
         RowError: naming the column.
     """
     check_write_schema(to_arrow_schema(schema, timezone="UTC"), config)
+
+
+def refuse_overwrite(overwrite: bool) -> None:
+    """Refuse mode("overwrite"), which Kafka cannot do."""
+    if overwrite:
+        raise OptionError(
+            "A Kafka topic can only be appended to, so it cannot be overwritten. Nothing was written. "
+            'Use mode("append") or INSERT INTO; to replace the records, delete the topic first.',
+            option="mode",
+            value="overwrite",
+        )

@@ -11,10 +11,11 @@ from pyspark.sql.types import StructType
 
 from penstock.client.properties import check_connection
 from penstock.options import parse_sink_options, parse_source_options
-from penstock.options.config import SinkConfig, SourceConfig
+from penstock.options.config import DeliveryGuarantee, SinkConfig, SourceConfig
 from penstock.options.source import wants_headers
 from penstock.spark.batch_reader import PenstockReader
 from penstock.spark.batch_writer import PenstockWriter
+from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
@@ -40,13 +41,21 @@ class PenstockDataSource(DataSource):
         """A streaming read."""
         return PenstockStreamReader(self._source_config(streaming=True), schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:
         """A batch write."""
-        return PenstockWriter(self._sink_config(), schema, overwrite=overwrite)
+        config = self._sink_config()
+        if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            return ExactlyOnceWriter(config, schema, overwrite=overwrite)
+        return PenstockWriter(config, schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> PenstockStreamWriter:
+    def streamWriter(
+        self, schema: StructType, overwrite: bool
+    ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
         """A streaming write."""
-        return PenstockStreamWriter(self._sink_config(), schema)
+        config = self._sink_config()
+        if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            return ExactlyOnceStreamWriter(config, schema)
+        return PenstockStreamWriter(config, schema)
 
     def _source_config(self, *, streaming: bool) -> SourceConfig:
         config = parse_source_options(self.options, streaming=streaming)

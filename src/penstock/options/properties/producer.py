@@ -144,11 +144,12 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         integer(0, LONG_MAX, name="bytes"),
         default="33554432",
     ),
-    no_effect(
+    ours(
         "transaction.timeout.ms",
         _P,
-        "No transactions are used with the guarantees `none` and `at-least-once`.",
-        integer(1, name="ms"),
+        "With the guarantee exactly-once: after so long without being ended a transaction is aborted by the "
+        "broker. Without it, as long as the brokers allow (their transaction.max.timeout.ms).",
+        MILLISECONDS_INT,
     ),
     unsupported(
         "transaction.two.phase.commit.enable", _P, "Kafka's own two-phase commit is not used: leave it out."

@@ -1,0 +1,147 @@
+"""Rows of one task into one transaction, which the driver commits with the whole batch.
+
+Runs on the executor, inside Spark's Python worker. Guarantee: when `write_in_transaction` returns, every row
+of the task is acknowledged in the transaction that the report names, or stands in Kafka from an earlier run
+of the batch; when it raises, its transaction is aborted, now or by the next recovery. A task without rows
+opens no producer and no connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.client.connection import KafkaConnections, connections_for
+from penstock.client.metadata import cluster_view
+from penstock.client.producer import Producer
+from penstock.client.properties import connection_settings, produce_settings
+from penstock.client.transaction_markers import Witness
+from penstock.client.transactions import TransactionIdentity, Transactions
+from penstock.errors import PenstockError, ProduceError
+from penstock.options.config import SinkConfig
+from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committable_digest import RecordDigest, digest_rows
+from penstock.sink.committable_task import abort_transaction, open_transaction
+from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.rows import check_write_schema
+from penstock.sink.writer import CLIENT_ID, RowWriter, with_first
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Which task this is: of which query and batch, for which Spark partition, at which attempt."""
+
+    query_id: str
+    batch_id: int
+    spark_partition_id: int
+    attempt: int
+
+
+def write_in_transaction(
+    config: SinkConfig, mandate: Mandate, place: TaskPlace, batches: Iterable[pa.RecordBatch]
+) -> TaskReport:
+    """Write all rows of a task in a transaction of its own, and leave that open.
+
+    Args:
+        config: of the sink.
+        mandate: of the batch; says whether the rows are written already.
+        place: of the task.
+        batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
+
+    Raises:
+        BatchOrderError: a later batch of the query is written already.
+        PenstockError: as `write_rows`, and what the transaction can meet.
+    """
+    if mandate.plan(place.query_id, place.batch_id, place.spark_partition_id) is TaskPlan.DRAIN:
+        return _report(mandate, place, drained_record_count=sum(batch.num_rows for batch in batches))
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return _report(mandate, place)
+    check_write_schema(first.schema, config)
+    connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
+    identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
+    try:
+        committable = _write(connections, config, identity, place, with_first(first, filled))
+    except BaseException:
+        _abort_quietly(connections, identity)
+        raise
+    return _report(mandate, place, committable)
+
+
+def _report(
+    mandate: Mandate, place: TaskPlace, committable: Committable | None = None, drained_record_count: int = 0
+) -> TaskReport:
+    return TaskReport(
+        query_id=place.query_id,
+        batch_id=place.batch_id,
+        spark_partition_id=place.spark_partition_id,
+        session=mandate.session,
+        committable=committable,
+        drained_record_count=drained_record_count,
+    )
+
+
+def _write(
+    connections: KafkaConnections,
+    config: SinkConfig,
+    identity: TransactionIdentity,
+    place: TaskPlace,
+    batches: Iterator[pa.RecordBatch],
+) -> Committable:
+    transactions = Transactions(connections)
+    producer = Producer(
+        connections,
+        cluster_view(connections),
+        produce_settings(config.properties, config.delivery_guarantee),
+        identity.producer_identity,
+        register=lambda topic_partition: transactions.add_topic_partitions(identity, [topic_partition]),
+    )
+    digests = _Digests(config.topic)
+    try:
+        RowWriter(producer, config).write(digests.over(batches))
+        producer.flush()
+    finally:
+        producer.close()
+    _check_all_acknowledged(producer, digests.total)
+    witness = None if producer.first_written is None else Witness(*producer.first_written)
+    return Committable(
+        identity, place.spark_partition_id, digests.total.record_count, str(digests.total), witness
+    )
+
+
+class _Digests:
+    """Adds up the digest of the rows that pass."""
+
+    def __init__(self, topic: str | None) -> None:
+        self.total = RecordDigest()
+        self._topic = topic
+
+    def over(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.total += digest_rows(batch, self._topic)
+            yield batch
+
+
+def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
+    if producer.acknowledged_record_count != digest.record_count:
+        raise ProduceError(
+            f"{digest.record_count} rows were given to the producer, but "
+            f"{producer.acknowledged_record_count} records acknowledged. This is a defect of penstock; "
+            "please report it. The transaction is aborted, so nothing of this task can be seen.",
+            row_count=digest.record_count,
+            record_count=producer.acknowledged_record_count,
+        )
+
+
+def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity) -> None:
+    """Abort at once, so that readers need not wait; should that fail, the next recovery does it."""
+    try:
+        abort_transaction(connections, identity)
+    except PenstockError as error:
+        _log.warning("Aborting %s after a failed task did not succeed: %s", identity, error)

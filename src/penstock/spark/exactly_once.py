@@ -1,0 +1,129 @@
+"""Exactly-once writes: the protocol of `sink/` between the calls that Spark makes.
+
+Two instances serve each batch. One is made on the driver and pickled for the tasks, and that is when the
+batch is begun: `recover()` runs once, when the instance is first pickled, which Spark does before any task
+starts and to no other instance. Another one hears `commit` or `abort`. They share nothing; what the second
+needs comes back in the tasks' messages. Guarantee: exactly-once, as docs/exactly-once.md says it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.client.properties import connection_settings
+from penstock.errors import ExactlyOnceError
+from penstock.options.config import SinkConfig
+from penstock.options.properties import property_value
+from penstock.sink.committable import TaskReport
+from penstock.sink.committer_driver import DriverSide, ExactlyOnceSettings, driver_side
+from penstock.sink.committer_mandate import Mandate
+from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
+from penstock.sink.writer import CLIENT_ID
+from penstock.spark.commit_message import check_rows_fit, refuse_overwrite
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass
+class Reported(WriterCommitMessage):
+    """What one task wrote, and in which transaction."""
+
+    report: TaskReport
+
+
+class _ExactlyOnce:
+    """What both kinds of writers share. Pickles with the mandate of its batch."""
+
+    def __init__(self, config: SinkConfig, schema: StructType) -> None:
+        check_rows_fit(schema, config)
+        self._config = config
+        self._settings = _settings_of(config)
+        self._mandate: Mandate | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._mandate is None:
+            self._mandate = self._driver_side.recover()
+        return self.__dict__
+
+    @property
+    def _driver_side(self) -> DriverSide:
+        return driver_side(self._settings)
+
+    def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
+        context = TaskContext.get()
+        if context is None or self._mandate is None:
+            raise ExactlyOnceError("A task of the exactly-once sink runs outside of a Spark task.")
+        place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
+        return Reported(write_in_transaction(self._config, self._mandate, place, batches))
+
+
+class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
+    """Writes each micro-batch once, whatever fails and is done again."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
+        """Write the rows of one task into a transaction, which `commit` ends."""
+        context = TaskContext.get()
+        query_id, batch_id = (
+            (None, None)
+            if context is None
+            else (context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID))
+        )
+        if query_id is None or batch_id is None:
+            raise ExactlyOnceError(
+                "Spark does not tell this task its query and batch, by which a repeated batch is known. "
+                "Nothing was written by it."
+            )
+        return self._write(query_id, int(batch_id), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        """Decide that the batch is written, and finish its transactions."""
+        self._driver_side.commit(_reports(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        """Abort what is not decided. Spark also calls this when `commit` raised after its decision."""
+        self._driver_side.abort(_reports(messages))
+
+
+class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
+    """Writes a DataFrame as one decision: all of it is seen by read_committed readers, or nothing."""
+
+    def __init__(self, config: SinkConfig, schema: StructType, *, overwrite: bool) -> None:
+        refuse_overwrite(overwrite)
+        super().__init__(config, schema)
+        self._query_id = f"write-{uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
+        """Write the rows of one task into a transaction, which `commit` ends."""
+        return self._write(self._query_id, 0, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Decide that the rows are written, and finish the transactions."""
+        self._driver_side.commit(_reports(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort what is not decided."""
+        self._driver_side.abort(_reports(messages))
+
+
+def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    return [message.report for message in messages if isinstance(message, Reported)]
+
+
+def _settings_of(config: SinkConfig) -> ExactlyOnceSettings:
+    settings = ExactlyOnceSettings(
+        connection=connection_settings(config.properties, client_id=CLIENT_ID),
+        prefix=config.transactional_id_prefix or "",
+        log_topic=config.commit_log_topic,
+        transaction_timeout_ms=property_value(config.properties, "transaction.timeout.ms"),
+    )
+    _ = settings.names  # a prefix that is not allowed is said here, on the driver
+    return settings
