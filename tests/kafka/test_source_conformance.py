@@ -562,6 +562,24 @@ def test_a_topic_that_vanishes_stops_the_query_or_is_dropped(
     assert gone not in query.checkpoint[-1]
 
 
+def test_a_topic_that_was_created_again_is_noticed_however_much_is_in_it(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """[FLINK-40128] by its topic id: the position exists in the new topic too."""
+    topic = make_topic()
+    produce(bootstrap, topic, 3)
+    query = Query(flink(bootstrap, topic))
+    assert len(query.run()) == 3
+    judge.delete_topic(bootstrap, topic)
+    judge.create_topic(bootstrap, topic)
+    produce(bootstrap, topic, 6)
+    with pytest.raises(TopicPartitionsRemovedError, match=f"{topic}-0 of a topic that was deleted"):
+        query.run()
+    query.options["scan.on-removed-partition"] = "drop"
+    assert positions(query.run()) == {0: [0, 1, 2, 3, 4, 5]}
+    assert query.run() == []
+
+
 def test_a_commit_finds_the_coordinator_that_took_over(
     make_cluster: Callable[..., DevCluster], make_topic: MakeTopic
 ) -> None:

@@ -40,6 +40,7 @@ class FakeAdmin:
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     internal_topics: set[str] = field(default_factory=set)
     failing: dict[TopicPartition, PenstockError] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     discovery_count: int = 0
     look_up_count: int = 0
@@ -51,6 +52,7 @@ class FakeAdmin:
             name: TopicView(
                 frozenset(tp for tp in self.logs if tp.topic == name),
                 is_internal=name in self.internal_topics,
+                topic_id=self.topic_ids.get(name),
             )
             for name in sorted(existing if topics is None else existing & set(topics))
         }

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from penstock.errors import OptionError
+from penstock.errors import OptionError, TopicPartitionsRemovedError
 from penstock.options.config import (
     IsolationLevel,
     KafkaProperties,
@@ -262,3 +262,56 @@ def test_what_is_in_the_checkpoint_is_the_end_of_a_batch_only() -> None:
     end = through_json(enumerator.latest_offset(start, None))
     assert enumerator.in_checkpoint(end) == {tp(0): 10}
     assert SplitEnumerator(source_config(), admin).in_checkpoint(SourceOffset({tp(0): 3})) == {tp(0): 3}
+
+
+class TestRecreatedTopic:
+    """A topic that was deleted and created again with more records than were read of the first one."""
+
+    def recreate(self, admin: FakeAdmin) -> None:
+        admin.logs = {tp(0): Log(0, 50), tp(0, "u"): Log(0, 8)}
+        admin.topic_ids = {"t": "second", "u": "only"}
+
+    def before(self) -> tuple[FakeAdmin, SplitEnumerator, SourceOffset]:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(0, 5)}, topic_ids={"t": "first", "u": "only"})
+        enumerator = SplitEnumerator(source_config(TopicPattern("[tu]"), starting=LATEST), admin)
+        start = through_json(enumerator.initial_offset())
+        return admin, enumerator, through_json(enumerator.latest_offset(start, None))
+
+    def test_it_is_noticed_in_a_run_and_after_a_restart(self) -> None:
+        admin, running, end = self.before()
+        assert end.topic_ids == {"t": "first", "u": "only"}
+        self.recreate(admin)
+        for enumerator in (running, SplitEnumerator(source_config(TopicPattern("[tu]")), admin)):
+            with pytest.raises(TopicPartitionsRemovedError, match=r"reading t-0 of a topic that was deleted"):
+                enumerator.latest_offset(end, None)
+
+    def test_it_is_read_from_its_start_where_the_user_goes_on(self) -> None:
+        admin, _, end = self.before()
+        self.recreate(admin)
+        config = source_config(TopicPattern("[tu]"), starting=LATEST, fail_on_removed_partition=False)
+        enumerator = SplitEnumerator(config, admin)
+        after = through_json(enumerator.latest_offset(end, None))
+        assert after.positions == {tp(0): 50, tp(0, "u"): 8}
+        assert after.partial_start == {tp(0): 0}
+        assert after.topic_ids == {"t": "second", "u": "only"}
+        reads = [split.offset_range for split in enumerator.plan(end, after)]
+        assert [(read.starting_offset, read.stopping_offset) for read in reads] == [(0, 50), (5, 8)]
+        assert enumerator.latest_offset(after, None) is after
+
+    def test_a_batch_that_was_planned_before_is_not_read_from_the_second_topic(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)}, topic_ids={"t": "first"})
+        before = SplitEnumerator(source_config(), admin)
+        start = before.initial_offset()
+        end = through_json(before.latest_offset(start, None))
+        self.recreate(admin)
+        with pytest.raises(TopicPartitionsRemovedError, match=r"t-0"):
+            SplitEnumerator(source_config(), admin).plan(start, end)
+        dropping = SplitEnumerator(source_config(fail_on_removed_partition=False), admin)
+        assert dropping.plan(start, end) == []
+
+    def test_without_ids_nothing_is_claimed(self) -> None:
+        admin, _, end = self.before()
+        self.recreate(admin)
+        by_spark = SourceOffset(end.positions)
+        after = SplitEnumerator(source_config(TopicPattern("[tu]")), admin).latest_offset(by_spark, None)
+        assert after.positions == {tp(0): 50, tp(0, "u"): 8}

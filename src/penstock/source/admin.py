@@ -29,6 +29,7 @@ class TopicView:
 
     topic_partitions: frozenset[TopicPartition]
     is_internal: bool = False
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True)

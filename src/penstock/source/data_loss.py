@@ -88,5 +88,17 @@ def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemove
     )
 
 
+def recreated(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemovedError:
+    """Topics of the checkpoint were deleted, and others of the same name created."""
+    gone = sorted(topic_partitions)
+    names = ", ".join(str(topic_partition) for topic_partition in gone)
+    return TopicPartitionsRemovedError(
+        f"Data loss: the query was reading {names} of a topic that was deleted, and created again under the "
+        "same name. Records of the first one that were not read yet are gone; nothing of the second one was "
+        f"read. To read that one from its start, {_GO_ON}, or scan.on-removed-partition to drop.",
+        topic_partitions=tuple(gone),
+    )
+
+
 def _facts(topic_partition: TopicPartition, wanted: int) -> dict[str, object]:
     return {"topic": topic_partition.topic, "partition": topic_partition.partition, "offset": wanted}

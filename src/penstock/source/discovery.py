@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from penstock.options.config import DISCOVER_EVERY_BATCH_MS, SourceConfig
 from penstock.source import data_loss
 from penstock.source.admin import OffsetAdmin
+from penstock.source.offsets_json import SourceOffset
 from penstock.source.subscriber import Discovery, discover, is_subscribed
 from penstock.types import TopicPartition
 
@@ -53,6 +54,25 @@ class DiscoverySchedule:
             discovery = self.now()
         self._report(in_use, discovery)
         return discovery.topic_partitions
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the subscribed topics, as of the last discovery."""
+        return self._last.topic_ids if self._last is not None else {}
+
+    def recreated(self, offset: SourceOffset) -> list[TopicPartition]:
+        """Topic partitions whose positions belong to an earlier topic of the same name.
+
+        Raises:
+            TopicPartitionsRemovedError: there are some, and removal is an error.
+        """
+        now = self.topic_ids
+        ids = offset.topic_ids
+        changed = {topic for topic, topic_id in ids.items() if now.get(topic, topic_id) != topic_id}
+        found = sorted(tp for tp in offset.positions if tp.topic in changed)
+        if found:
+            data_loss.report(data_loss.recreated(found), fail=self._config.fails_on_removal)
+        return found
 
     def _is_due(self) -> bool:
         interval_ms = self._config.discovery_interval_ms

@@ -105,9 +105,10 @@ class SplitEnumerator:
             stops = {tp: stop for tp, stop in stops.items() if tp in begin}
         end = start
         if self._is_initial(start):
-            end = SourceOffset(self._planned_end, whole_start=begin, stops=stops)
+            end = SourceOffset(self._planned_end, begin, stops=stops, topic_ids=self._topic_ids(begin))
         elif special or self._planned_end != start.positions or stops != start.stops:
-            end = SourceOffset(self._planned_end, partial_start=special, stops=stops)
+            ids = self._topic_ids(begin)
+            end = SourceOffset(self._planned_end, partial_start=special, stops=stops, topic_ids=ids)
         return self._stopping.announce(start, end, ends_by_itself=is_frozen)
 
     def in_checkpoint(self, start: SourceOffset) -> Positions | None:
@@ -130,8 +131,16 @@ class SplitEnumerator:
             CheckpointError: the start of the range cannot be known.
         """
         begin = self._begin_of_range(start, end)
+        planned = forward_ranges(begin, end.positions, fail_on_data_loss=self._config.fail_on_data_loss)
+        if end.topic_ids and end.positions != self._planned_end:
+            # A batch that was planned before a restart: its topics may be others by now.
+            self._discovery.now()
+            recreated = self._discovery.recreated(end)
+            planned = [
+                offset_range for offset_range in planned if offset_range.topic_partition not in recreated
+            ]
         available = check_available(
-            forward_ranges(begin, end.positions, fail_on_data_loss=self._config.fail_on_data_loss),
+            planned,
             self._admin,
             fail_on_data_loss=self._config.fail_on_data_loss,
             check_ends=end.positions != self._planned_end,
@@ -163,8 +172,17 @@ class SplitEnumerator:
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """The positions of `start` that still exist, and where what it does not have begins."""
         existing = self._existing(start)
+        recreated = [tp for tp in self._discovery.recreated(start) if tp in existing]
         kept = {tp: offset for tp, offset in start.positions.items() if tp in existing}
-        return kept, self._starts_of_new(start, [tp for tp in existing if tp not in kept])
+        starts = self._starts_of_new(start, [tp for tp in existing if tp not in kept])
+        for tp, offset in self._look_ups.log_ends(recreated, LogEnd.EARLIEST).all_or_raise().items():
+            del kept[tp]
+            starts[tp] = offset
+        return kept, starts
+
+    def _topic_ids(self, topic_partitions: Collection[TopicPartition]) -> dict[str, str]:
+        topics = {tp.topic for tp in topic_partitions}
+        return {topic: found for topic, found in self._discovery.topic_ids.items() if topic in topics}
 
     def _begin_of_range(self, start: SourceOffset, end: SourceOffset) -> Positions:
         """Where a range begins that may have been planned in another process, or by Spark's own source."""

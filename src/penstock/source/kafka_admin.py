@@ -32,7 +32,11 @@ class KafkaOffsetAdmin:
         """See `OffsetAdmin`."""
         found = admin.describe_topics(self._connections, None if topics is None else list(topics))
         return {
-            name: TopicView(frozenset(topic.topic_partitions), is_internal=topic.is_internal)
+            name: TopicView(
+                frozenset(topic.topic_partitions),
+                is_internal=topic.is_internal,
+                topic_id=None if topic.topic_id is None else str(topic.topic_id),
+            )
             for name, topic in found.items()
         }
 

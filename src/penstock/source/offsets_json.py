@@ -5,9 +5,10 @@ source, and every offset that Spark's source wrote can be read here, so that a c
 the two. Spark compares offsets as JSON text, so topics and partitions are always sorted.
 
 What penstock has to remember beyond the end of a range (where the range *starts*, when Spark itself
-cannot know it; where a bounded stream stops) travels in the key of an entry whose value is an empty map.
-Spark's source reads the text as `Map[String, Map[Int, Long]]` and flattens it, which makes the entry vanish;
-`$` and a blank are illegal in topic names, so the key cannot be one. See docs/decisions/0002-offset-json.md.
+cannot know it; where a bounded stream stops; the ids of its topics) travels in the key of an entry whose
+value is an empty map. Spark's source reads the text as `Map[String, Map[Int, Long]]` and flattens it, which
+makes the entry vanish; `$` and a blank are illegal in topic names, so the key cannot be one. See
+docs/decisions/0002-offset-json.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _WHOLE_START = "start"
 _PARTIAL_START = "from"
 _STOP = "stop"
 _ENDED_RUNS = "ended"
+_TOPIC_IDS = "topics"
 _KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP}
+_KINDS = {*_KINDS_OF_POSITIONS, _ENDED_RUNS, _TOPIC_IDS}
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class SourceOffset:
         partial_start: the same for those topic partitions only that the previous offset does not have
             (newly discovered) or has with a position that cannot be used (re-created topic).
         stops: where a bounded stream stops reading; None for one without an end.
+        topic_ids: which topics of these names the positions belong to, as far as that is known.
         ended_runs: how many runs saw a bounded stream at its end; makes each of them report that.
     """
 
@@ -54,6 +58,7 @@ class SourceOffset:
     partial_start: Positions = field(default_factory=dict)
     stops: Positions | None = None
     ended_runs: int = 0
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> OffsetJson:
         """The offset as Spark shall store it, everything sorted."""
@@ -66,6 +71,9 @@ class SourceOffset:
             marked[_marker(_STOP, self.stops)] = {}
         if self.ended_runs:
             marked[f"{_MARKER_PREFIX}{MARKER_VERSION} {_ENDED_RUNS} {self.ended_runs}"] = {}
+        if self.topic_ids:
+            text = json.dumps(dict(sorted(self.topic_ids.items())), separators=(",", ":"))
+            marked[f"{_MARKER_PREFIX}{MARKER_VERSION} {_TOPIC_IDS} {text}"] = {}
         return dict(sorted(marked.items())) | positions_to_json(self.positions)
 
     @classmethod
@@ -80,13 +88,16 @@ class SourceOffset:
         markers = {key: value for key, value in raw.items() if str(key).startswith("$")}
         topics = {key: value for key, value in raw.items() if key not in markers}
         found = dict(_read_marker(key, value) for key, value in markers.items())
-        marked = {kind: positions_from_json(value) for kind, value in found.items() if kind != _ENDED_RUNS}
+        marked = {
+            kind: positions_from_json(found[kind]) for kind in sorted(_KINDS_OF_POSITIONS & found.keys())
+        }
         return cls(
             positions=positions_from_json(topics),
             whole_start=marked.get(_WHOLE_START),
             partial_start=marked.get(_PARTIAL_START, {}),
             stops=marked.get(_STOP),
             ended_runs=found.get(_ENDED_RUNS, 0),
+            topic_ids=found.get(_TOPIC_IDS, {}),
         )
 
 
@@ -132,7 +143,7 @@ def _read_marker(key: str, value: object) -> tuple[str, Any]:
     """The kind of a marker, and the JSON that it carries."""
     head, _, rest = key.partition(" ")
     kind, _, text = rest.partition(" ")
-    if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in {*_KINDS_OF_POSITIONS, _ENDED_RUNS}:
+    if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in _KINDS:
         why = f"this version knows {_MARKER_PREFIX}{MARKER_VERSION} only; a newer one wrote it"
         raise _unreadable(key, why)
     if value != {}:
@@ -143,6 +154,10 @@ def _read_marker(key: str, value: object) -> tuple[str, Any]:
         raise _unreadable(key, f"a marker that is not JSON: {error}") from error
     if kind == _ENDED_RUNS and (type(carried) is not int or carried < 0):
         raise _unreadable(key, "a marker whose number is none")
+    if kind == _TOPIC_IDS and not (
+        isinstance(carried, dict) and all(isinstance(topic_id, str) for topic_id in carried.values())
+    ):
+        raise _unreadable(key, "a marker whose topic ids are none")
     return kind, carried
 
 

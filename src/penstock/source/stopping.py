@@ -8,6 +8,7 @@ it is reached by position, so what lies in the log there (control records, gaps)
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from penstock.options.config import SourceConfig
 from penstock.source.look_ups import OffsetLookUps
@@ -50,7 +51,7 @@ class StoppingPoint:
         if not is_reached(start):
             return end
         self._is_announced = True
-        return SourceOffset(start.positions, stops=start.stops, ended_runs=start.ended_runs + 1)
+        return replace(start, whole_start=None, partial_start={}, ended_runs=start.ended_runs + 1)
 
 
 def cap(ends: Mapping[TopicPartition, int], stops: Positions | None) -> dict[TopicPartition, int]:
