@@ -33,27 +33,30 @@ class FakeClock:
 
     logs: dict[TopicPartition, list[Slot]]
     failing: set[TopicPartition] = field(default_factory=set)
+    failing_look_ups: set[TopicPartition] = field(default_factory=set)
+    failing_reads_from: int | None = None
     look_ups: int = 0
     reads: int = 0
     records_read: int = 0
 
     def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
         self.look_ups += 1
-        found = {}
+        found, failing = {}, self.failing | self.failing_look_ups
         for topic_partition, time_ms in times_ms.items():
             assert time_ms >= 0, "a negative time means something else to a broker"
             slots = enumerate(self.logs[topic_partition])
             first = next((at for at, slot in slots if slot.is_indexed and slot.time_ms >= time_ms), None)
-            if first is not None and topic_partition not in self.failing:
+            if first is not None and topic_partition not in failing:
                 found[topic_partition] = first
-        return OffsetAnswers(found, {t: _error(t) for t in times_ms if t in self.failing})
+        return OffsetAnswers(found, {t: _error(t) for t in times_ms if t in failing})
 
     def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
         times: dict[TopicPartition, RecordTimes] = {}
         errors: dict[TopicPartition, PenstockError] = {}
         for piece in ranges:
             self.reads += 1
-            if piece.topic_partition in self.failing:
+            is_too_long = self.failing_reads_from is not None and len(piece) >= self.failing_reads_from
+            if piece.topic_partition in self.failing or is_too_long:
                 errors[piece.topic_partition] = _error(piece.topic_partition)
                 continue
             log = self.logs[piece.topic_partition]
@@ -83,6 +86,7 @@ class Query:
         self.now_ms = 0
         self.more_may_come = idle_timeout_ms > 0
         self.position = dict.fromkeys(logs, 0)
+        self.made_anew: set[TopicPartition] = set()
         self.settings = (max_drift_ms, idle_timeout_ms)
         self.restart()
 
@@ -91,7 +95,10 @@ class Query:
 
     def ends(self) -> dict[TopicPartition, int]:
         latest = {topic_partition: len(log) for topic_partition, log in self.clock.logs.items()}
-        return self.alignment.cap(self.position, latest, more_may_come=self.more_may_come)
+        made_anew, self.made_anew = self.made_anew, set()
+        return self.alignment.cap(
+            self.position, latest, more_may_come=self.more_may_come, made_anew=made_anew
+        )
 
     def batch(self, max_records: int | None = None) -> dict[TopicPartition, list[int]]:
         """Timestamps of what one batch reads."""
@@ -173,7 +180,8 @@ def test_what_was_read_last_says_where_an_unread_one_stands() -> None:
 
 
 def test_a_run_with_fixed_ends_does_not_wait_for_new_records() -> None:
-    query = Query({tp(0): records(1, 90), tp(1): records(1)}, MINUTE_MS)
+    query = Query({tp(0): records(1, 90), tp(1): records(1)}, MINUTE_MS, idle_timeout_ms=30_000)
+    query.more_may_come = False
     assert minutes_of(query) == [{0: [1], 1: [1]}, {0: [90]}]
 
 
@@ -182,6 +190,19 @@ def test_records_out_of_order_are_read_as_far_as_they_are_old_enough() -> None:
     batches = minutes_of(query)
     assert batches[0] == {1: [1, 2]}, "the next record of partition 0 is of minute 50"
     assert batches[1:] == [{1: [3]}, {0: [50, 1, 1.5]}, {0: [70, 2, 3]}]
+
+
+def test_an_old_record_between_newer_ones_does_not_turn_the_time_back() -> None:
+    query = Query({tp(0): records(10, 1, 11), tp(1): records(10, 10.5, 11.5)}, MINUTE_MS)
+    assert query.batch(max_records=1) == {tp(0): [10 * MINUTE_MS], tp(1): [10 * MINUTE_MS]}
+    assert query.batch()[tp(1)] == [int(10.5 * MINUTE_MS)]
+
+
+def test_one_that_waits_is_not_read_again_and_again() -> None:
+    query = Query({tp(0): records(*range(60, 70)), tp(1): records(*range(20))}, MINUTE_MS)
+    for _ in range(5):
+        assert not query.batch()[tp(0)]
+    assert query.clock.records_read <= 1 + 5
 
 
 def test_transaction_markers_bear_another_clock_and_do_not_count() -> None:
@@ -208,13 +229,30 @@ def test_one_that_does_not_answer_waits_alone() -> None:
     assert query.batch() == {tp(0): [], tp(1): [MINUTE_MS, 2 * MINUTE_MS]}
 
 
+def test_one_whose_offsets_by_time_do_not_come_waits_alone() -> None:
+    query = Query({tp(0): records(1, 2), tp(1): records(1, 2)}, MINUTE_MS)
+    query.clock.failing_look_ups = {tp(1)}
+    assert query.batch() == {tp(0): [MINUTE_MS, 2 * MINUTE_MS], tp(1): []}
+
+
+def test_one_whose_records_cannot_be_read_waits_alone() -> None:
+    query = Query({tp(0): records(60, 50, 50.5, 70), tp(1): records(60, 50.5)}, MINUTE_MS)
+    query.batch(max_records=1)
+    query.restart()
+    query.clock.failing_reads_from = 2
+    read = query.batch()
+    assert read[tp(0)] == [], "a newer record lies behind it: only its records say how far it may be read"
+    assert read[tp(1)] == [int(50.5 * MINUTE_MS)]
+
+
 def test_a_topic_made_anew_begins_with_a_new_event_time() -> None:
     query = Query({tp(0): records(60, 61), tp(1): records(60, 61)}, MINUTE_MS)
     assert len(minutes_of(query)) == 1
     query.clock.logs[tp(1)] = records(1, 2)
     query.position[tp(1)] = 0
-    query.clock.logs[tp(0)] += records(61.5)
-    assert minutes_of(query) == [{1: [1, 2]}, {0: [61.5]}]
+    query.made_anew = {tp(1)}
+    query.clock.logs[tp(0)] += records(60.8)
+    assert minutes_of(query) == [{1: [1, 2]}, {0: [60.8]}]
 
 
 def test_the_cost_of_planning_does_not_grow_with_the_batches() -> None:

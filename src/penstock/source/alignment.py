@@ -75,14 +75,12 @@ class _Standing:
     Attributes:
         active_at_ms: when it had something to read, or was first seen without; the time that a batch takes
             is no time without data.
-        position: where it was then.
         event_time_ms: the highest timestamp that was looked at, None before the first.
         next_at: the position whose next record was looked at, and `next_ms` that record's timestamp.
         back_at: the position before which the last records were looked at.
     """
 
     active_at_ms: int
-    position: int
     was_waiting: bool = True
     event_time_ms: int | None = None
     next_at: int = -1
@@ -129,15 +127,25 @@ class Alignment:
         self._now_ms = now_ms
         self._standings: dict[TopicPartition, _Standing] = {}
 
-    def cap(self, begin: Positions, latest: Positions, *, more_may_come: bool) -> dict[TopicPartition, int]:
+    def cap(
+        self,
+        begin: Positions,
+        latest: Positions,
+        *,
+        more_may_come: bool,
+        made_anew: Collection[TopicPartition] = (),
+    ) -> dict[TopicPartition, int]:
         """Where the batch from `begin` may end, at most `latest`; one without a latest offset stays.
 
         Args:
             begin: the positions.
             latest: the ends of the logs, as far as they answered.
             more_may_come: whether to wait for those that are read to their end, until they are idle.
+            made_anew: those whose log is another one than in the last call: re-created, or cut back.
         """
         waiting = {tp: latest[tp] for tp in begin if latest.get(tp, 0) > begin[tp]}
+        for tp in made_anew:
+            self._standings.pop(tp, None)
         self._follow(begin, waiting)
         caught_up = self._not_idle(begin.keys() - waiting.keys()) if more_may_come else []
         plan = _Plan(begin, waiting, caught_up, ends={**begin, **waiting})
@@ -157,14 +165,11 @@ class Alignment:
         return plan.ends
 
     def _follow(self, begin: Positions, waiting: Collection[TopicPartition]) -> None:
-        """Keep one standing for each; what was known of a re-created topic partition means nothing now."""
+        """Keep one standing for each of `begin`."""
         now_ms, before = self._now_ms(), self._standings
         self._standings = {}
-        for tp, position in begin.items():
-            standing = before.get(tp)
-            if standing is None or position < standing.position:
-                standing = _Standing(now_ms, position)
-            standing.position = position
+        for tp in begin:
+            standing = before.get(tp) or _Standing(now_ms)
             if tp in waiting or standing.was_waiting:
                 standing.active_at_ms = now_ms
             standing.was_waiting = tp in waiting

@@ -98,7 +98,9 @@ class SplitEnumerator:
         ends: Positions = cap(latest, stops)
         if self._alignment is not None:
             unfinished = {tp: offset for tp, offset in begin.items() if stops is None or offset < stops[tp]}
-            ends = self._alignment.cap(unfinished, ends, more_may_come=not is_frozen)
+            ends = self._alignment.cap(
+                unfinished, ends, more_may_come=not is_frozen, made_anew=special.keys()
+            )
         shares = share_records({tp: ends[tp] - begin[tp] for tp in begin if tp in ends}, max_records)
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
         if stops is not None:
