@@ -68,6 +68,11 @@ def assert_seen(bootstrap: str, topic: str, wanted: dict[int, list[bytes | None]
     assert seen(bootstrap, topic) == wanted
 
 
+def assert_none_open(sink: SinkUnderTest) -> None:
+    """Those that are ending get the time to write their markers."""
+    wait_until(lambda: not sink.open_ids(), "no transaction of the prefix to be open")
+
+
 def die_at(step: Step) -> None:
     def observer(reached: Step) -> None:
         if reached is step:
@@ -91,7 +96,7 @@ def test_batches_are_committed_once(bootstrap: str, sink: SinkUnderTest) -> None
             summary = committing.commit(sink.tasks(recovering.recover(), batch_id))
             assert summary.record_count == 6
     assert_seen(bootstrap, sink.topic, expected(4))
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
 
 
 RECOVERY_STEPS = (Step.TAKEN_PREFIX, Step.BEFORE_FINISHING_OLD, Step.FINISHED_OLD, Step.RECOVERED)
@@ -112,7 +117,7 @@ def test_death_at_each_step(bootstrap: str, sink: SinkUnderTest, step: Step) -> 
     for batch_id in range(2):
         run_batch(sink, batch_id)
     assert_seen(bootstrap, sink.topic, expected(2))
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
 
 
 def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: SinkUnderTest) -> None:
@@ -141,7 +146,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
         ):
             committing.commit([changed, *drained])
         committing.abort([changed, *drained])
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
     run_batch(sink, 0)
     assert_seen(bootstrap, sink.topic, expected(1))
 
@@ -171,7 +176,7 @@ def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink
         with pytest.raises(TransactionsLostError, match=r"1 of 2 .*before the batch could be decided"):
             committing.commit([early, late])
         committing.abort([early, late])
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
     run_batch(sink, 0)
     assert_seen(bootstrap, sink.topic, expected(1))
 
@@ -194,7 +199,7 @@ def test_older_driver_is_fenced_at_its_decision(bootstrap: str, sink: SinkUnderT
     with sink.driver() as newer:
         newer.commit(newer_reports)
     assert_seen(bootstrap, sink.topic, expected(1))
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
 
 
 def test_older_driver_that_had_decided_is_finished_by_the_newer(bootstrap: str, sink: SinkUnderTest) -> None:
@@ -212,7 +217,7 @@ def test_older_driver_that_had_decided_is_finished_by_the_newer(bootstrap: str, 
             old.commit(old_reports)
         old.abort(old_reports)
     assert_seen(bootstrap, sink.topic, expected(2))
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
 
 
 def test_lingering_transactions_are_aborted_and_foreign_ones_are_not(
@@ -228,7 +233,7 @@ def test_lingering_transactions_are_aborted_and_foreign_ones_are_not(
     assert sink.open_ids() == {f"{sink.prefix}-0-0", f"{sink.prefix}-1-9"}
     with sink.driver() as recovering:
         recovering.recover()
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
     results = Transactions(sink.connections).end(foreign, is_commit=True)
     assert {result.state for result in results.values()} == {EndState.DONE}
     assert_seen(bootstrap, sink.topic, {2: [b"foreign"] * 4})
@@ -276,7 +281,7 @@ def test_failed_batch_is_aborted(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as recovering, sink.driver() as committing:
         reports = sink.tasks(recovering.recover(), 0)
         committing.abort(reports[:1])
-        assert sink.open_ids() == set()
+        assert_none_open(sink)
         committing.commit(sink.tasks(recovering.recover(), 0))
         committing.abort(reports)  # late and wrong: the batch is written
     assert_seen(bootstrap, sink.topic, expected(1))
@@ -328,7 +333,7 @@ def test_decision_log_has_the_replicas_of_the_transaction_log(
         found = topic_config(connections, log_topic(sink), ["min.insync.replicas"])
         assert found == {"min.insync.replicas": "2"}
         assert_seen(cluster3.bootstrap_servers, topic, expected(2))
-        assert sink.open_ids() == set()
+        assert_none_open(sink)
     finally:
         connections.close()
 
@@ -415,7 +420,7 @@ def test_tools_show_and_recover(bootstrap: str, sink: SinkUnderTest) -> None:
     }
     assert len(sink.open_ids()) == 4, "a dry run changes nothing"
     assert cli(sink, "recover", "--yes")["done"] is True
-    assert sink.open_ids() == set()
+    assert_none_open(sink)
     assert cli(sink, "describe")[0]["status"] == "finished"
     assert_seen(bootstrap, sink.topic, expected(1))
 
@@ -427,7 +432,7 @@ def test_tools_abort_what_is_not_decided(bootstrap: str, sink: SinkUnderTest) ->
         assert cli(sink, "abort") == {"prefix": sink.prefix, "commit": [], "abort": names, "done": False}
         assert len(sink.open_ids()) == 3
         assert cli(sink, "abort", "--yes")["abort"] == names
-        assert sink.open_ids() == set()
+        assert_none_open(sink)
         # The query that still ran is stopped, and written again whole.
         with pytest.raises((PrefixTakenError, TransactionsLostError)):
             running.commit(reports)

@@ -180,23 +180,29 @@ def test_timed_out_transaction_is_aborted_by_the_broker(
     assert result.state in (EndState.FENCED, EndState.REFUSED)
 
 
-def test_taken_only_from_the_expected_producer(transactions: Transactions, topic_name: str) -> None:
-    first = transactions.init_producer(
-        topic_name, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
-    )
-    second = transactions.init_producer(
-        topic_name, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2, expected=first
-    )
-    assert second.producer_epoch > first.producer_epoch
-    third = transactions.init_producer(
-        topic_name, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
-    )
-    assert third.producer_epoch > second.producer_epoch
-    for older in (first, second):  # also the one right before: it is not taken for a retry
-        with pytest.raises(ProducerFencedError):
-            transactions.init_producer(
-                topic_name, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2, expected=older
-            )
+@BOTH
+def test_stale_identity_cannot_abort_what_is_newer(
+    bootstrap: str,
+    connections: KafkaConnections,
+    transactions: Transactions,
+    make_topic: MakeTopic,
+    protocol: TransactionProtocol,
+) -> None:
+    topic = make_topic()
+    stale = transactions.init_producer(topic, transaction_timeout_ms=60_000, protocol=protocol)
+    newer = write_open(connections, topic, TopicPartition(topic, 0), [b"new"], protocol=protocol)
+    assert transactions.end([stale], is_commit=False)[stale].state is EndState.FENCED
+    assert transactions.end([newer.identity], is_commit=True)[newer.identity].state is EndState.DONE
+    wait_until(lambda: values(bootstrap, topic) == [b"new"], "the commit to be visible")
+
+
+@BOTH
+def test_transaction_never_begun_can_be_aborted_or_refuses(
+    transactions: Transactions, topic_name: str, protocol: TransactionProtocol
+) -> None:
+    unused = transactions.init_producer(topic_name, transaction_timeout_ms=60_000, protocol=protocol)
+    state = transactions.end([unused], is_commit=False)[unused].state
+    assert state is (EndState.DONE if protocol is TransactionProtocol.V2 else EndState.REFUSED)
 
 
 def test_unknown_ids_and_gone_witnesses_are_said_to_be_so(

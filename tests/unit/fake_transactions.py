@@ -31,7 +31,6 @@ TARGET = TopicPartition("target", 0)
 class _Id:
     producer_id: int
     epoch: int
-    last_epoch: int = -1
     state: TransactionState = TransactionState.EMPTY
     values: list[tuple[int, str]] = field(default_factory=list)
     log_record: tuple[bytes, bytes | None] | None = None
@@ -52,6 +51,8 @@ class FakeCluster:
         self.loses_answer: Callable[[str], bool] = lambda what: False
         self.is_witness_gone = False
         self.calls: list[str] = []
+        self.waited_for: list[str] = []
+        """Whose time-outs had to pass before the log could be read."""
 
     # ----- what tasks do
 
@@ -70,7 +71,7 @@ class FakeCluster:
         found = self.ids[transactional_id]
         assert found.state is TransactionState.ONGOING
         self._abort(found)
-        found.last_epoch, found.epoch = found.epoch, found.epoch + 1
+        found.epoch += 1
 
     def expire(self, transactional_id: str) -> None:
         """The coordinator forgets the id."""
@@ -88,48 +89,19 @@ class FakeCluster:
         return 900_000
 
     def init_producer(
-        self,
-        transactional_id: str,
-        *,
-        transaction_timeout_ms: int,
-        protocol: TransactionProtocol,
-        expected: TransactionIdentity | None = None,
+        self, transactional_id: str, *, transaction_timeout_ms: int, protocol: TransactionProtocol
     ) -> TransactionIdentity:
         self.calls.append(f"init {transactional_id}")
         found = self.ids.get(transactional_id)
         if found is None:
-            if expected is not None and expected.producer_id >= 0:
-                raise ProducerFencedError("unknown", transactional_id=transactional_id)
-            found = self.ids[transactional_id] = _Id(1000 + len(self.ids), 0)
+            self.ids[transactional_id] = _Id(1000 + len(self.ids), 0)
             return self._identity(transactional_id)
-        if expected is not None and expected.producer_id >= 0:
-            if expected.producer_id == found.producer_id and expected.producer_epoch == found.last_epoch:
-                return self._identity(transactional_id)
-            if (expected.producer_id, expected.producer_epoch) != (found.producer_id, found.epoch):
-                raise ProducerFencedError("fenced", transactional_id=transactional_id)
         if found.state is TransactionState.ONGOING:
             self._abort(found)
-        # A new producer leaves no trace of the one before, whose call would be taken for its own retry.
-        found.last_epoch = -1 if expected is None or expected.producer_id < 0 else found.epoch
+            found.epoch += 1
         found.epoch += 1
         found.state = TransactionState.EMPTY
         return self._identity(transactional_id)
-
-    def init_producers(
-        self, expected: Iterable[TransactionIdentity], *, transaction_timeout_ms: int
-    ) -> dict[str, TransactionIdentity | PenstockError]:
-        results: dict[str, TransactionIdentity | PenstockError] = {}
-        for each in expected:
-            try:
-                results[each.transactional_id] = self.init_producer(
-                    each.transactional_id,
-                    transaction_timeout_ms=transaction_timeout_ms,
-                    protocol=each.protocol,
-                    expected=each,
-                )
-            except PenstockError as error:  # noqa: PERF203  # each may fail for itself
-                results[each.transactional_id] = error
-        return results
 
     def end(
         self, identities: Collection[TransactionIdentity], *, is_commit: bool
@@ -179,7 +151,12 @@ class FakeCluster:
         if self.log_policy_problem is not None:
             raise self.log_policy_problem
 
-    def stable_end(self) -> int:
+    def stable_end(self, *, waits: bool) -> int:
+        if waits:
+            for name, found in self.ids.items():
+                if found.log_record is not None:  # its driver is dead: only the time-out ends it
+                    self.waited_for.append(name)
+                    self.time_out(name)
         return len(self.log)
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
@@ -228,14 +205,14 @@ class FakeCluster:
             return EndResult(EndState.REFUSED, error=PenstockError("invalid state"))
         if found.epoch != identity.producer_epoch:
             return EndResult(EndState.FENCED, error=PenstockError("fenced"))
-        if found.state is not TransactionState.ONGOING:
+        if found.state is not TransactionState.ONGOING and (is_commit or not is_v2):
             return EndResult(EndState.REFUSED, error=PenstockError("invalid state"))
         if is_commit:
             self._commit(found)
         else:
             self._abort(found)
         if is_v2:
-            found.last_epoch, found.epoch = found.epoch, found.epoch + 1
+            found.epoch += 1
         return EndResult(EndState.DONE, self._identity(identity.transactional_id))
 
     def _commit(self, found: _Id) -> None:

@@ -13,6 +13,7 @@ import typer
 import penstock
 from penstock.cli.broker import broker_app
 from penstock.cli.demo import demo
+from penstock.cli.transactions import transactions_app
 from penstock.errors import PenstockError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold passwords
 )
 app.add_typer(broker_app, name="broker")
+app.add_typer(transactions_app, name="transactions")
 app.command()(demo)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.client.transaction_append import ProducerSession
-from penstock.client.transactions import TransactionIdentity
+from penstock.client.transactions import EndState, TransactionIdentity, TransactionProtocol
 from penstock.errors import ExactlyOnceError, PenstockError, PrefixTakenError, ProducerFencedError
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
@@ -36,7 +36,7 @@ from penstock.sink.decision_log import (
     decide,
     decide_again,
 )
-from penstock.sink.recovery import TransactionTimeouts, abort_strays, stray_transactions
+from penstock.sink.recovery import abort_strays, stray_transactions
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)
@@ -59,12 +59,10 @@ class Committer:
         kafka: SinkTransactions,
         log: DecisionLog,
         names: TransactionNames,
-        timeouts: TransactionTimeouts,
     ) -> None:
         self._kafka = kafka
         self._log = log
         self._names = names
-        self._timeouts = timeouts
 
     def commit(self, reports: Sequence[TaskReport]) -> CommitSummary:
         """Decide that the batch of these reports is written, and finish it.
@@ -101,21 +99,16 @@ class Committer:
         """
         if not reports:
             return
-        head = reports[0]
-        try:
-            # What was being decided when commit failed is decided or aborted after this, for certain.
-            self._kafka.init_producer(
-                self._names.committer_id,
-                transaction_timeout_ms=self._timeouts.committer_ms,
-                protocol=head.session.identity.protocol,
-                expected=head.session.identity,
-            )
-        except ProducerFencedError:
+        decision = reports[0].session.identity
+        # What was being decided when commit failed is decided or aborted after this, for certain. It names
+        # the very transaction, so that a newer driver's is not touched.
+        result = self._kafka.end([decision], is_commit=False)[decision]
+        if result.state in (EndState.FENCED, EndState.UNKNOWN_ID):
             return
+        if result.state is EndState.UNKNOWN and result.error is not None:
+            raise result.error
         self._catch_up()
-        # Which leaves out what is decided.
-        strays = stray_transactions(self._kafka, self._log, self._names)
-        abort_strays(self._kafka, self._names, strays, self._timeouts.task_ms)
+        abort_strays(self._kafka, self._names, self._stray_transactions(decision.protocol))
 
     # ----- deciding
 
@@ -172,7 +165,7 @@ class Committer:
     def _finish(self, session: ProducerSession, decision: Decision, transaction_count: int) -> CommitSummary:
         # Listed before it is written down that the batch is finished: if that succeeds, no other driver had
         # taken the prefix until then, and none of these transactions can be of a later one's tasks.
-        strays = self._strays()
+        strays = self._strays(session.identity.protocol)
         try:
             _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
         except ProducerFencedError as error:
@@ -184,9 +177,12 @@ class Committer:
         record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
         return CommitSummary(record_count, transaction_count)
 
-    def _strays(self) -> list[TransactionIdentity]:
+    def _stray_transactions(self, protocol: TransactionProtocol) -> list[TransactionIdentity]:
+        return stray_transactions(self._kafka, self._log, self._names, protocol)
+
+    def _strays(self, protocol: TransactionProtocol) -> list[TransactionIdentity]:
         try:
-            return stray_transactions(self._kafka, self._log, self._names)
+            return self._stray_transactions(protocol)
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot list open transactions now: %s", self._names.prefix, error)
             return []
@@ -194,7 +190,7 @@ class Committer:
     def _abort_strays(self, strays: Sequence[TransactionIdentity]) -> None:
         """Other attempts' transactions would hold readers back until the next batch. Failing is no matter."""
         try:
-            abort_strays(self._kafka, self._names, strays, self._timeouts.task_ms)
+            abort_strays(self._kafka, self._names, strays)
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 

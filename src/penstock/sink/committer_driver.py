@@ -62,32 +62,34 @@ class DriverSide:
         self._store = store
         self._wanted_timeout_ms = wanted_timeout_ms
         self._lock = threading.Lock()
-        self._kept: tuple[DecisionLog, TransactionTimeouts] | None = None
+        self._log: DecisionLog | None = None
+        self._timeouts: TransactionTimeouts | None = None
 
     def recover(self) -> Mandate:
         """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`."""
-        return self._run(lambda log, timeouts: recover(self._kafka, log, self._names, timeouts))
+        return self._run(self._recover)
 
     def commit(self, reports: Sequence[TaskReport]) -> CommitSummary:
         """After all tasks of a batch: decide and finish. See `Committer.commit`."""
-        return self._run(lambda log, timeouts: self._committer(log, timeouts).commit(reports))
+        return self._run(lambda log: Committer(self._kafka, log, self._names).commit(reports))
 
     def abort(self, reports: Sequence[TaskReport]) -> None:
         """After a failed batch. See `Committer.abort`."""
-        self._run(lambda log, timeouts: self._committer(log, timeouts).abort(reports))
+        self._run(lambda log: Committer(self._kafka, log, self._names).abort(reports))
 
-    def _committer(self, log: DecisionLog, timeouts: TransactionTimeouts) -> Committer:
-        return Committer(self._kafka, log, self._names, timeouts)
+    def _recover(self, log: DecisionLog) -> Mandate:
+        if self._timeouts is None:
+            self._timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
+        return recover(self._kafka, log, self._names, self._timeouts)
 
-    def _run(self, action: Callable[[DecisionLog, TransactionTimeouts], T]) -> T:
+    def _run(self, action: Callable[[DecisionLog], T]) -> T:
         with self._lock:
-            if self._kept is None:
-                timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
-                self._kept = DecisionLog(self._store, self._names.prefix), timeouts
+            if self._log is None:
+                self._log = DecisionLog(self._store, self._names.prefix)
             try:
-                return action(*self._kept)
+                return action(self._log)
             except BaseException:
-                self._kept = None
+                self._log = self._timeouts = None
                 raise
 
 

@@ -6,7 +6,7 @@ scripted cluster there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from penstock.client.connection import KafkaConnections
@@ -20,7 +20,6 @@ from penstock.client.transactions import (
     TransactionProtocol,
     Transactions,
 )
-from penstock.errors import PenstockError
 
 
 class SinkTransactions(Protocol):
@@ -38,14 +37,8 @@ class SinkTransactions(Protocol):
         *,
         transaction_timeout_ms: int,
         protocol: TransactionProtocol,
-        expected: TransactionIdentity | None = None,
     ) -> TransactionIdentity:
         """Take a transactional id."""
-
-    def init_producers(
-        self, expected: Iterable[TransactionIdentity], *, transaction_timeout_ms: int
-    ) -> dict[str, TransactionIdentity | PenstockError]:
-        """Take many."""
 
     def end(
         self, identities: Collection[TransactionIdentity], *, is_commit: bool

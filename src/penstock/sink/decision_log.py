@@ -158,8 +158,8 @@ class LogStore(Protocol):
     def check_settings(self) -> None:
         """Raise DecisionLogError when the topic may forget decisions."""
 
-    def stable_end(self) -> int:
-        """The offset up to which every transaction has ended, once that is the end of the log."""
+    def stable_end(self, *, waits: bool) -> int:
+        """The offset up to which all transactions have ended; with `waits`, once that is the log's end."""
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         """The committed records of the range."""
@@ -234,14 +234,18 @@ class DecisionLog:
         if incarnation != self._incarnation:
             raise self._lost("was deleted and created anew")
 
-    def catch_up(self) -> Mapping[str, Decision]:
+    def catch_up(self, *, waits: bool = True) -> Mapping[str, Decision]:
         """Read what was decided since the last time, in any process.
+
+        Args:
+            waits: until the end of the log can be read. Without it decisions behind an open transaction may
+                be missing; a dead driver's stays open until its prefix is taken.
 
         Raises:
             DecisionLogError: the topic was deleted or cut back since, or holds what is no decision.
         """
         self.check_same()
-        end_offset = self._store.stable_end()
+        end_offset = self._store.stable_end(waits=waits)
         if end_offset < self._next_offset:
             raise self._lost(f"was cut back from offset {self._next_offset} to {end_offset}")
         if end_offset > self._next_offset:
@@ -252,8 +256,11 @@ class DecisionLog:
 
     def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""
-        # A finished batch write is never asked about again.
-        is_over = decision.is_batch_write and decision.status is DecisionStatus.FINISHED
+        # A batch write that is written whole, or not at all, is never asked about again.
+        is_over = decision.is_batch_write and decision.status in (
+            DecisionStatus.FINISHED,
+            DecisionStatus.WITHDRAWN,
+        )
         value = None if is_over else _encode(decision)
         following = self._store.append(session, self._key(decision.query_id), value)
         self._remember(decision.query_id, None if is_over else decision)

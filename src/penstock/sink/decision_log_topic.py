@@ -96,8 +96,8 @@ class DecisionTopic:
         if policy is not None and {each.strip() for each in policy.split(",")} != {"compact"}:
             raise self._unusable(f"has cleanup.policy={policy}, but has to have compact alone")
 
-    def stable_end(self) -> int:
-        """The end of the log, once no transaction is open before it.
+    def stable_end(self, *, waits: bool) -> int:
+        """The last stable offset; with `waits`, once no transaction is open before the end of the log.
 
         A decision just committed becomes readable when its marker is written, milliseconds later. Reading
         only up to the last stable offset of the moment could miss it.
@@ -115,7 +115,7 @@ class DecisionTopic:
                 self._connections, wanted, IsolationLevel.READ_COMMITTED, timeout_ms=timeout_ms
             )[self._topic_partition]
             # The end can move on meanwhile only by other prefixes' records.
-            if stable >= end_offset:
+            if stable >= end_offset or not waits:
                 return stable
             if not backoff.pause(deadline):
                 raise DecisionLogError(

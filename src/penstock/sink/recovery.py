@@ -15,11 +15,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.client.transaction_append import ProducerSession
-from penstock.client.transactions import TransactionIdentity, TransactionState
-from penstock.errors import DecisionLogError, OptionError, PenstockError, ProducerFencedError
+from penstock.client.transactions import (
+    EndState,
+    TransactionIdentity,
+    TransactionProtocol,
+    TransactionState,
+)
+from penstock.errors import DecisionLogError, OptionError
 from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_mandate import Mandate, known_batch
@@ -88,7 +93,7 @@ def recover(
     session = _finish_all(kafka, log, ProducerSession(identity))
     if not log.is_started:
         session = log.start(session)
-    abort_strays(kafka, names, stray_transactions(kafka, log, names), timeouts.task_ms)
+    abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
     reached(Step.RECOVERED)
     return Mandate(
         prefix=names.prefix,
@@ -117,7 +122,7 @@ def _finish_all(kafka: SinkTransactions, log: DecisionLog, session: ProducerSess
 
 
 def stray_transactions(
-    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, protocol: TransactionProtocol
 ) -> list[TransactionIdentity]:
     """Open transactions of tasks of the prefix that no unfinished decision names."""
     decided = {
@@ -133,32 +138,31 @@ def stray_transactions(
         return []
     described = kafka.describe(ongoing).values()
     return [
-        each.identity for each in described if each is not None and each.state is TransactionState.ONGOING
+        replace(each.identity, protocol=protocol)
+        for each in described
+        if each is not None and each.state is TransactionState.ONGOING
     ]
 
 
 def abort_strays(
-    kafka: SinkTransactions,
-    names: TransactionNames,
-    strays: Collection[TransactionIdentity],
-    transaction_timeout_ms: int,
+    kafka: SinkTransactions, names: TransactionNames, strays: Collection[TransactionIdentity]
 ) -> list[TransactionIdentity]:
-    """Abort these transactions and fence their producers, unless somebody has taken their ids meanwhile.
+    """Abort exactly these transactions, not what somebody who took their ids meanwhile has open.
+
+    With V2 their producers are fenced, too. With V1 one that still runs may begin again; nothing of it can
+    be decided, and the next recovery aborts it.
 
     Returns:
         Those that were aborted.
     """
     if not strays:
         return []
-    results = kafka.init_producers(strays, transaction_timeout_ms=transaction_timeout_ms)
     aborted = []
-    for stray in strays:
-        result = results[stray.transactional_id]
-        if isinstance(result, ProducerFencedError):
-            continue
-        if isinstance(result, PenstockError):
-            raise result
-        aborted.append(stray)
+    for stray, result in kafka.end(strays, is_commit=False).items():
+        if result.state is EndState.DONE:
+            aborted.append(stray)
+        elif result.state is EndState.UNKNOWN and result.error is not None:
+            raise result.error
     if aborted:
         shown = ", ".join(each.transactional_id for each in aborted[:10])
         _LOG.info("prefix %s: aborted %d open transactions: %s", names.prefix, len(aborted), shown)
@@ -170,7 +174,8 @@ def _check_log_is_not_gone(
 ) -> None:
     """A committer that has committed has written to its log: one without a trace of that has lost it."""
     if is_there:
-        log.catch_up()
+        # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
+        log.catch_up(waits=False)
         if log.is_started:
             return
     description = kafka.describe([names.committer_id])[names.committer_id]

@@ -51,9 +51,7 @@ class TransactionTools:
 
     def decisions(self) -> list[Decision]:
         """The newest decision of each query; none when there is no decision log."""
-        if not self._log.is_open and not self._log.open(create=False):
-            return []
-        return list(self._log.catch_up().values())
+        return self._read_log(waits=False)
 
     def open_transactions(self) -> list[OpenTransaction]:
         """All open transactions of the prefix, the committer's included, by name."""
@@ -77,12 +75,10 @@ class TransactionTools:
 
     def abort(self) -> list[str]:
         """Abort the open transactions that no decision names; returns their ids."""
-        self._take_prefix()
-        self.decisions()
-        strays = stray_transactions(self._kafka, self._log, self._names)
-        timeouts = choose_timeouts(self._kafka, None)
-        aborted = abort_strays(self._kafka, self._names, strays, timeouts.task_ms)
-        return [each.transactional_id for each in aborted]
+        protocol = self._take_prefix().identity.protocol
+        self._read_log(waits=True)
+        strays = stray_transactions(self._kafka, self._log, self._names, protocol)
+        return [each.transactional_id for each in abort_strays(self._kafka, self._names, strays)]
 
     def resolve(self, query_id: str, resolution: Resolution) -> Decision:
         """End the decision about a query's newest batch by a human's word; returns what is written down.
@@ -91,7 +87,7 @@ class TransactionTools:
             DecisionLogError: there is no such decision.
         """
         session = self._take_prefix()
-        decision = next((each for each in self.decisions() if each.query_id == query_id), None)
+        decision = next((each for each in self._read_log(waits=True) if each.query_id == query_id), None)
         if decision is None:
             raise DecisionLogError(
                 f"The decision log {self._log.topic} has no decision about query {query_id} under prefix "
@@ -105,6 +101,11 @@ class TransactionTools:
         resolved = replace(decision, status=status, transactions=())
         self._log.append(session, resolved)
         return resolved
+
+    def _read_log(self, *, waits: bool) -> list[Decision]:
+        if not self._log.is_open and not self._log.open(create=False):
+            return []
+        return list(self._log.catch_up(waits=waits).values())
 
     def _take_prefix(self) -> ProducerSession:
         timeouts = choose_timeouts(self._kafka, None)

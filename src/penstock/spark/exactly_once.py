@@ -25,6 +25,7 @@ from penstock.options.properties import property_value
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import DriverSide, ExactlyOnceSettings, driver_side
 from penstock.sink.committer_mandate import Mandate
+from penstock.sink.decision_log import BATCH_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.commit_message import check_rows_fit, refuse_overwrite
@@ -99,7 +100,8 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     def __init__(self, config: SinkConfig, schema: StructType, *, overwrite: bool) -> None:
         refuse_overwrite(overwrite)
         super().__init__(config, schema)
-        self._query_id = f"write-{uuid.uuid4()}"
+        # By this prefix it is known as never replayed, so that its decision is forgotten when finished.
+        self._query_id = f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
         """Write the rows of one task into a transaction, which `commit` ends."""
