@@ -18,7 +18,7 @@ from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
 from penstock.options import parse_source_options
 from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet, TopicPattern
-from penstock.options.custom_offsets import PICKLE_BYTES_MAX, join_text, split_text
+from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
 from penstock.source.admin import LogEnd, OffsetAnswers
 from penstock.source.custom_initializer import ask_initializer
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets
@@ -251,7 +251,7 @@ class TestInitializersOfUsers:
     def test_it_travels_by_value_and_is_asked_where_it_arrives(self) -> None:
         source = builder().set_starting_offsets(FromMiddle()).build()
         assert resolved(FromMiddle()) == {tp(0): 15, tp(1): 15}
-        _, pickled = split_text(source.options["scan.startup.initializer"], "")
+        _, pickled = INITIALIZER.split(source.options["scan.startup.initializer"], "")
         code = (
             "import base64, pickle, sys; initializer = pickle.loads(base64.b64decode(sys.argv[1]));"
             "assert not [name for name in sys.modules if name.startswith('tests')];"
@@ -344,13 +344,13 @@ class TestInitializersOfUsers:
             parse_source_options({**options, "scan.startup.mode": "latest-offset"}, streaming=True)
 
     def test_another_python_is_refused(self) -> None:
-        text = join_text(pickle.dumps(1), "3.99")
+        text = INITIALIZER.join(pickle.dumps(1), "3.99")
         with pytest.raises(OptionError, match=r"made with Python 3\.99"):
             ask_initializer(text, [tp(0)], LookUps())
 
     def test_an_object_whose_modules_are_missing_is_explained(self) -> None:
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        text = join_text(b"cno_such_module\nThing\n.", python)
+        text = INITIALIZER.join(b"cno_such_module\nThing\n.", python)
         with pytest.raises(OptionError, match="No module named 'no_such_module'"):
             ask_initializer(text, [tp(0)], LookUps())
 

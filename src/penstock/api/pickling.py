@@ -6,6 +6,7 @@ so its module need not be installed where the query is planned; penstock's own c
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.options.custom_offsets import join_text
+from penstock.options.python_objects import INITIALIZER, ObjectKind
 
 
-def to_text(value: object) -> str:
+def to_text(value: object, kind: ObjectKind = INITIALIZER) -> str:
     """The text of an option for `value`.
 
     Raises:
@@ -25,22 +26,32 @@ def to_text(value: object) -> str:
     from pyspark import cloudpickle  # noqa: PLC0415 - `import penstock` stays light
 
     try:
-        with _by_value(cloudpickle, sys.modules.get(type(value).__module__)):
+        with _by_value(cloudpickle, _module_of(value)):
             pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]  # it has no types
     except Exception as error:
+        name = getattr(value, "__qualname__", type(value).__qualname__)
         raise OptionError(
-            f"The object {type(value).__qualname__} cannot be sent to Spark: {type(error).__name__}: "
+            f"The object {name} cannot be sent to Spark: {type(error).__name__}: "
             f"{error}. It may hold values only that can be pickled: no sessions, connections or locks."
         ) from error
-    return join_text(pickled, f"{sys.version_info.major}.{sys.version_info.minor}")
+    return kind.join(pickled, f"{sys.version_info.major}.{sys.version_info.minor}")
+
+
+def _module_of(value: object) -> ModuleType | None:
+    """Where the user defined a function, or the class of an object."""
+    if isinstance(value, functools.partial):
+        return _module_of(value.func)
+    name = getattr(value, "__module__", None)
+    return sys.modules.get(name) if isinstance(name, str) else None
 
 
 @contextmanager
 def _by_value(cloudpickle: Any, module: ModuleType | None) -> Iterator[None]:
-    """Pickle what `module` defines by value. `__main__` always is."""
+    """Pickle what `module` defines by value. `__main__` always is; what every Python has never."""
     name = "__main__" if module is None else module.__name__
-    is_ours = name.partition(".")[0] == "penstock"
-    if is_ours or name == "__main__" or name in cloudpickle.list_registry_pickle_by_value():
+    root = name.partition(".")[0]
+    is_everywhere = root in ("penstock", "__main__") or root in sys.stdlib_module_names
+    if is_everywhere or name in cloudpickle.list_registry_pickle_by_value():
         yield
         return
     cloudpickle.register_pickle_by_value(module)

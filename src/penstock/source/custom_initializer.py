@@ -7,14 +7,12 @@ what it says is checked: one offset (or -2 earliest, -1 latest, -3 committed) fo
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 from penstock.errors import OptionError, PenstockError
 from penstock.options.config import COMMITTED_OFFSET, OffsetsSpec, StartupMode
-from penstock.options.custom_offsets import split_text
+from penstock.options.python_objects import INITIALIZER
 from penstock.source.admin import LogEnd
 from penstock.source.look_ups import OffsetLookUps
 from penstock.types import TopicPartition
@@ -58,7 +56,7 @@ def ask_initializer(
         OptionError: it cannot be loaded here, failed, or did not give one offset for each.
         ClientError: a look-up that it asked for failed.
     """
-    initializer = _load(text)
+    initializer = INITIALIZER.load(text, "scan.startup.initializer")
     name = type(initializer).__qualname__
     asked = sorted(topic_partitions)
     try:
@@ -75,24 +73,6 @@ def ask_initializer(
     offsets = _checked(name, given, asked)
     fallback = _FALLBACKS.get(getattr(strategy, "value", strategy))
     return OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, tuple(sorted(offsets.items())), fallback=fallback)
-
-
-def _load(text: str) -> Any:
-    python_version, pickled = split_text(text, "scan.startup.initializer")
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if python_version != here:
-        raise OptionError(
-            f"The offsets initializer was made with Python {python_version}, and the query is planned with "
-            f"Python {here}. Code travels between equal minor versions only: use the same for both.",
-            python_version=python_version,
-        )
-    try:
-        return pickle.loads(pickled)  # noqa: S301 - the user's own object, from the options of the user's query
-    except Exception as error:
-        raise OptionError(
-            f"The offsets initializer cannot be loaded where the query is planned (the driver): "
-            f"{type(error).__name__}: {error}. The modules that it imports have to be installed there.",
-        ) from error
 
 
 def _checked(name: str, given: Any, asked: Collection[TopicPartition]) -> dict[TopicPartition, int]:
