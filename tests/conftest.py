@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# `make unit` is to end in 30 s; HYPOTHESIS_PROFILE=thorough looks as long as one likes to wait.
+settings.register_profile("quick", max_examples=50)
+settings.register_profile("thorough", max_examples=2_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
 

@@ -152,7 +152,7 @@ def test_a_deleted_topic_is_an_error() -> None:
 
     cluster.on_fetch = delete
     with pytest.raises(UnknownTopicOrPartitionError, match=r"t-0\[0, 2\) at offset 1.*does not exist"):
-        read(cluster)
+        read(cluster, settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=300))
 
 
 @pytest.mark.parametrize(

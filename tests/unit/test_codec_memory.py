@@ -8,14 +8,16 @@ import pyarrow as pa
 import pytest
 
 from penstock.codec import RecordBatchBuilder, RecordColumns
-from tests.codec_batches import Batch, Rec, decoder, values
+from tests.codec_batches import Batch, decoder, values
 
 NOW = 1_700_000_000_000
 LIMIT = 1 << 20
 
 
 def compressed(count: int, value: bytes, compression_type: str = "zstd") -> bytes:
-    builder = RecordBatchBuilder("t", 3, compression_type=compression_type, batch_size_bytes=1 << 30)
+    builder = RecordBatchBuilder(
+        "t", 3, compression_type=compression_type, batch_size_bytes=1 << 30, max_record_bytes=1 << 30
+    )
     columns = RecordColumns(pa.record_batch({"value": [value] * count, "key": [b"k" * 8] * count}))
     assert builder.append(columns, pa.array(range(count), pa.int32()), default_timestamp_ms=NOW) == count
     return builder.build()
@@ -50,7 +52,7 @@ def test_few_rows_take_little_memory() -> None:
 def test_one_large_record_does_not_multiply() -> None:
     before = pa.total_allocated_bytes()
     codec = decoder()
-    assert list(codec.decode(Batch([Rec(b"x" * (32 << 20))]).encode())) == []
+    assert list(codec.decode(compressed(1, b"x" * (32 << 20), "none"))) == []
     batch = codec.flush()
     assert batch is not None
     assert pa.total_allocated_bytes() - before < 40 << 20

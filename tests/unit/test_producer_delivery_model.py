@@ -252,5 +252,5 @@ class DeliveryMachine(RuleBasedStateMachine):
         assert self.delivery.acknowledged_record_count == records
 
 
-DeliveryMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+DeliveryMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 TestDelivery = DeliveryMachine.TestCase

@@ -108,5 +108,5 @@ class Query(RuleBasedStateMachine):
             assert self.logged(self.committed_count - 1).positions == ends
 
 
-Query.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Query.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 TestTiling = Query.TestCase
