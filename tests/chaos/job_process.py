@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -19,11 +19,14 @@ ROOT = Path(__file__).parents[2]
 class JobProcess:
     """One `python -m tests.chaos.<job>`; on exit from the context nothing of it is left."""
 
-    def __init__(self, module: str, arguments: list[str], log: Path) -> None:
+    def __init__(
+        self, module: str, arguments: list[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._log = log.open("ab")
         self.process = subprocess.Popen(
             [sys.executable, "-u", "-m", module, *arguments],
             cwd=ROOT,
+            env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
@@ -67,6 +70,12 @@ class JobProcess:
     def wait_until_done(self, timeout_s: float = 180) -> None:
         self.wait_for_line(lambda line: line == "done", timeout_s)
         assert self.process.wait(timeout=60) == 0, self.log_tail()
+
+    def wait_for_failure(self, text: str, timeout_s: float = 120) -> None:
+        """Waits until the job ends with an error, whose text is in its log."""
+        assert self.process.wait(timeout=timeout_s) != 0, "the job ended without an error"
+        log = Path(self._log.name).read_text(errors="replace")
+        assert text in log, f"not in the log of the job: {text}\n{self.log_tail()}"
 
     def log_tail(self, size_bytes: int = 6_000) -> str:
         self._log.flush()

@@ -113,7 +113,7 @@ def test_batches_are_committed_once(protocol: TransactionProtocol) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("step", list(Step))
+@pytest.mark.parametrize("step", [step for step in Step if not step.name.startswith("TASK_")])
 def test_death_at_each_step(step: Step, protocol: TransactionProtocol) -> None:
     cluster = FakeCluster(protocol)
     is_in_recovery = step in (
@@ -250,7 +250,7 @@ def test_older_driver_is_fenced_and_says_so(protocol: TransactionProtocol) -> No
     cluster = FakeCluster(protocol)
     old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
     new_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    with pytest.raises((PrefixTakenError, TransactionsLostError)):
+    with pytest.raises(PrefixTakenError, match="two queries use the same"):
         driver(cluster).commit(old_reports)
     driver(cluster).abort(old_reports)
     driver(cluster).commit(new_reports)

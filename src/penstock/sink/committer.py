@@ -21,7 +21,13 @@ from dataclasses import dataclass
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import EndState, TransactionIdentity, TransactionProtocol
-from penstock.errors import ExactlyOnceError, PenstockError, PrefixTakenError, ProducerFencedError
+from penstock.errors import (
+    ExactlyOnceError,
+    PenstockError,
+    PrefixTakenError,
+    ProducerFencedError,
+    TransactionsLostError,
+)
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
@@ -87,7 +93,12 @@ class Committer:
         decision = self._decision(head, len(reports), written, previous)
         if decision is None:
             return CommitSummary(is_drained=True)
-        check_all_open(self._kafka, decision, written)
+        try:
+            check_all_open(self._kafka, decision, written)
+        except TransactionsLostError as error:
+            if self._holds_prefix(head.session):
+                raise
+            raise self._taken(decision, "It is not decided, so nothing of it is visible.") from error
         session = self._decide(head.session, decision)
         return self._finish(session, decision, len(written))
 
@@ -109,6 +120,15 @@ class Committer:
             raise result.error
         self._catch_up()
         abort_strays(self._kafka, self._names, self._stray_transactions(decision.protocol))
+
+    def _holds_prefix(self, session: ProducerSession) -> bool:
+        """Whether nobody has recovered since; then it is not another writer who aborted transactions."""
+        committer_id = self._names.committer_id
+        description = self._kafka.describe([committer_id])[committer_id]
+        if description is None:
+            return True
+        now, ours = description.identity, session.identity
+        return (now.producer_id, now.producer_epoch) == (ours.producer_id, ours.producer_epoch)
 
     # ----- deciding
 

@@ -44,9 +44,9 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
     raise TransactionsLostError(
         f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
         f"be decided, the first {lost[0]}. Most likely more than transaction.timeout.ms passed between its "
-        "first record and the end of the batch's slowest task, or another writer uses the prefix. Nothing of "
-        "the batch is visible. It is written again as soon as the query is restarted; shorter batches or a "
-        "longer transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent this.",
+        "first record and the end of the batch's slowest task. Nothing of the batch is visible. It is "
+        "written again as soon as the query is restarted; shorter batches or a longer "
+        "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent this.",
         query_id=decision.query_id,
         batch_id=decision.batch_id,
         spark_partition_ids=sorted(each.spark_partition_id for each in lost),

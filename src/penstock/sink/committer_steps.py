@@ -1,6 +1,7 @@
 """The points of the protocol at which a process may die, by name.
 
-Runs on the driver. In production nobody looks; the tests put a function here that kills, fails or watches.
+Runs on the driver and in tasks. In production nobody looks; the tests put a function here that kills, fails
+or watches.
 Invariant: a step is announced when everything before it has happened and nothing after it.
 """
 
@@ -21,6 +22,8 @@ class Step(str, Enum):
     DECIDED = "commit: the decision is written, no transaction is committed"
     FINISHED = "commit: all transactions are committed, and not yet marked so"
     MARKED = "commit: done"
+    TASK_BEFORE_FLUSH = "task: its rows are given to the producer, and not all acknowledged"
+    TASK_WRITTEN = "task: all its rows are acknowledged, and not yet reported"
 
 
 Observer = Callable[[Step], None]

@@ -26,6 +26,7 @@ from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committable_task import abort_transaction, open_transaction
 from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.committer_steps import Step, reached
 from penstock.sink.rows import check_write_schema
 from penstock.sink.writer import CLIENT_ID, RowWriter, with_first
 
@@ -105,10 +106,12 @@ def _write(
     digests = _Digests(config.topic)
     try:
         RowWriter(producer, config).write(digests.over(batches))
+        reached(Step.TASK_BEFORE_FLUSH)
         producer.flush()
     finally:
         producer.close()
     _check_all_acknowledged(producer, digests.total)
+    reached(Step.TASK_WRITTEN)
     witness = None if producer.first_written is None else Witness(*producer.first_written)
     return Committable(
         identity, place.spark_partition_id, digests.total.record_count, str(digests.total), witness
