@@ -258,7 +258,7 @@ class TestInitializersOfUsers:
             "print(type(initializer).__name__)"
         )
         run = subprocess.run(
-            [sys.executable, "-P", "-c", code, base64.b64encode(pickled).decode()],
+            [sys.executable, "-c", code, base64.b64encode(pickled).decode()],
             capture_output=True,
             text=True,
             check=True,
