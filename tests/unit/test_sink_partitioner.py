@@ -11,7 +11,11 @@ from kafka.partitioner.default import murmur2
 
 from penstock.sink.partitioner import (
     ANY_PARTITION,
+    FixedPartitioner,
+    Partitioner,
+    RoundRobinPartitioner,
     StickyPartitions,
+    chosen_partitioner,
     first_missing_partition,
     missing_partition_error,
     partitions_of_rows,
@@ -102,3 +106,53 @@ def test_only_candidates_are_chosen() -> None:
         assert sticky.current("t", [5, 8]) in (5, 8)
         sticky.move_on("t")
     assert sticky.current("t", [6]) == 6
+
+
+def values(count: int) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array([b"v"] * count, pa.binary())})
+
+
+def chosen(word: str, spark_partition_id: int = 0, batch_id: int = 0) -> Partitioner:
+    partitioner = chosen_partitioner(word, spark_partition_id, batch_id)
+    assert partitioner is not None
+    return partitioner
+
+
+def test_the_default_is_left_to_the_writer() -> None:
+    assert chosen_partitioner("default", 3, 4) is None
+
+
+@pytest.mark.parametrize(("spark_partition_id", "partition"), [(0, 0), (1, 1), (3, 0), (7, 1)])
+def test_fixed_sends_a_task_to_one_partition(spark_partition_id: int, partition: int) -> None:
+    fixed = chosen("fixed", spark_partition_id, batch_id=9)
+    assert isinstance(fixed, FixedPartitioner)
+    assert fixed.partitions_of(values(3), "t", range(3)).to_pylist() == [partition] * 3
+
+
+def test_round_robin_goes_over_all_partitions_row_by_row() -> None:
+    turn = chosen("round-robin")
+    assert isinstance(turn, RoundRobinPartitioner)
+    assert turn.partitions_of(values(4), "t", range(3)).to_pylist() == [0, 1, 2, 0]
+    assert turn.partitions_of(values(4), "t", range(3)).to_pylist() == [1, 2, 0, 1]
+
+
+def test_round_robin_has_a_turn_for_each_topic() -> None:
+    turn = chosen("round-robin", spark_partition_id=1)
+    assert turn.partitions_of(values(2), "a", range(3)).to_pylist() == [1, 2]
+    assert turn.partitions_of(values(2), "b", range(2)).to_pylist() == [1, 0]
+    assert turn.partitions_of(values(1), "a", range(3)).to_pylist() == [0]
+
+
+def test_round_robin_begins_elsewhere_in_each_task_and_batch() -> None:
+    first = [
+        chosen("round-robin", task, batch).partitions_of(values(1), "t", range(4)).to_pylist()[0]
+        for batch in range(4)
+        for task in range(2)
+    ]
+    assert Counter(first) == {0: 2, 1: 2, 2: 2, 3: 2}
+
+
+def test_round_robin_takes_partitions_that_were_added() -> None:
+    turn = chosen("round-robin")
+    turn.partitions_of(values(5), "t", range(2))
+    assert sorted(turn.partitions_of(values(3), "t", range(3)).to_pylist()) == [0, 1, 2]

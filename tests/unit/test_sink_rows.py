@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from penstock.errors import RowError
 from penstock.options.config import KafkaProperties, SinkConfig
-from penstock.sink.rows import check_write_schema, topics_of_rows
+from penstock.sink.rows import check_placing, check_write_schema, topics_of_rows
 
 TO_TOPIC = SinkConfig(KafkaProperties(), topic="t")
 BY_COLUMN = SinkConfig(KafkaProperties())
@@ -37,6 +39,23 @@ def test_every_column_of_a_record_can_be_given() -> None:
 
 def test_what_a_source_adds_is_not_in_the_way() -> None:
     check(value=pa.binary(), offset=pa.int64(), timestampType=pa.int32())
+
+
+@pytest.mark.parametrize("partitioner", ["fixed", "round-robin", "mine.ByRegion"])
+def test_a_column_partition_and_a_partitioner_exclude_each_other(partitioner: str) -> None:
+    schema = pa.schema({"value": pa.binary(), "partition": pa.int32()})
+    with pytest.raises(RowError, match=r"column partition, and sink\.partitioner is set too"):
+        check_placing(schema, replace(TO_TOPIC, partitioner=partitioner))
+    check_placing(schema, TO_TOPIC)
+
+
+def test_rows_with_keys_are_not_dealt_out_in_turn() -> None:
+    in_turn = replace(TO_TOPIC, partitioner="round-robin")
+    keyed = pa.schema({"value": pa.binary(), "key": pa.binary()})
+    with pytest.raises(RowError, match="round-robin is for records without keys"):
+        check_placing(keyed, in_turn)
+    check_placing(keyed, replace(TO_TOPIC, partitioner="fixed"))
+    check_placing(pa.schema({"value": pa.binary(), "key": pa.null()}), in_turn)
 
 
 def test_a_value_is_needed() -> None:

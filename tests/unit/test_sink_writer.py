@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -110,6 +111,67 @@ def test_explicit_and_keyed_rows_of_one_partition_keep_their_order() -> None:
     producer = RecordingProducer({"t": 3})
     write(producer, TO_TOPIC, table(key=keys, value=values(4), partition=explicit))
     assert producer.rows == {TopicPartition("t", partition): [0, 1, 2, 3]}
+
+
+def by_value(key: bytes | None, value: bytes | None, topic: str, partitions: Sequence[int]) -> int:
+    """For a test: the partition that the value names."""
+    return int(value or b"0")
+
+
+def test_fixed_sends_keyed_rows_of_a_task_to_one_partition() -> None:
+    producer = RecordingProducer({"t": 4})
+    config = replace(TO_TOPIC, partitioner="fixed")
+    batch = table(key=pa.array([b"a", b"b", b"c"]), value=values(3))
+    RowWriter(producer, config, spark_partition_id=6).write([batch])  # type: ignore[arg-type]  # stands for a Producer
+    assert producer.rows == {TopicPartition("t", 2): [0, 1, 2]}
+
+
+def test_round_robin_deals_rows_of_two_topics_out_also_to_partitions_without_leader() -> None:
+    producer = RecordingProducer({"a": 2, "b": 3})
+    producer.leaderless = {TopicPartition("a", 1)}
+    config = replace(BY_COLUMN, partitioner="round-robin")
+    write(producer, config, table(topic=pa.array(["a", "b"] * 6), value=values(12)))
+    assert {str(tp): rows for tp, rows in producer.rows.items()} == {
+        "a-0": [0, 4, 8],
+        "a-1": [2, 6, 10],
+        "b-0": [1, 7],
+        "b-1": [3, 9],
+        "b-2": [5, 11],
+    }
+
+
+def test_a_custom_partitioner_places_the_rows_of_each_topic() -> None:
+    producer = RecordingProducer({"a": 2, "b": 3})
+    config = replace(BY_COLUMN, partitioner=f"{__name__}.by_value")
+    wanted = [0, 2, 1, 0, 0, 1]
+    topics = pa.array(["a", "b"] * 3)
+    write(producer, config, table(topic=topics, value=pa.array([b"%d" % n for n in wanted])))
+    assert {str(tp): rows for tp, rows in producer.rows.items()} == {
+        "a-0": [0, 4],
+        "a-1": [2],
+        "b-0": [3],
+        "b-1": [5],
+        "b-2": [1],
+    }
+
+
+@pytest.mark.parametrize("partitioner", ["fixed", "round-robin", f"{__name__}.last_of"])
+def test_partitions_added_during_a_task_are_used(partitioner: str) -> None:
+    producer = RecordingProducer({"t": 1})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield table(value=values(2))
+        producer.partition_counts["t"] = 2
+        yield table(value=values(2))
+
+    config = replace(TO_TOPIC, partitioner=partitioner)
+    RowWriter(producer, config, spark_partition_id=1).write(batches())  # type: ignore[arg-type]  # stands for a Producer
+    assert {tp.partition for tp in producer.rows} == {0, 1}
+
+
+def last_of(key: bytes | None, value: bytes | None, topic: str, partitions: Sequence[int]) -> int:
+    """For a test: the newest partition."""
+    return partitions[-1]
 
 
 def test_topics_have_partition_counts_of_their_own() -> None:

@@ -155,12 +155,20 @@ class SourceConfig:
         return self.properties.get("group.id") or None
 
 
+DEFAULT_PARTITIONER = "default"
+FIXED_PARTITIONER = "fixed"
+ROUND_ROBIN_PARTITIONER = "round-robin"
+PARTITIONER_WORDS = (DEFAULT_PARTITIONER, FIXED_PARTITIONER, ROUND_ROBIN_PARTITIONER)
+
+
 @dataclass(frozen=True)
 class SinkConfig:
     """Everything a write needs to know. `topic` None means: each row names its topic.
 
     `transactional_id_prefix` is set with EXACTLY_ONCE, and only then. `commit_log_topic` None: named by the
-    prefix.
+    prefix. `partitioner` is one of the three words, a dotted name in Python, or a text of `python_objects`.
+    `query_id` and `batch_id` are set, both, by a batch write that carries out a micro-batch of a stream
+    (`foreachBatch`): they make it known again when it is repeated.
     """
 
     properties: KafkaProperties
@@ -168,4 +176,7 @@ class SinkConfig:
     delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
     transactional_id_prefix: str | None = None
     commit_log_topic: str | None = None
+    partitioner: str = DEFAULT_PARTITIONER
+    query_id: str | None = None
+    batch_id: int | None = None
     checkpoint_location: str | None = field(default=None, compare=False)

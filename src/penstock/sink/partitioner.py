@@ -1,20 +1,25 @@
 """Which partition a row goes to: the one it names, or that of its key, or the task's present one.
 
-Runs on the executor. Pure. Invariant: equal keys go to the partition that Java's producer gives them, as
-long as the topic keeps its number of partitions; a partition that does not exist is an error.
+Runs on the executor. Pure. Invariant: by default equal keys go to the partition that Java's producer gives
+them, as long as the topic keeps its number of partitions; a partition that does not exist is an error.
+
+`chosen_partitioner` has the others of `sink.partitioner`, which place every row by themselves.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.codec import murmur2_partitions
 from penstock.errors import RowError
+from penstock.options.config import DEFAULT_PARTITIONER, FIXED_PARTITIONER, ROUND_ROBIN_PARTITIONER
+from penstock.sink.custom_partitioner import KafkaPartitioner, ask_partitioner, load_partitioner
 
 ANY_PARTITION = -1
 """A row with neither partition nor key: the sticky partitioner places it."""
@@ -92,3 +97,98 @@ class StickyPartitions:
         """Take the next partition from now on: the batch of the present one was closed."""
         if topic in self._positions:
             self._positions[topic] += 1
+
+
+class Partitioner(Protocol):
+    """Places every row of a task. One for each task."""
+
+    def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
+        """The partition of each row.
+
+        Args:
+            rows: of one topic, in order.
+            topic: where they go.
+            partitions: all that the topic has now, in order, whether they have a leader or not.
+        """
+
+
+def chosen_partitioner(chosen: str, spark_partition_id: int, batch_id: int) -> Partitioner | None:
+    """The partitioner for one task; None for the default, which knows batches and not only rows.
+
+    Args:
+        chosen: the option `sink.partitioner`.
+        spark_partition_id: of the task.
+        batch_id: of the micro-batch; 0 outside of streams.
+
+    Raises:
+        OptionError: the user's partitioner cannot be found or made.
+    """
+    if chosen == DEFAULT_PARTITIONER:
+        return None
+    if chosen == FIXED_PARTITIONER:
+        return FixedPartitioner(spark_partition_id)
+    if chosen == ROUND_ROBIN_PARTITIONER:
+        return RoundRobinPartitioner(spark_partition_id + batch_id)
+    name, partitioner = load_partitioner(chosen)
+    return CustomPartitioner(name, partitioner, spark_partition_id)
+
+
+class FixedPartitioner:
+    """Flink's `fixed`: all rows of a task go to one partition."""
+
+    def __init__(self, spark_partition_id: int) -> None:
+        self._spark_partition_id = spark_partition_id
+
+    def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
+        """The same for each row."""
+        chosen = partitions[self._spark_partition_id % len(partitions)]
+        return pa.repeat(pa.scalar(chosen, pa.int32()), rows.num_rows)
+
+
+class RoundRobinPartitioner:
+    """One row after the other to the next partition, over all of them; each topic has a turn of its own.
+
+    What Flink calls so has been Kafka's sticky partitioner since Kafka 2.4 (FLINK-26033).
+
+    Args:
+        first: where to begin. It differs from task to task and from batch to batch, so that small tasks
+            and small batches fill all partitions too.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._next: dict[str, int] = {}
+
+    def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
+        """The next ones in turn."""
+        first = self._next.get(topic, self._first)
+        self._next[topic] = first + rows.num_rows
+        turns = np.arange(first, first + rows.num_rows, dtype=np.int64) % len(partitions)
+        return pa.array(np.asarray(partitions, np.int32)[turns])
+
+
+class CustomPartitioner:
+    """The user's; see `custom_partitioner`."""
+
+    def __init__(self, name: str, partitioner: KafkaPartitioner, spark_partition_id: int) -> None:
+        self._name = name
+        self._partitioner = partitioner
+        self._spark_partition_id = spark_partition_id
+        self._is_open = False
+
+    def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
+        """Ask it, and check what it says."""
+        if not self._is_open:
+            self._open()
+        return ask_partitioner(self._name, self._partitioner, rows, topic, partitions)
+
+    def _open(self) -> None:
+        try:
+            self._partitioner.open(self._spark_partition_id)
+        except Exception as error:
+            raise RowError(
+                f"The partitioner {self._name} failed to open: {type(error).__name__}: {error}. Nothing was "
+                "written by this task, which fails.",
+                partitioner=self._name,
+            ) from error
+        self._is_open = True

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from penstock.errors import RowError
-from penstock.options.config import SinkConfig
+from penstock.options.config import DEFAULT_PARTITIONER, ROUND_ROBIN_PARTITIONER, SinkConfig
 
 _UNWRITABLE_COLUMNS = frozenset({"offset", "timestampType"})
 """What a Kafka source adds about where a record was; a copied record gets its own."""
@@ -86,6 +86,31 @@ def check_write_schema(schema: pa.Schema, config: SinkConfig) -> None:
             "Nothing says which topic to write to. Nothing was written; set the option topic, or give the "
             "DataFrame a string column topic.",
             column="topic",
+        )
+
+
+def check_placing(schema: pa.Schema, config: SinkConfig) -> None:
+    """Check on the driver that columns and partitioner agree on who chooses the partition.
+
+    Raises:
+        RowError: both do, or rows with keys are to be dealt out in turn.
+    """
+    if config.partitioner == DEFAULT_PARTITIONER:
+        return
+    if "partition" in schema.names:
+        raise RowError(
+            "The DataFrame has a column partition, and sink.partitioner is set too, so that both would "
+            "choose the partition. Nothing was written; drop the column (rows that were read from Kafka have "
+            "it), or leave out sink.partitioner.",
+            column="partition",
+        )
+    has_keys = "key" in schema.names and not kinds.is_null(schema.field("key").type)
+    if config.partitioner == ROUND_ROBIN_PARTITIONER and has_keys:
+        raise RowError(
+            "The DataFrame has a column key, but sink.partitioner = round-robin is for records without keys: "
+            "it would spread equal keys over all partitions, and their order would be lost. Nothing was "
+            "written; drop the column key, or leave out sink.partitioner.",
+            column="key",
         )
 
 

@@ -105,7 +105,10 @@ def _write(
     )
     digests = _Digests(config.topic)
     try:
-        RowWriter(producer, config).write(digests.over(batches))
+        rows = RowWriter(
+            producer, config, spark_partition_id=place.spark_partition_id, batch_id=place.batch_id
+        )
+        rows.write(digests.over(batches))
         reached(Step.TASK_BEFORE_FLUSH)
         producer.flush()
     finally:

@@ -24,6 +24,7 @@ from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.sink.partitioner import (
     ANY_PARTITION,
     StickyPartitions,
+    chosen_partitioner,
     first_missing_partition,
     missing_partition_error,
     partitions_of_rows,
@@ -44,12 +45,16 @@ class WriteSummary:
     byte_count: int = 0
 
 
-def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSummary:
+def write_rows(
+    config: SinkConfig, batches: Iterable[pa.RecordBatch], *, spark_partition_id: int = 0, batch_id: int = 0
+) -> WriteSummary:
     """Write all rows of a task and return when every one is acknowledged.
 
     Args:
         config: of the sink.
         batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
+        spark_partition_id: of the task, for partitioners that ask.
+        batch_id: of the micro-batch, for the same.
 
     Raises:
         RowError: a row cannot become a record.
@@ -71,7 +76,8 @@ def write_rows(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> WriteSu
     produce = produce_settings(config.properties, config.delivery_guarantee)
     with borrowed_producer(connection, produce) as producer:
         before = WriteSummary(producer.acknowledged_record_count, producer.acknowledged_bytes)
-        row_count = RowWriter(producer, config).write(with_first(first, filled))
+        rows = RowWriter(producer, config, spark_partition_id=spark_partition_id, batch_id=batch_id)
+        row_count = rows.write(with_first(first, filled))
         producer.flush()
         written = WriteSummary(
             producer.acknowledged_record_count - before.record_count,
@@ -100,15 +106,17 @@ class RowWriter:
     Args:
         producer: takes the rows.
         config: of the sink.
-        sticky: places rows that may go anywhere.
+        spark_partition_id: of the task, for partitioners that ask.
+        batch_id: of the micro-batch, for the same.
     """
 
     def __init__(
-        self, producer: Producer, config: SinkConfig, sticky: StickyPartitions | None = None
+        self, producer: Producer, config: SinkConfig, *, spark_partition_id: int = 0, batch_id: int = 0
     ) -> None:
         self._producer = producer
         self._config = config
-        self._sticky = sticky if sticky is not None else StickyPartitions()
+        self._partitioner = chosen_partitioner(config.partitioner, spark_partition_id, batch_id)
+        self._sticky = StickyPartitions()
         self._row_count = 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
@@ -130,6 +138,12 @@ class RowWriter:
         self, batch: pa.RecordBatch, columns: RecordColumns, topic_rows: TopicRows, now_ms: int
     ) -> None:
         topic, rows = topic_rows.topic, topic_rows.rows
+        if self._partitioner is not None:
+            metadata = self._producer.topic(topic)
+            of_topic = batch if rows is None else batch.take(rows)
+            partitions = self._partitioner.partitions_of(of_topic, topic, sorted(metadata.partitions))
+            self._append_to(topic, partitions, len(metadata.partitions), columns, rows, now_ms)
+            return
         row_count = batch.num_rows if rows is None else len(rows)
         explicit = column_of(batch, "partition", rows)
         metadata = self._metadata(topic, explicit)
@@ -142,6 +156,17 @@ class RowWriter:
             return
         if bounds["min"].as_py() == ANY_PARTITION:
             partitions = self._place_among_others(metadata, partitions)
+        self._append_to(topic, partitions, partition_count, columns, rows, now_ms)
+
+    def _append_to(
+        self,
+        topic: str,
+        partitions: pa.Int32Array,
+        partition_count: int,
+        columns: RecordColumns,
+        rows: pa.Int32Array | None,
+        now_ms: int,
+    ) -> None:
         for partition, group in enumerate(group_rows(partitions, partition_count)):
             if len(group):
                 chosen = group if rows is None else rows.take(group)
