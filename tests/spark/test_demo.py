@@ -29,7 +29,7 @@ def processes_with(marker: bytes) -> list[str]:
 def test_the_demo_is_right_and_leaves_nothing_running(tmp_path: Path) -> None:
     marker = f"PENSTOCK_DEMO_RUN={uuid.uuid4()}"
     name, _, value = marker.partition("=")
-    done = subprocess.run(  # noqa: S603  # our own command
+    done = subprocess.run(
         [Path(sys.executable).parent / "penstock", "demo"],
         cwd=tmp_path,
         env={**os.environ, name: value, "TMPDIR": str(tmp_path)},

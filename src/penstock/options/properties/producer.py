@@ -150,6 +150,7 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "With the guarantee exactly-once: after so long without being ended a transaction is aborted by the "
         "broker. Without it, as long as the brokers allow (their transaction.max.timeout.ms).",
         MILLISECONDS_INT,
+        java_default="60000",
     ),
     unsupported(
         "transaction.two.phase.commit.enable", _P, "Kafka's own two-phase commit is not used: leave it out."
