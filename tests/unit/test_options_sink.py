@@ -68,7 +68,7 @@ def test_partitioners_are_refused_until_they_are_there(partitioner: str) -> None
 @pytest.mark.parametrize(
     "key",
     ["sink.parallelism", "sink.buffer-flush.interval", "sink.semantic",
-     "sink.transaction-naming-strategy", "format"],
+     "sink.transaction-naming-strategy", "debezium-json.schema-include"],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported"):

@@ -534,8 +534,7 @@ def test_a_removed_topic_partition_is_as_bad_as_data_loss_unless_said(
 
 @pytest.mark.parametrize(
     "key",
-    ["format", "value.format", "key.fields",
-     "json.ignore-parse-errors", "value.debezium-json.schema-include",
+    ["debezium-json.schema-include", "value.debezium-json.schema-include", "key.canal-json.x",
      "scan.max-bytes-per-batch"],
 )  # fmt: skip
 def test_what_a_later_version_brings_is_refused_in_flinks_dialect(key: str) -> None:

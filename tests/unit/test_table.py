@@ -331,6 +331,11 @@ def test_a_formats_own_metadata_is_read_with_the_value_prefix() -> None:
         (pa.schema([("x", pa.timestamp("us"))]), "x=timestamp", "declared as timestamp"),
         (pa.schema([("x", pa.timestamp("s", "UTC"))]), "x=timestamp", "declared as timestamp"),
         (pa.schema([("x", pa.int8())]), "y=offset", "names 'y', which is no column"),
+        (
+            pa.schema([pa.field("x", pa.int32(), nullable=False)]),
+            "x=leader-epoch",
+            "'leader-epoch' may be null",
+        ),
         (pa.schema([("x", pa.int8()), ("x", pa.int8())]), "x=offset", "declared twice"),
     ],
 )
@@ -429,6 +434,9 @@ def test_metadata_that_cannot_be_written_is_refused(
         ({**JSON, "value.fields-include": "SOME"}, OptionError, "Allowed: one of ALL, EXCEPT_KEY"),
         ({**JSON, "scan.on-decode-error": "dead-letter"}, MissingOptionError, "scan.dead-letter.topic"),
         ({**JSON, "scan.dead-letter.topic": "d"}, OptionError, "would never get there"),
+        ({"json.ignore-parse-errors": "true"}, MissingOptionError, "set 'format' or 'value.format'"),
+        ({**JSON, "csv.null-literal": "x"}, OptionError, "format 'csv', which is not in use"),
+        ({**JSON, "value.json.ignore-parse-errors": "true"}, OptionError, r"begin with: json\."),
         ({**JSON, "metadata.columns": "a=;b"}, OptionError, "metadata.columns"),
         ({**KEYED, "key.fields": "k_id;;x"}, OptionError, "key.fields"),
     ],
@@ -456,7 +464,8 @@ def test_key_fields_that_do_not_fit_the_columns_are_refused(options: dict[str, s
 
 def test_tables_are_told_from_plain_reads() -> None:
     assert has_table_options({"Format": "json"})
-    assert not has_table_options({"topic": "t", "json.ignore-parse-errors": "true"})
+    assert has_table_options({"topic": "t", "key.JSON.ignore-parse-errors": "true"})
+    assert not has_table_options({"topic": "t", "properties.group.id": "json."})
 
 
 # -- bad records ---------------------------------------------------------------------------------------------

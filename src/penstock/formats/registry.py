@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.errors import OptionError
 from penstock.formats.base import Format
 from penstock.formats.options import PREFIXES
+from penstock.options.declare import Option
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "raw": ("penstock.formats.raw", "RawFormat"),
@@ -27,6 +29,15 @@ _FORMATS: dict[str, tuple[str, str]] = {
 def format_names() -> tuple[str, ...]:
     """Return the names of all formats."""
     return tuple(_FORMATS)
+
+
+def format_options(name: str) -> tuple[Option[Any], ...]:
+    """Return what a format declares, under `<NAME>_OPTIONS` in its module; for the reference page."""
+    module, _ = _FORMATS[name]
+    declared: tuple[Option[Any], ...] = getattr(
+        importlib.import_module(module), name.upper().replace("-", "_") + "_OPTIONS"
+    )
+    return declared
 
 
 def format_for(name: str, options: Mapping[str, str], prefix: str = "") -> Format:

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.options import offsets
 from penstock.options.declare import Dialect, Option, Reader, not_yet, refused
+from penstock.options.table import FORMAT_OPTIONS, FORMAT_PREFIXES, TABLE_OPTIONS
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
@@ -262,17 +263,7 @@ PARTITIONER = Option(
     default="default",
 )
 
-_TABLES = "Tables with formats are not supported yet: decode with Spark, e.g. `from_json`."
-# Each also as an option under `key.` and `value.`.
-_FORMATS = (
-    "raw",
-    "json",
-    "csv",
-    "avro",
-    "avro-confluent",
-    "json-confluent",
-    "protobuf",
-    "protobuf-confluent",
+_CHANGELOGS = (
     "debezium-json",
     "debezium-avro-confluent",
     "canal-json",
@@ -310,17 +301,15 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     COMMIT_LOG_TOPIC,
     PARTITIONER,
     not_yet("scan.max-bytes-per-batch", _F, _SOURCE, "Use `scan.max-records-per-batch`."),
-    not_yet("scan.on-decode-error", _F, _SOURCE, _TABLES),
-    not_yet("scan.dead-letter.topic", _F, _SOURCE, _TABLES),
     not_yet("sink.parallelism", _F, _SINK, "Use `df.repartition(n)` before writing."),
     not_yet("sink.buffer-flush.*", _F, _SINK, "Upsert sinks."),
-    not_yet("format", _F, _BOTH, _TABLES),
-    not_yet("key.format", _F, _BOTH, _TABLES),
-    not_yet("value.format", _F, _BOTH, _TABLES),
-    not_yet("key.fields", _F, _BOTH, _TABLES),
-    not_yet("key.fields-prefix", _F, _BOTH, _TABLES),
-    not_yet("value.fields-include", _F, _BOTH, _TABLES),
-    *(not_yet(f"{side}{name}.*", _F, _BOTH, _TABLES) for name in _FORMATS for side in ("", "key.", "value.")),
+    *TABLE_OPTIONS,
+    *FORMAT_OPTIONS,
+    *(
+        not_yet(f"{side}{name}.*", _F, _BOTH, "Changelogs (CDC).")
+        for name in _CHANGELOGS
+        for side in FORMAT_PREFIXES
+    ),
     refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),
     refused("register.consumer.metrics", _F, _SOURCE, "There is no Java consumer: leave it out."),
     refused("scan.parallelism", _F, _SOURCE, "Use `scan.min-splits`."),

@@ -6,6 +6,7 @@ to the code. Invariant: what the page says is what the parsers do, because both 
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterable
 from itertools import groupby
@@ -35,6 +36,15 @@ warning (logger `penstock.options`), with the nearest known name. An option that
 penstock cannot honour is an error that says so, never ignored.
 
 One table can serve reads and writes, so a source lets options of sinks pass, and a sink those of sources.
+"""
+
+_FORMATS_HEAD = """\
+## Formats
+
+With `format` or `value.format` rows are decoded and encoded by penstock: see [formats.md](formats.md). A
+format's options stand under the option that chose it: for `format` = `json` as `json.ignore-parse-errors`,
+for `key.format` as `key.json.ignore-parse-errors`, for `value.format` as `value.json.ignore-parse-errors`.
+One that the format does not have, or of a format that is not in use, is an error.
 """
 
 _PROPERTIES_HEAD = """\
@@ -74,6 +84,8 @@ def render() -> str:
         parts.extend(_not_supported_section(dialect, options))
     parts.append("## Added by Spark\n")
     parts.append(_table(("option", "meaning"), ((_code(o.key), o.doc) for o in SPARK_ADDED_OPTIONS)))
+    parts.append(_FORMATS_HEAD)
+    parts.extend(_format_sections())
     parts.append(_PROPERTIES_HEAD)
     for title, properties in GROUPS.items():
         parts.append(f"### {title}\n")
@@ -95,7 +107,16 @@ def _options_section(title: str, options: Iterable[Option[Any]]) -> list[str]:
     ]
     if not rows:
         return []
-    return [f"### {title}\n", _table(("option", "type", "allowed", "default", "meaning"), rows)]
+    return [f"### {title}\n", _table(("option", "type", "allowed", "default", "meaning"), _merged(rows))]
+
+
+def _format_sections() -> list[str]:
+    """The formats' own options. Formats stand above this room; only the making of this page looks up."""
+    formats: Any = importlib.import_module("penstock.formats.registry")
+    parts = []
+    for name in formats.format_names():
+        parts.extend(_options_section(f"`{name}`", formats.format_options(name)))
+    return parts
 
 
 def _option_text(option: Option[Any]) -> str:

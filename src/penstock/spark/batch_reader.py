@@ -19,15 +19,18 @@ from penstock.source.kafka_admin import KafkaOffsetAdmin
 from penstock.source.split_reader import source_connection_settings
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
+from penstock.spark.tables import TableSource
 
 
 class PenstockReader(DataSourceReader):
     """Reads from the starting to the stopping offsets, which are resolved at planning."""
 
-    def __init__(self, config: SourceConfig, schema: StructType) -> None:
-        check_read_schema(schema)
+    def __init__(self, config: SourceConfig, schema: StructType, table: TableSource | None = None) -> None:
+        if table is None:
+            check_read_schema(schema)
         self._config = config
         self._schema = schema
+        self._table = table
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the splits."""
@@ -36,4 +39,4 @@ class PenstockReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one split."""
-        return read_rows(self._config, self._schema, partition)
+        return read_rows(self._config, self._schema, partition, self._table)

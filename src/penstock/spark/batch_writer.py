@@ -15,18 +15,22 @@ from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
-from penstock.spark.commit_message import Written, check_rows_fit, refuse_overwrite
+from penstock.spark.commit_message import Written, check_rows_fit, records_of, refuse_overwrite
+from penstock.spark.tables import TableSink
 
 
 class PenstockWriter(DataSourceArrowWriter):
     """Appends the rows of a DataFrame to Kafka."""
 
-    def __init__(self, config: SinkConfig, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(
+        self, config: SinkConfig, schema: StructType, table: TableSink | None = None, *, overwrite: bool
+    ) -> None:
         refuse_overwrite(overwrite)
-        check_rows_fit(schema, config)
+        check_rows_fit(schema, config, table)
         self._config = config
+        self._table = table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task; returns when all are acknowledged."""
-        summary = write_rows(self._config, iterator)
+        summary = write_rows(self._config, records_of(iterator, self._table))
         return Written(summary.record_count, summary.byte_count)

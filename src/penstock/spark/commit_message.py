@@ -5,8 +5,10 @@ Made on the executor, read on the driver. Invariant: small and picklable.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -14,6 +16,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
 from penstock.sink.rows import check_write_schema
+from penstock.spark.tables import TableSink
 
 
 @dataclass
@@ -24,13 +27,21 @@ class Written(WriterCommitMessage):
     byte_count: int
 
 
-def check_rows_fit(schema: StructType, config: SinkConfig) -> None:
+def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | None) -> None:
     """Refuse a DataFrame that cannot become Kafka records before a task starts.
+
+    That of a table was checked when the table was made.
 
     Raises:
         RowError: naming the column.
     """
-    check_write_schema(to_arrow_schema(schema, timezone="UTC"), config)
+    if table is None:
+        check_write_schema(to_arrow_schema(schema, timezone="UTC"), config)
+
+
+def records_of(batches: Iterator[pa.RecordBatch], table: TableSink | None) -> Iterator[pa.RecordBatch]:
+    """The rows of one task with the columns of Kafka records: as they are, or encoded as a table says."""
+    return batches if table is None else table.records(batches)
 
 
 def refuse_overwrite(overwrite: bool) -> None:

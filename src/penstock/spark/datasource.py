@@ -19,6 +19,7 @@ from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWrit
 from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
+from penstock.spark.tables import refuse_missing_schema, table_sink, table_source
 
 
 class PenstockDataSource(DataSource):
@@ -31,31 +32,36 @@ class PenstockDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a read, where the user gives no schema."""
+        refuse_missing_schema(self.options)
         return source_schema(include_headers=wants_headers(self.options))
 
     def reader(self, schema: StructType) -> PenstockReader:
         """A batch read."""
-        return PenstockReader(self._source_config(streaming=False), schema)
+        config = self._source_config(streaming=False)
+        return PenstockReader(config, schema, table_source(schema, self.options, config))
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A streaming read."""
-        return PenstockStreamReader(self._source_config(streaming=True), schema)
+        config = self._source_config(streaming=True)
+        return PenstockStreamReader(config, schema, table_source(schema, self.options, config))
 
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:
         """A batch write."""
         config = self._sink_config()
+        table = table_sink(schema, self.options, config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            return ExactlyOnceWriter(config, schema, overwrite=overwrite)
-        return PenstockWriter(config, schema, overwrite=overwrite)
+            return ExactlyOnceWriter(config, schema, table, overwrite=overwrite)
+        return PenstockWriter(config, schema, table, overwrite=overwrite)
 
     def streamWriter(
         self, schema: StructType, overwrite: bool
     ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
         """A streaming write."""
         config = self._sink_config()
+        table = table_sink(schema, self.options, config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            return ExactlyOnceStreamWriter(config, schema)
-        return PenstockStreamWriter(config, schema)
+            return ExactlyOnceStreamWriter(config, schema, table)
+        return PenstockStreamWriter(config, schema, table)
 
     def _source_config(self, *, streaming: bool) -> SourceConfig:
         config = parse_source_options(self.options, streaming=streaming)

@@ -28,7 +28,8 @@ from penstock.sink.committer_mandate import Mandate
 from penstock.sink.decision_log import BATCH_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
-from penstock.spark.commit_message import check_rows_fit, refuse_overwrite
+from penstock.spark.commit_message import check_rows_fit, records_of, refuse_overwrite
+from penstock.spark.tables import TableSink
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
@@ -44,9 +45,10 @@ class Reported(WriterCommitMessage):
 class _ExactlyOnce:
     """What both kinds of writers share. Pickles with the mandate of its batch."""
 
-    def __init__(self, config: SinkConfig, schema: StructType) -> None:
-        check_rows_fit(schema, config)
+    def __init__(self, config: SinkConfig, schema: StructType, table: TableSink | None = None) -> None:
+        check_rows_fit(schema, config, table)
         self._config = config
+        self._table = table
         self._settings = _settings_of(config)
         self._mandate: Mandate | None = None
 
@@ -64,7 +66,8 @@ class _ExactlyOnce:
         if context is None or self._mandate is None:
             raise ExactlyOnceError("A task of the exactly-once sink runs outside of a Spark task.")
         place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
-        return Reported(write_in_transaction(self._config, self._mandate, place, batches))
+        records = records_of(batches, self._table)
+        return Reported(write_in_transaction(self._config, self._mandate, place, records))
 
 
 class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
@@ -97,9 +100,11 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
 class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     """Writes a DataFrame as one decision: all of it is seen by read_committed readers, or nothing."""
 
-    def __init__(self, config: SinkConfig, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(
+        self, config: SinkConfig, schema: StructType, table: TableSink | None = None, *, overwrite: bool
+    ) -> None:
         refuse_overwrite(overwrite)
-        super().__init__(config, schema)
+        super().__init__(config, schema, table)
         # By this prefix it is known as never replayed, so that its decision is forgotten when finished.
         self._query_id = f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
 

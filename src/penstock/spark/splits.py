@@ -16,6 +16,7 @@ from penstock.options.config import SourceConfig
 from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
 from penstock.spark.schema import RowSchema
+from penstock.spark.tables import TableSource
 
 
 class SplitPartition(InputPartition):
@@ -31,10 +32,14 @@ class SplitPartition(InputPartition):
         return split
 
 
-def read_rows(config: SourceConfig, schema: StructType, partition: InputPartition) -> Iterator[Any]:
-    """The rows of one split as Arrow batches that Spark takes as they are."""
+def read_rows(
+    config: SourceConfig, schema: StructType, partition: InputPartition, table: TableSource | None = None
+) -> Iterator[Any]:
+    """The rows of one split as Arrow batches that Spark takes as they are; of a table, where there is one."""
     if not isinstance(partition, SplitPartition):
         return  # Spark makes up an empty one for a batch read that has no splits
-    row_schema = RowSchema(schema)
-    for records in read_split(config, partition.split, row_schema.columns):
-        yield row_schema.rows(records)
+    row_maker = RowSchema(schema) if table is None else table.open()
+    for records in read_split(config, partition.split, row_maker.columns):
+        rows = row_maker.rows(records)
+        if rows.num_rows:
+            yield rows

@@ -36,6 +36,7 @@ from penstock.source.offsets_json import SourceOffset, positions_to_json
 from penstock.source.split_reader import source_connection_settings
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
+from penstock.spark.tables import TableSource
 
 _log = logging.getLogger(__name__)
 _SPARKS_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
@@ -44,10 +45,12 @@ _SPARKS_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the micro-batches of a query and reads their splits."""
 
-    def __init__(self, config: SourceConfig, schema: StructType) -> None:
-        check_read_schema(schema)
+    def __init__(self, config: SourceConfig, schema: StructType, table: TableSource | None = None) -> None:
+        if table is None:
+            check_read_schema(schema)
         self._config = config
         self._schema = schema
+        self._table = table
         self._connections: KafkaConnections | None = None
         self._opened: SplitEnumerator | None = None
         self._committer: OffsetCommitter | None = None
@@ -95,7 +98,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one split."""
-        return read_rows(self._config, self._schema, partition)
+        return read_rows(self._config, self._schema, partition, self._table)
 
     def stop(self) -> None:
         """Commit what Spark's checkpoint holds, and close what planning opened."""

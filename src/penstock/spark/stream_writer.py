@@ -18,17 +18,19 @@ from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
-from penstock.spark.commit_message import Written, check_rows_fit
+from penstock.spark.commit_message import Written, check_rows_fit, records_of
+from penstock.spark.tables import TableSink
 
 
 class PenstockStreamWriter(DataSourceStreamArrowWriter):
     """Appends the rows of each micro-batch to Kafka."""
 
-    def __init__(self, config: SinkConfig, schema: StructType) -> None:
-        check_rows_fit(schema, config)
+    def __init__(self, config: SinkConfig, schema: StructType, table: TableSink | None = None) -> None:
+        check_rows_fit(schema, config, table)
         self._config = config
+        self._table = table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task; returns when all are acknowledged."""
-        summary = write_rows(self._config, iterator)
+        summary = write_rows(self._config, records_of(iterator, self._table))
         return Written(summary.record_count, summary.byte_count)

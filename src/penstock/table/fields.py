@@ -52,7 +52,7 @@ def make_table(schema: pa.Schema, options: TableOptions) -> Table:
     repeated = [name for name in schema.names if schema.names.count(name) > 1]
     if repeated:
         raise SchemaError(f"Column '{repeated[0]}' is declared twice.", column=repeated[0])
-    metadata = dict(options.metadata_columns)
+    metadata = dict(options.metadata_columns or ())
     for column in metadata:
         if column not in schema.names:
             raise SchemaError(
@@ -114,6 +114,13 @@ def check_readable(table: Table) -> None:
                 column=column,
             )
         _check_type(table, column, key, kind, table.schema.field(column).type)
+        if key in READABLE and READABLE[key].nullable and not table.schema.field(column).nullable:
+            raise SchemaError(
+                f"Column '{column}' is declared NOT NULL, and metadata '{key}' may be null. Declare it "
+                "nullable.",
+                column=column,
+                metadata=key,
+            )
 
 
 def check_writable(table: Table, topic: str | None) -> None:

@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.formats import Format, format_for
-from penstock.options.declare import Dialect, Option, Reader
-from penstock.options.values import TEXT, TOPIC, ValueType, choice, split_list
+from penstock.options.declare import Option
+from penstock.options.table import (
+    DEAD_LETTER_TOPIC,
+    FORMAT_OPTIONS,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    METADATA_COLUMNS,
+    ON_DECODE_ERROR,
+    TABLE_OPTIONS,
+    VALUE_FIELDS_INCLUDE,
+)
 
 T = TypeVar("T")
-
-_F, _BOTH, _SOURCE = Dialect.FLINK, Reader.BOTH, Reader.SOURCE
 
 
 class FieldsInclude(str, Enum):
@@ -36,92 +43,19 @@ class OnDecodeError(str, Enum):
     DEAD_LETTER = "dead-letter"
 
 
-def parse_fields(text: str) -> tuple[str, ...]:
-    """Split names at `;`; spaces around them do not count, spaces inside do."""
-    return split_list(text, ";")
-
-
-def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
-    """Split `column = key; column` into pairs; a column without a key is named as its key."""
-    pairs = []
-    for item in split_list(text, ";"):
-        column, separator, key = (part.strip() for part in item.partition("="))
-        if not column or (separator and not key):
-            raise ValueError("columns separated by ';', each `column` or `column = metadata key`")
-        pairs.append((column, key or column))
-    return tuple(pairs)
-
-
-FORMAT = Option("format", _F, _BOTH, TEXT, "The format of values; the same as `value.format`.")
-VALUE_FORMAT = Option("value.format", _F, _BOTH, TEXT, "The format of values.")
-KEY_FORMAT = Option("key.format", _F, _BOTH, TEXT, "The format of keys; needs `key.fields`.")
-KEY_FIELDS = Option(
-    "key.fields",
-    _F,
-    _BOTH,
-    ValueType("list", "column names separated by `;`", parse_fields),
-    "The columns that the key holds, in the key's order.",
-)
-KEY_FIELDS_PREFIX = Option(
-    "key.fields-prefix",
-    _F,
-    _BOTH,
-    TEXT,
-    "What the names of key columns begin with in the table and not in the key; needs `EXCEPT_KEY`.",
-)
-VALUE_FIELDS_INCLUDE = Option(
-    "value.fields-include",
-    _F,
-    _BOTH,
-    choice("ALL", "EXCEPT_KEY"),
-    "Whether the value holds the key's columns too. With `ALL` a read takes them from the value, as in "
-    "Flink, and leaves the key alone.",
-    default="ALL",
-)
-METADATA_COLUMNS = Option(
-    "metadata.columns",
-    _F,
-    _BOTH,
-    ValueType("list", "`column` or `column = metadata key`, separated by `;`", parse_metadata_columns),
-    "Columns of the schema that are metadata, e.g. `event_time = timestamp; offset`. (Ours: what `METADATA "
-    "FROM` says in Flink's SQL.)",
-)
-ON_DECODE_ERROR = Option(
-    "scan.on-decode-error",
-    _F,
-    _SOURCE,
-    choice("fail", "skip", "dead-letter"),
-    "A record that cannot be decoded stops the query, is left out and counted, or goes to "
-    "`scan.dead-letter.topic`. (Ours.)",
-    default="fail",
-)
-DEAD_LETTER_TOPIC = Option(
-    "scan.dead-letter.topic", _F, _SOURCE, TOPIC, "Where `dead-letter` sends bad records. (Ours.)"
-)
-
-TABLE_OPTIONS: tuple[Option[Any], ...] = (
-    FORMAT,
-    VALUE_FORMAT,
-    KEY_FORMAT,
-    KEY_FIELDS,
-    KEY_FIELDS_PREFIX,
-    VALUE_FIELDS_INCLUDE,
-    METADATA_COLUMNS,
-    ON_DECODE_ERROR,
-    DEAD_LETTER_TOPIC,
-)
-
-
 @dataclass(frozen=True)
 class TableOptions:
-    """What the options of a table say about its records."""
+    """What the options of a table say about its records.
+
+    `metadata_columns` None means: the options do not say which columns are metadata.
+    """
 
     value_format: Format
     key_format: Format | None = None
     key_fields: tuple[str, ...] = ()
     key_fields_prefix: str = ""
     fields_include: FieldsInclude = FieldsInclude.ALL
-    metadata_columns: tuple[tuple[str, str], ...] = ()
+    metadata_columns: tuple[tuple[str, str], ...] | None = None
     on_decode_error: OnDecodeError = OnDecodeError.FAIL
     dead_letter_topic: str | None = None
 
@@ -129,7 +63,13 @@ class TableOptions:
 def has_table_options(options: Mapping[str, str]) -> bool:
     """Whether the options ask for a table with formats, rather than for keys and values as bytes."""
     keys = {option.key for option in TABLE_OPTIONS}
-    return any(key.lower() in keys for key in options)
+    return any(key.lower() in keys or _format_place(key.lower()) for key in options)
+
+
+def _format_place(key: str) -> str | None:
+    """Return where an option of a format stands, e.g. `key.json.`; None for any other option."""
+    places = (option.key.removesuffix("*") for option in FORMAT_OPTIONS)
+    return next((place for place in places if key.startswith(place)), None)
 
 
 def parse_table_options(options: Mapping[str, str]) -> TableOptions:
@@ -149,13 +89,15 @@ def parse_table_options(options: Mapping[str, str]) -> TableOptions:
     include = FieldsInclude(included or FieldsInclude.ALL.value)
     _check_key_options(texts, key_fields, prefix, include)
     on_decode_error, dead_letter_topic = _bad_record_options(texts)
+    value_format = _value_format(options, texts)
+    _check_format_options(texts)
     return TableOptions(
-        value_format=_value_format(options, texts),
+        value_format=value_format,
         key_format=format_for(texts["key.format"], options, "key.") if "key.format" in texts else None,
         key_fields=key_fields,
         key_fields_prefix=prefix,
         fields_include=include,
-        metadata_columns=_value(METADATA_COLUMNS, texts) or (),
+        metadata_columns=_value(METADATA_COLUMNS, texts),
         on_decode_error=on_decode_error,
         dead_letter_topic=dead_letter_topic,
     )
@@ -184,6 +126,23 @@ def _value_format(options: Mapping[str, str], texts: Mapping[str, str]) -> Forma
     raise MissingOptionError(
         "A table needs a format for its values: set 'format' or 'value.format'.", option="value.format"
     )
+
+
+def _check_format_options(texts: Mapping[str, str]) -> None:
+    """Refuse options of a format that is not in use: each would be passed over in silence."""
+    used = {
+        f"{key.removesuffix('format')}{texts[key].strip().lower()}."
+        for key in ("format", "key.format", "value.format")
+        if key in texts
+    }
+    for key in texts:
+        place = _format_place(key)
+        if place is not None and place not in used:
+            raise OptionError(
+                f"Option '{key}' is for format '{place.removesuffix('.')}', which is not in use. Options of "
+                f"the formats in use begin with: {', '.join(sorted(used))}.",
+                option=key,
+            )
 
 
 def _check_key_options(

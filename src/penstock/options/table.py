@@ -1,0 +1,127 @@
+"""The options of tables: formats, key fields, metadata columns, bad records. Spelled as in Flink.
+
+Runs on the driver. They go with either dialect's way to name topics and brokers. What they mean is said in
+`penstock.table.options`; what stands under a format's name is declared by the format itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.values import TEXT, TOPIC, ValueType, choice, split_list
+
+_ANY, _BOTH, _SOURCE = Dialect.SHARED, Reader.BOTH, Reader.SOURCE
+
+FORMAT_NAMES = (
+    "raw",
+    "json",
+    "csv",
+    "avro",
+    "avro-confluent",
+    "json-confluent",
+    "protobuf",
+    "protobuf-confluent",
+)
+FORMAT_PREFIXES = ("", "key.", "value.")
+"""Where a format's own options stand: for `format`, `key.format` and `value.format`."""
+
+
+def parse_fields(text: str) -> tuple[str, ...]:
+    """Split names at `;`; spaces around them do not count, spaces inside do."""
+    return split_list(text, ";")
+
+
+def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
+    """Split `column = key; column` into pairs; a column without a key is named as its key."""
+    if not text.strip():
+        return ()
+    pairs = []
+    for item in split_list(text, ";"):
+        column, separator, key = (part.strip() for part in item.partition("="))
+        if not column or (separator and not key):
+            raise ValueError("columns separated by ';', each `column` or `column = metadata key`")
+        pairs.append((column, key or column))
+    return tuple(pairs)
+
+
+FORMAT = Option(
+    "format",
+    _ANY,
+    _BOTH,
+    TEXT,
+    "The format of values; the same as `value.format`. A read then has the columns of its schema, a write "
+    "those of the DataFrame: [formats.md](formats.md).",
+)
+VALUE_FORMAT = Option("value.format", _ANY, _BOTH, TEXT, "The format of values.")
+KEY_FORMAT = Option("key.format", _ANY, _BOTH, TEXT, "The format of keys; needs `key.fields`.")
+KEY_FIELDS = Option(
+    "key.fields",
+    _ANY,
+    _BOTH,
+    ValueType("list", "column names separated by `;`", parse_fields),
+    "The columns that the key holds, in the key's order.",
+)
+KEY_FIELDS_PREFIX = Option(
+    "key.fields-prefix",
+    _ANY,
+    _BOTH,
+    TEXT,
+    "What the names of key columns begin with in the table and not in the key; needs `EXCEPT_KEY`.",
+)
+VALUE_FIELDS_INCLUDE = Option(
+    "value.fields-include",
+    _ANY,
+    _BOTH,
+    choice("ALL", "EXCEPT_KEY"),
+    "Whether the value holds the key's columns too. With `ALL` a read takes them from the value, as in "
+    "Flink, and leaves the key alone.",
+    default="ALL",
+)
+METADATA_COLUMNS = Option(
+    "metadata.columns",
+    _ANY,
+    _BOTH,
+    ValueType("list", "`column` or `column = metadata key`, separated by `;`", parse_metadata_columns),
+    "Columns of the schema that are metadata, e.g. `event_time = timestamp; offset`; counts before marks in "
+    "the schema, and empty says that there are none. (Ours: what `METADATA FROM` says in Flink's SQL.)",
+)
+ON_DECODE_ERROR = Option(
+    "scan.on-decode-error",
+    _ANY,
+    _SOURCE,
+    choice("fail", "skip", "dead-letter"),
+    "A record that cannot be decoded stops the query, is left out and counted, or goes to "
+    "`scan.dead-letter.topic`. (Ours.)",
+    default="fail",
+)
+DEAD_LETTER_TOPIC = Option(
+    "scan.dead-letter.topic",
+    _ANY,
+    _SOURCE,
+    TOPIC,
+    "Where `dead-letter` sends bad records, before the task that read them ends. (Ours.)",
+)
+
+TABLE_OPTIONS: tuple[Option[Any], ...] = (
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    METADATA_COLUMNS,
+    ON_DECODE_ERROR,
+    DEAD_LETTER_TOPIC,
+)
+FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
+    Option(
+        f"{prefix}{name}.*",
+        _ANY,
+        _BOTH,
+        TEXT,
+        "What a format is told, under the name of the option that chose it: [below](#formats).",
+    )
+    for name in FORMAT_NAMES
+    for prefix in FORMAT_PREFIXES
+)

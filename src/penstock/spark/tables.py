@@ -1,0 +1,186 @@
+"""Tables: how the options and a Spark schema become typed reads and writes.
+
+`table_source` and `table_sink` run on the driver and find what does not fit; what they return pickles and
+does its work on the executors. Invariants: rows that leave have exactly the Arrow schema that PySpark
+derives from the Spark schema; a bad record has been dealt with (dead letters: acknowledged by Kafka) before
+the rows around it leave, so before its task can end.
+
+A column is metadata where the option `metadata.columns` says so or, without that option, where its field in
+the Spark schema bears the mark `{"penstock.metadata": "<metadata key>"}`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.errors import OptionError, SchemaError
+from penstock.options.config import SinkConfig, SourceConfig
+from penstock.options.dead_letters import dead_letter_sink
+from penstock.table import (
+    BadRecords,
+    Table,
+    TableDecoder,
+    TableEncoder,
+    TableOptions,
+    has_table_options,
+    make_table,
+    parse_table_options,
+)
+
+METADATA_MARK = "penstock.metadata"
+
+_log = logging.getLogger("penstock.table")
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A typed read. Small: it travels with the reader to every task."""
+
+    table: Table
+    dead_letters: SinkConfig | None
+
+    def open(self) -> TableRowMaker:
+        """Make what decodes the records of one task."""
+        return TableRowMaker(self)
+
+
+class TableRowMaker:
+    """From KafkaRecords to the rows of a table, with the policy for bad records. One for each task."""
+
+    def __init__(self, source: TableSource) -> None:
+        options = source.table.options
+        self._decoder = TableDecoder(source.table)
+        self._bad_records = BadRecords(options.on_decode_error, options.dead_letter_topic)
+        self._dead_letters = source.dead_letters
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of KafkaRecords that are needed."""
+        return self._decoder.record_columns
+
+    def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Decode records; there may be fewer rows than records, or more.
+
+        Raises:
+            DecodeError: a record cannot be decoded, and the policy is to fail.
+            ProduceError: a dead letter was not acknowledged.
+        """
+        found = self._decoder.decode(records)
+        dead_letters = self._bad_records.handle(records, found.failures)
+        if dead_letters is not None and self._dead_letters is not None:
+            # Here and not above: a read without dead letters loads no producer.
+            from penstock.sink.writer import write_rows  # noqa: PLC0415
+
+            write_rows(self._dead_letters, [dead_letters])
+            _log.warning(
+                "%d records could not be decoded and went to topic %s.",
+                dead_letters.num_rows,
+                self._dead_letters.topic,
+            )
+        if found.dropped_count:
+            _log.info("%d records are no rows, as 'ignore-parse-errors' says.", found.dropped_count)
+        return found.rows
+
+
+@dataclass(frozen=True)
+class TableSink:
+    """A typed write. Small: it travels with the writer to every task."""
+
+    table: Table
+    topic: str | None
+
+    def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode the rows of one task; what comes out is what `write_rows` takes.
+
+        Raises:
+            RowError: a row has no representation in its format.
+        """
+        encoder = TableEncoder(self.table, self.topic)
+        for batch in batches:
+            if batch.num_rows:
+                yield encoder.encode(_as_declared(batch, self.table.schema))
+
+
+def _as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Undo what the session's settings do to Arrow types: its time zone, and large strings."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [batch.column(i).cast(field.type) for i, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def table_source(schema: StructType, options: Mapping[str, str], config: SourceConfig) -> TableSource | None:
+    """Return the table that a read declares; None for keys and values as bytes.
+
+    Raises:
+        OptionError: options contradict each other or the columns.
+        SchemaError: a column cannot be read.
+    """
+    if not has_table_options(options):
+        return None
+    if config.include_headers:
+        raise OptionError(
+            "Headers of a read with a format are metadata: declare a column with metadata 'headers' or "
+            "'header-list', and leave the option for the column 'headers' out.",
+            option="scan.include-headers",
+        )
+    table = _table_of(schema, parse_table_options(options))
+    TableDecoder(table)
+    topic = table.options.dead_letter_topic
+    return TableSource(
+        table, None if topic is None else dead_letter_sink(options, topic, config.subscription)
+    )
+
+
+def table_sink(schema: StructType, options: Mapping[str, str], config: SinkConfig) -> TableSink | None:
+    """Return the table that a write declares; None for keys and values as bytes.
+
+    Raises:
+        OptionError: options contradict each other or the columns.
+        SchemaError: a column cannot be written.
+    """
+    if not has_table_options(options):
+        return None
+    table = _table_of(schema, parse_table_options(options))
+    TableEncoder(table, config.topic)
+    return TableSink(table, config.topic)
+
+
+def refuse_missing_schema(options: Mapping[str, str]) -> None:
+    """Refuse a read with a format for which the user gave no schema.
+
+    Raises:
+        SchemaError: there are options of tables.
+    """
+    if has_table_options(options):
+        raise SchemaError(
+            "A read with a format has the columns that you declare, and none are declared. Give them with "
+            '.schema("id BIGINT, name STRING"), or leave the format out to read keys and values as bytes.'
+        )
+
+
+def _table_of(schema: StructType, options: TableOptions) -> Table:
+    if not schema.fields:
+        raise SchemaError("The table has no columns. Declare at least one.")
+    if options.metadata_columns is None:
+        options = replace(options, metadata_columns=_marked(schema))
+    return make_table(to_arrow_schema(schema, timezone="UTC"), options)
+
+
+def _marked(schema: StructType) -> tuple[tuple[str, str], ...]:
+    """Return the columns that are marked as metadata, with their metadata keys."""
+    marks = [(field.name, field.metadata.get(METADATA_MARK)) for field in schema if field.metadata]
+    for column, key in marks:
+        if key is not None and not isinstance(key, str):
+            raise SchemaError(
+                f"Column '{column}' is marked '{METADATA_MARK}' with {key!r}, which has to be text: a "
+                "metadata key such as 'offset' or 'timestamp'.",
+                column=column,
+            )
+    return tuple((column, key) for column, key in marks if key is not None)
