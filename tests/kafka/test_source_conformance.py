@@ -580,6 +580,29 @@ def test_a_topic_that_was_created_again_is_noticed_however_much_is_in_it(
     assert query.run() == []
 
 
+def test_a_topic_that_was_created_again_after_planning_is_noticed_by_the_task(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """The offsets of the plan exist in the new topic too, and mean nothing there."""
+    topic = make_topic()
+    produce(bootstrap, topic, 3)
+    query = Query(flink(bootstrap, topic))
+    with query.running() as reader:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        splits = reader.partitions(start, end)
+        judge.delete_topic(bootstrap, topic)
+        judge.create_topic(bootstrap, topic)
+        produce(bootstrap, topic, 6)
+        with pytest.raises(TopicPartitionsRemovedError, match="deleted and created again after"):
+            list(reader.read(splits[0]))
+    query.options["scan.on-removed-partition"] = "drop"
+    with query.running() as reader:
+        assert list(reader.read(splits[0])) == []
+        query.checkpoint.append(end)
+        assert positions(query.catch_up(reader)) == {0: [0, 1, 2, 3, 4, 5]}
+
+
 def test_a_commit_finds_the_coordinator_that_took_over(
     make_cluster: Callable[..., DevCluster], make_topic: MakeTopic
 ) -> None:

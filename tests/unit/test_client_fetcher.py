@@ -34,11 +34,19 @@ UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, OUT_OF_RANGE, UNAUTHORIZED = 3, 100, 1, 29
 
 
 def read(
-    cluster: FakeCluster, stop: int = 2, *, settings: FetchSettings = SETTINGS, start: int = 0
+    cluster: FakeCluster,
+    stop: int = 2,
+    *,
+    settings: FetchSettings = SETTINGS,
+    start: int = 0,
+    topic_id: uuid.UUID | None = None,
 ) -> list[bytes]:
     offset_range = OffsetRange(TopicPartition("t", 0), start, stop)
     connections = cast(KafkaConnections, cluster)
-    batches = fetch_range(connections, offset_range, settings, columns=["value"], max_rows=1)
+    planned = None if topic_id is None else str(topic_id)
+    batches = fetch_range(
+        connections, offset_range, settings, columns=["value"], max_rows=1, topic_id=planned
+    )
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
@@ -141,6 +149,32 @@ def test_a_topic_created_anew_before_is_read() -> None:
 
     cluster.on_fetch = recreate
     assert read(cluster) == [b"v0", b"v1"]
+
+
+def test_another_topic_than_the_planned_one_is_an_error_before_anything_is_read() -> None:
+    cluster = FakeCluster([records(0), records(1)], topic_id=uuid.UUID(int=2))
+    with pytest.raises(TopicPartitionsRemovedError, match=r"created again after t-0.* was planned"):
+        read(
+            cluster,
+            topic_id=uuid.UUID(int=1),
+            settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=400),
+        )
+    assert cluster.fetched_at == []
+    assert read(cluster, topic_id=uuid.UUID(int=2)) == [b"v0", b"v1"]
+
+
+def test_metadata_of_the_topic_before_the_planned_one_are_asked_for_again() -> None:
+    cluster = FakeCluster([records(0), records(1)])
+    metadata = cluster._metadata
+
+    def know_the_new_topic_the_second_time() -> Any:
+        answer = metadata()
+        cluster.topic_id = uuid.UUID(int=2)
+        return answer
+
+    cluster._metadata = know_the_new_topic_the_second_time  # type: ignore[method-assign]  # a stale answer
+    assert read(cluster, topic_id=uuid.UUID(int=2)) == [b"v0", b"v1"]
+    assert cluster.metadata_count == 2
 
 
 def test_a_deleted_topic_is_an_error() -> None:

@@ -56,6 +56,7 @@ class AlignedQuery(Query):
         """Until nothing is left to plan: with as many batches as that takes, everything was read."""
         if not hasattr(self, "enumerator"):
             return
+        self.admin.failing.clear()
         for _ in range(10_000):
             if len(self.offset_log) > self.committed_count:
                 self.run_batch(crash_before=False)

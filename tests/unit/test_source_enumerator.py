@@ -218,6 +218,49 @@ class TestUnavailable:
         assert end.positions == {tp(0): 10, tp(1): 3}
         assert "t-1 is left for the next batch: no leader" in caplog.text
 
+    @pytest.mark.parametrize("restarts", [True, False])
+    @pytest.mark.parametrize(
+        ("starting", "expected"),
+        [
+            (EARLIEST, 2),
+            (LATEST, 10),
+            (OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=500), 6),
+            (OffsetsSpec(StartupMode.TIMESTAMP, timestamps=((tp(0), 0), (tp(1), 500))), 6),
+            (OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 3), (tp(1), -1))), 10),
+        ],
+    )
+    def test_a_leaderless_one_at_the_start_begins_where_the_user_said_when_it_answers(
+        self, starting: OffsetsSpec, expected: int, restarts: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """[FLINK-34995] Flink fails, or all others wait with it."""
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500})})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        enumerator = SplitEnumerator(source_config(starting=starting), admin)
+        start = through_json(enumerator.initial_offset())
+        assert "t-1 does not answer, so where it begins is not known; it waits alone" in caplog.text
+        first = through_json(enumerator.latest_offset(start, None))
+        assert first.positions == {tp(0): 10}
+        assert enumerator.latest_offset(first, None) is first
+        admin.failing.clear()
+        if restarts:
+            enumerator = SplitEnumerator(source_config(starting=starting), admin)
+        second = through_json(enumerator.latest_offset(first, None))
+        assert second == SourceOffset({tp(0): 10, tp(1): 10}, partial_start={tp(1): expected})
+        wanted = {tp(1): [(expected, 10)]} if expected < 10 else {}
+        assert ranges(enumerator.plan(first, second)) == wanted
+
+    def test_an_offset_that_is_given_needs_no_answer(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)}, committed={"g": {tp(0): 3, tp(1): 4}})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        specific = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 3), (tp(1), 4)))
+        enumerator = SplitEnumerator(source_config(starting=specific), admin)
+        assert enumerator.initial_offset() == SourceOffset({tp(0): 3, tp(1): 4})
+
+    def test_at_the_start_none_that_answers_is_an_error(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
+        with pytest.raises(RequestTimeoutError):
+            SplitEnumerator(source_config(), admin).initial_offset()
+
     def test_none_that_answers_is_an_error(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
         with pytest.raises(RequestTimeoutError):
@@ -386,10 +429,31 @@ class TestAvailableNow:
         end = enumerator.latest_offset(SourceOffset({tp(0): 5, tp(1): 5}), None)
         assert end == SourceOffset({tp(0): 10, tp(1): 5})
 
-    def test_every_topic_partition_has_to_answer(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 1)}, failing={tp(1): RequestTimeoutError("none")})
-        with pytest.raises(PenstockError):
+    def test_one_that_does_not_answer_is_left_for_the_next_run(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
+        first = SplitEnumerator(source_config(starting=LATEST), admin)
+        first.freeze()
+        assert "t-1 is not read in this run, but in the next: none" in caplog.text
+        end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
+        assert (end.positions, end.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
+        assert first.latest_offset(end, None) is end
+        admin.failing.clear()
+        second = SplitEnumerator(source_config(starting=LATEST), admin)
+        second.freeze()
+        after = second.latest_offset(end, None)
+        assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 7})
+
+    def test_a_run_in_which_nothing_answers_is_an_error(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("none")})
+        with pytest.raises(RequestTimeoutError):
             SplitEnumerator(source_config(), admin).freeze()
+
+    def test_a_bounded_stream_has_no_next_run(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 1)}, failing={tp(1): RequestTimeoutError("none")})
+        with pytest.raises(RequestTimeoutError):
+            SplitEnumerator(source_config(stopping=LATEST), admin).freeze()
 
 
 class TestCost:

@@ -16,7 +16,16 @@ TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=12)
 POSITIONS = st.dictionaries(
     st.builds(TopicPartition, TOPICS, st.integers(0, 2000)), st.integers(0, 2**63 - 1), max_size=12
 )
-OFFSETS = st.builds(SourceOffset, POSITIONS, st.none() | POSITIONS, POSITIONS)
+OFFSETS = st.builds(
+    SourceOffset,
+    positions=POSITIONS,
+    whole_start=st.none() | POSITIONS,
+    partial_start=POSITIONS,
+    stops=st.none() | POSITIONS,
+    ended_runs=st.integers(0, 10**6),
+    topic_ids=st.dictionaries(TOPICS, st.uuids().map(str), max_size=4),
+    waiting=st.frozensets(st.builds(TopicPartition, TOPICS, st.integers(0, 2000)), max_size=4),
+)
 
 
 def as_spark_reads(text: str) -> dict[tuple[str, int], int]:
@@ -59,6 +68,12 @@ def test_the_markers_are_as_documented() -> None:
     assert json.dumps(offset.to_json()) == '{"$penstock/1 start {\\"t\\":{\\"0\\":5}}": {}, "t": {"0": 7}}'
     offset = SourceOffset({tp(0): 7, tp(1): 4}, partial_start={tp(1): 2})
     assert list(offset.to_json()) == ['$penstock/1 from {"t":{"1":2}}', "t"]
+    offset = SourceOffset({tp(0): 7}, topic_ids={"t": "an-id"}, waiting=frozenset({tp(1)}))
+    assert list(offset.to_json()) == [
+        '$penstock/1 topics {"t":"an-id"}',
+        '$penstock/1 wait {"t":{"1":0}}',
+        "t",
+    ]
 
 
 def test_what_sparks_own_source_writes_is_read() -> None:

@@ -296,6 +296,7 @@ class TestRecreatedTopic:
         assert after.topic_ids == {"t": "second", "u": "only"}
         reads = [split.offset_range for split in enumerator.plan(end, after)]
         assert [(read.starting_offset, read.stopping_offset) for read in reads] == [(0, 50), (5, 8)]
+        assert [split.topic_id for split in enumerator.plan(end, after)] == ["second", "only"]
         assert enumerator.latest_offset(after, None) is after
 
     def test_a_batch_that_was_planned_before_is_not_read_from_the_second_topic(self) -> None:

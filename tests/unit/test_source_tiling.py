@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.errors import RequestTimeoutError
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
 from penstock.types import TopicPartition
@@ -51,21 +52,33 @@ class Query(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 3), count=st.integers(1, 20))
     def produce(self, partition: int, count: int) -> None:
-        if tp(partition) in self.admin.logs:
+        if tp(partition) in self.admin.logs and tp(partition) not in self.admin.failing:
             self.admin.logs[tp(partition)].end += count
 
     @rule(partition=st.integers(0, 3))
     def add_topic_partition(self, partition: int) -> None:
         self.admin.logs.setdefault(tp(partition), Log())
 
+    @rule(partition=st.integers(0, 3))
+    def lose_or_find_a_leader(self, partition: int) -> None:
+        if self.admin.failing.pop(tp(partition), None) is None:
+            self.admin.failing[tp(partition)] = RequestTimeoutError("no leader")
+
     @rule(max_records=st.none() | st.integers(1, 10))
     def plan_batch(self, max_records: int | None) -> None:
         if len(self.offset_log) > self.committed_count:
             return
-        start = self.start_of_batch(len(self.offset_log))
-        if self.expected_start is None or not self.offset_log:
-            self.expected_start = dict(start.positions)
-        end = self.enumerator.latest_offset(start, max_records)
+        try:
+            start = self.start_of_batch(len(self.offset_log))
+            if self.expected_start is None or not self.offset_log:
+                self.expected_start = dict(start.positions)
+            end = self.enumerator.latest_offset(start, max_records)
+        except RequestTimeoutError:
+            return  # nobody answers: the query fails, and is started again
+        for waited in start.waiting & end.positions.keys():
+            first = {**end.partial_start, **(end.whole_start or {})}[waited]
+            assert first == (self.admin.logs[waited].end if self.config.starting is LATEST else 0)
+            self.expected_start[waited] = first
         if self.offset_log and end is start:
             return
         self.offset_log.append(json.dumps(end.to_json()))
@@ -76,8 +89,11 @@ class Query(RuleBasedStateMachine):
         if crash_before:
             self.start_process()
         batch = self.committed_count
-        start, end = self.start_of_batch(batch), self.logged(batch)
-        splits = self.enumerator.plan(start, end)
+        try:
+            start, end = self.start_of_batch(batch), self.logged(batch)
+            splits = self.enumerator.plan(start, end)
+        except RequestTimeoutError:
+            return
         assert splits == self.enumerator.plan(start, end)
         for split in splits:
             piece = split.offset_range
@@ -99,6 +115,7 @@ class Query(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Let the query run to its end: then everything was read."""
+        getattr(self, "admin", FakeAdmin()).failing.clear()
         for _ in range(2 if hasattr(self, "enumerator") else 0):
             if len(self.offset_log) > self.committed_count:
                 self.run_batch(crash_before=True)

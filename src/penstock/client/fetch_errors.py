@@ -33,6 +33,8 @@ class FetchPlace:
         self.offset_range = offset_range
         self.position = offset_range.starting_offset
         self.topic_id: uuid.UUID | None = None
+        self.is_topic_certain = False
+        """Whether `topic_id` is the one that the range belongs to, and not just the first that was seen."""
         self.leader_epoch = -1
         self.has_read = False
         self._read_committed = read_committed
@@ -117,10 +119,11 @@ class FetchPlace:
         )
 
     def created_anew(self, topic_id: uuid.UUID) -> PenstockError:
-        """The topic has another id than when the read began."""
+        """The topic has another id than when the range was planned, or when the read began."""
+        when = f"while {self} was read" if self.has_read else f"after {self} was planned"
         return TopicPartitionsRemovedError(
-            f"Topic {self.offset_range.topic_partition.topic!r} was deleted and created again while "
-            f"{self} was read (topic id {self.topic_id}, now {topic_id}). Offsets of the old topic mean "
+            f"Topic {self.offset_range.topic_partition.topic!r} was deleted and created again {when} "
+            f"(topic id {self.topic_id}, now {topic_id}). Offsets of the old topic mean "
             f"nothing in the new one. {_CHOOSE}",
             **self.facts,
         )

@@ -17,6 +17,7 @@ each position; records that are gone are an error and never a jump; without prog
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -39,7 +40,7 @@ from penstock.client.fetch_requests import (
     read_epoch_end,
     read_fetch,
 )
-from penstock.client.metadata import Leader, cluster_view
+from penstock.client.metadata import UNKNOWN_TOPIC_GRACE_MS, Leader, cluster_view
 from penstock.client.properties import FetchSettings
 from penstock.codec import RecordBatchDecoder
 from penstock.codec.schema import KAFKA_RECORDS
@@ -70,6 +71,7 @@ def fetch_range(
     read_committed: bool = False,
     max_rows: int = 32_768,
     max_bytes: int = 8 << 20,
+    topic_id: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield all records of the range that the isolation level shows, in order.
 
@@ -83,6 +85,7 @@ def fetch_range(
         read_committed: leave out aborted transactions, and read up to the last stable offset only.
         max_rows: rows of a batch at most.
         max_bytes: bytes of keys, values and headers of a batch, about at most.
+        topic_id: the topic that the range belongs to; another one of that name is an error. None: not known.
 
     Raises:
         OffsetOutOfRangeError: records of the range are gone, or never were. All that was there before
@@ -112,6 +115,8 @@ def fetch_range(
         max_bytes=max_bytes,
     )
     fetches = SplitFetches(connections, offset_range, settings, read_committed=read_committed)
+    if topic_id is not None:
+        fetches.place.topic_id, fetches.place.is_topic_certain = uuid.UUID(topic_id), True
     fetches.send()
     while not decoder.is_finished:
         try:
@@ -187,6 +192,7 @@ class SplitFetches:
         self._leader: Leader | None = None
         self._follower = _Follower()
         self._asked: _Asked | None = None
+        self._other_topic_since: float | None = None
         self._read_leader_epoch = -1
         self._partition_max_bytes = settings.max_partition_fetch_bytes
         self._bytes_per_offset: float = _GUESSED_RECORD_BYTES
@@ -229,15 +235,22 @@ class SplitFetches:
         return leader
 
     def _check_topic_id(self, leader: Leader) -> None:
-        known = self.place.topic_id
-        if (
-            known is not None
-            and leader.topic_id is not None
-            and known != leader.topic_id
-            and self.place.has_read
-        ):
-            raise self.place.created_anew(leader.topic_id)
-        self.place.topic_id = leader.topic_id
+        place = self.place
+        is_bound = place.topic_id is not None and (place.has_read or place.is_topic_certain)
+        if not is_bound:
+            place.topic_id = leader.topic_id
+        if leader.topic_id is None or place.topic_id == leader.topic_id:
+            self._other_topic_since = None
+            return
+        # What this process or a broker remembers may be the older topic: only what lasts is true.
+        now = time.monotonic()
+        self._other_topic_since = self._other_topic_since or now
+        grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._settings.default_api_timeout_ms // 4)
+        error = place.created_anew(leader.topic_id)
+        if now >= self._other_topic_since + grace_ms / 1000:
+            raise error
+        self._view.invalidate(self._topic_partition.topic)
+        raise _TryAgain(error)
 
     def _check_not_truncated(self, leader: Leader, deadline: float) -> None:
         """Ask a new leader whether its log still holds the epoch of our last record up to our position."""

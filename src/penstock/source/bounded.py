@@ -42,7 +42,12 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
         fail_on_removal=config.fails_on_removal,
         check_ends=stopping.mode in (StartupMode.SPECIFIC_OFFSETS, StartupMode.GROUP_OFFSETS),
     )
-    return divide(available, min_splits=config.min_splits, max_records_per_split=config.max_records_per_split)
+    return divide(
+        available,
+        min_splits=config.min_splits,
+        max_records_per_split=config.max_records_per_split,
+        topic_ids=discovery.topic_ids,
+    )
 
 
 def _check_starts(config: SourceConfig, admin: OffsetAdmin, starts: Positions, stops: Positions) -> None:

@@ -56,6 +56,11 @@ class DiscoverySchedule:
         return discovery.topic_partitions
 
     @property
+    def topic_partitions(self) -> frozenset[TopicPartition]:
+        """The subscribed topic partitions, as of the last discovery."""
+        return self._last.topic_partitions if self._last is not None else frozenset()
+
+    @property
     def topic_ids(self) -> Mapping[str, str]:
         """The ids of the subscribed topics, as of the last discovery."""
         return self._last.topic_ids if self._last is not None else {}

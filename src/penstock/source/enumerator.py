@@ -27,7 +27,7 @@ from penstock.source.alignment import Alignment
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
 from penstock.source.limits import share_records
 from penstock.source.look_ups import ConfiguredLookUps
-from penstock.source.offsets_initializer import is_fixed, resolve_offsets
+from penstock.source.offsets_initializer import is_fixed, narrowed, resolve_each
 from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_available, forward_ranges
 from penstock.source.splits import Split, divide
@@ -73,17 +73,23 @@ class SplitEnumerator:
             discovery.raise_if_missing()
             target = self._look_ups.target
             existing = discovery.topic_partitions if target is None else target.keys()
-            starts = resolve_offsets(self._starting, existing, self._look_ups)
-            self._initial = SourceOffset(starts, stops=self._stopping.of(None, existing))
+            starts = self._starts_of_first(self._starting, existing)
+            waiting = discovery.topic_partitions - starts.keys()
+            self._initial = SourceOffset(starts, stops=self._stopping.of(None, existing), waiting=waiting)
         return self._initial
 
     def freeze(self) -> None:
         """Take the present ends as the target of an AvailableNow run: nothing later is read in it.
 
-        Every topic partition has to answer: a run that leaves one out would look complete.
+        A topic partition that does not answer, although it gets all the time there is, is left for the next
+        run. A bounded stream has no next one, so there it is an error.
         """
         existing = self._discovery.now().topic_partitions
-        self._look_ups.target = self._look_ups.log_ends(existing, LogEnd.LATEST).all_or_raise()
+        answers = self._look_ups.log_ends(existing, LogEnd.LATEST)
+        if self._config.stopping is not None or not answers.offsets:
+            answers.all_or_raise()
+        _warn_of(answers, "is not read in this run, but in the next")
+        self._look_ups.target = answers.offsets
 
     def latest_offset(self, start: SourceOffset, max_records: int | None) -> SourceOffset:
         """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
@@ -105,12 +111,21 @@ class SplitEnumerator:
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
         if stops is not None:
             stops = {tp: stop for tp, stop in stops.items() if tp in begin}
-        end = start
+        end, waiting = start, self._still_waiting(start, begin)
         if self._is_initial(start):
-            end = SourceOffset(self._planned_end, begin, stops=stops, topic_ids=self._topic_ids(begin))
-        elif special or self._planned_end != start.positions or stops != start.stops:
+            end = SourceOffset(
+                self._planned_end, begin, stops=stops, topic_ids=self._topic_ids(begin), waiting=waiting
+            )
+        elif (special, self._planned_end, stops, waiting) != (
+            {},
+            start.positions,
+            start.stops,
+            start.waiting,
+        ):
             ids = self._topic_ids(begin)
-            end = SourceOffset(self._planned_end, partial_start=special, stops=stops, topic_ids=ids)
+            end = SourceOffset(
+                self._planned_end, partial_start=special, stops=stops, topic_ids=ids, waiting=waiting
+            )
         return self._stopping.announce(start, end, ends_by_itself=is_frozen)
 
     def in_checkpoint(self, start: SourceOffset) -> Positions | None:
@@ -152,6 +167,7 @@ class SplitEnumerator:
             available,
             min_splits=self._config.min_splits,
             max_records_per_split=self._config.max_records_per_split,
+            topic_ids=end.topic_ids,
         )
 
     def _next_begin(
@@ -160,8 +176,9 @@ class SplitEnumerator:
         """Where the next range begins; those of it that `start` does not say; the ends of the logs."""
         kept, special = self._kept_and_new(start)
         answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait_for_all=False)
-        if any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values()):
-            # Deleted since the last discovery: look again, which says so, and go on with the others.
+        is_deleted = any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values())
+        if is_deleted or any(answers.offsets.get(tp, offset) < offset for tp, offset in kept.items()):
+            # Deleted or created again since the last discovery: look, which says so; go on with the others.
             self._discovery.now()
             kept, special = self._kept_and_new(start)
             answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait_for_all=False)
@@ -223,15 +240,39 @@ class SplitEnumerator:
         """Where topic partitions begin that `start` does not have."""
         if not added:
             return {}
-        nothing_found_yet = not start.positions and (start.whole_start is not None or self._is_initial(start))
-        if nothing_found_yet:
+        if self._has_found_nothing(start):
             # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
-            return resolve_offsets(self._starting, added, self._look_ups)
-        answers = self._look_ups.log_ends(added, LogEnd.EARLIEST, wait_for_all=False)
+            return self._starts_of_first(self._starting, added)
+        first = [tp for tp in added if tp in start.waiting]
+        starts = self._starts_of_first(narrowed(self._starting, first), first, may_all_wait=True)
+        later = [tp for tp in added if tp not in start.waiting]
+        answers = self._look_ups.log_ends(later, LogEnd.EARLIEST, wait_for_all=False)
         _warn_of(answers, "is new and will be read when it answers")
-        starts = self._first_offsets(start, answers.offsets)
-        _log.info("Found new topic partitions, read from their first records: %s", starts)
-        return starts
+        found = self._first_offsets(start, answers.offsets)
+        if found:
+            _log.info("Found new topic partitions, read from their first records: %s", found)
+        return {**starts, **found}
+
+    def _starts_of_first(
+        self, spec: OffsetsSpec, existing: Collection[TopicPartition], *, may_all_wait: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Where the user wants those to begin that are there at the start, as far as they answer."""
+        if not existing and may_all_wait:
+            return {}
+        answers = resolve_each(spec, existing, self._look_ups, wait_for_all=False)
+        if not (may_all_wait or answers.offsets):
+            answers.all_or_raise()
+        _warn_of(answers, "does not answer, so where it begins is not known; it waits alone")
+        return dict(answers.offsets)
+
+    def _has_found_nothing(self, start: SourceOffset) -> bool:
+        return not start.positions and (start.whole_start is not None or self._is_initial(start))
+
+    def _still_waiting(self, start: SourceOffset, begin: Positions) -> frozenset[TopicPartition]:
+        """Those of the first topic partitions that have not begun yet."""
+        existing = self._discovery.topic_partitions
+        first = existing if self._has_found_nothing(start) else start.waiting & existing
+        return first - begin.keys()
 
     def _first_offsets(self, start: SourceOffset, log_starts: Positions) -> dict[TopicPartition, int]:
         """`log_starts` of topic partitions that `start` does not have, after a look for lost records."""

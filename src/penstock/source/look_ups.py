@@ -18,8 +18,10 @@ from penstock.types import TopicPartition
 class OffsetLookUps(Protocol):
     """What resolving a starting or stopping point may ask."""
 
-    def log_ends(self, topic_partitions: Collection[TopicPartition], end: LogEnd) -> OffsetAnswers:
-        """One end of each log."""
+    def log_ends(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
+    ) -> OffsetAnswers:
+        """One end of each log; `wait_for_all` as in `OffsetAdmin`."""
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
         """The first offset whose record is not older; left out where there is none."""
@@ -43,7 +45,7 @@ class ConfiguredLookUps:
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
     ) -> OffsetAnswers:
-        """See `OffsetLookUps`; `wait_for_all` as in `OffsetAdmin`."""
+        """See `OffsetLookUps`."""
         if not topic_partitions:
             return OffsetAnswers()
         if self.target is not None and end is LogEnd.LATEST:

@@ -7,6 +7,7 @@ sentinel leaves this module, so none reaches a checkpoint and "latest" cannot mo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from penstock.errors import OptionError, PenstockError
 from penstock.options.config import (
@@ -54,23 +55,39 @@ def resolve_offsets(
 
 
 def resolve_each(
-    spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+    spec: OffsetsSpec,
+    topic_partitions: Collection[TopicPartition],
+    look_ups: OffsetLookUps,
+    *,
+    wait_for_all: bool = True,
 ) -> OffsetAnswers:
-    """As `resolve_offsets`, with a number or an error for each topic partition that was looked up."""
+    """As `resolve_offsets`, with a number or an error for each topic partition.
+
+    Without `wait_for_all` the others do not wait long for one that does not answer.
+    """
     if spec.mode is StartupMode.INITIALIZER:
         spec = ask_initializer(spec.initializer, topic_partitions, look_ups)
     if spec.mode is StartupMode.TIMESTAMP:
-        return _by_time(spec, topic_partitions, look_ups)
+        return _by_time(spec, topic_partitions, look_ups, wait_for_all=wait_for_all)
     wanted = _with_committed(spec, _sentinels_and_numbers(spec, topic_partitions), look_ups)
     resolved = {tp: offset for tp, offset in wanted.items() if offset >= 0}
     errors: dict[TopicPartition, PenstockError] = {}
     for sentinel, end in ((EARLIEST_OFFSET, LogEnd.EARLIEST), (LATEST_OFFSET, LogEnd.LATEST)):
         moving = [tp for tp, offset in wanted.items() if offset == sentinel]
         if moving:
-            answers = look_ups.log_ends(moving, end)
+            answers = look_ups.log_ends(moving, end, wait_for_all=wait_for_all)
             resolved.update(answers.offsets)
             errors.update(answers.errors)
     return OffsetAnswers(dict(sorted(resolved.items())), errors)
+
+
+def narrowed(spec: OffsetsSpec, topic_partitions: Collection[TopicPartition]) -> OffsetsSpec:
+    """What `spec` says of these topic partitions only."""
+    return replace(
+        spec,
+        offsets=tuple((tp, offset) for tp, offset in spec.offsets if tp in topic_partitions),
+        timestamps=tuple((tp, time_ms) for tp, time_ms in spec.timestamps if tp in topic_partitions),
+    )
 
 
 def is_fixed(spec: OffsetsSpec) -> bool:
@@ -112,7 +129,11 @@ def _with_committed(
 
 
 def _by_time(
-    spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+    spec: OffsetsSpec,
+    topic_partitions: Collection[TopicPartition],
+    look_ups: OffsetLookUps,
+    *,
+    wait_for_all: bool,
 ) -> OffsetAnswers:
     """Offsets by timestamp, and the end of the log where there is no such record."""
     timestamps_ms = dict(spec.timestamps)
@@ -120,8 +141,8 @@ def _by_time(
         timestamps_ms = dict.fromkeys(topic_partitions, spec.timestamp_ms)
     _check_coverage("Timestamps", timestamps_ms, topic_partitions, may_leave_out=False)
     # The ends first: a record that comes between the two look-ups is found, or lies behind the end.
-    ends = look_ups.log_ends(topic_partitions, LogEnd.LATEST)
-    found = look_ups.for_times(timestamps_ms)
+    ends = look_ups.log_ends(topic_partitions, LogEnd.LATEST, wait_for_all=wait_for_all)
+    found = look_ups.for_times({tp: timestamps_ms[tp] for tp in ends.offsets})
     errors = {**ends.errors, **found.errors}
     without = sorted(tp for tp in ends.offsets if tp not in found.offsets and tp not in errors)
     if without and spec.needs_match:

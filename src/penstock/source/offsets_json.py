@@ -34,7 +34,8 @@ _PARTIAL_START = "from"
 _STOP = "stop"
 _ENDED_RUNS = "ended"
 _TOPIC_IDS = "topics"
-_KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP}
+_WAITING = "wait"
+_KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP, _WAITING}
 _KINDS = {*_KINDS_OF_POSITIONS, _ENDED_RUNS, _TOPIC_IDS}
 
 
@@ -50,6 +51,8 @@ class SourceOffset:
             (newly discovered) or has with a position that cannot be used (re-created topic).
         stops: where a bounded stream stops reading; None for one without an end.
         topic_ids: which topics of these names the positions belong to, as far as that is known.
+        waiting: topic partitions that were there at the start and did not answer: they begin where the user
+            said, like the others, and not at their first record, like later ones.
         ended_runs: how many runs saw a bounded stream at its end; makes each of them report that.
     """
 
@@ -59,6 +62,7 @@ class SourceOffset:
     stops: Positions | None = None
     ended_runs: int = 0
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    waiting: frozenset[TopicPartition] = frozenset()
 
     def to_json(self) -> OffsetJson:
         """The offset as Spark shall store it, everything sorted."""
@@ -74,6 +78,9 @@ class SourceOffset:
         if self.topic_ids:
             text = json.dumps(dict(sorted(self.topic_ids.items())), separators=(",", ":"))
             marked[f"{_MARKER_PREFIX}{MARKER_VERSION} {_TOPIC_IDS} {text}"] = {}
+        if self.waiting:
+            # With a zero for each, so that it reads like the other markers.
+            marked[_marker(_WAITING, dict.fromkeys(self.waiting, 0))] = {}
         return dict(sorted(marked.items())) | positions_to_json(self.positions)
 
     @classmethod
@@ -98,6 +105,7 @@ class SourceOffset:
             stops=marked.get(_STOP),
             ended_runs=found.get(_ENDED_RUNS, 0),
             topic_ids=found.get(_TOPIC_IDS, {}),
+            waiting=frozenset(marked.get(_WAITING, ())),
         )
 
 

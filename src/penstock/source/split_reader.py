@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.client.connection import connections_for
 from penstock.client.fetcher import fetch_range
 from penstock.client.properties import ConnectionSettings, connection_settings, fetch_settings
-from penstock.errors import OffsetOutOfRangeError
+from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
 from penstock.source.metrics import SPLIT_METRICS
@@ -50,12 +50,16 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
                 read_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
                 max_rows=MAX_ROWS,
                 max_bytes=MAX_BYTES,
+                topic_id=split.topic_id,
             ):
                 SPLIT_METRICS.emitted(records)
                 yield records
         except OffsetOutOfRangeError as error:  # noqa: PERF203  # once for each loss
             data_loss.report(error, fail=config.fail_on_data_loss)
             rest = _still_there(rest, error)
+        except TopicPartitionsRemovedError as error:
+            data_loss.report(error, fail=config.fails_on_removal)
+            rest = None
         else:
             rest = None
 

@@ -7,7 +7,7 @@ without gap or overlap, and the same ranges always give the same splits in the s
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,9 +16,15 @@ from penstock.types import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one task reads: `[starting_offset, stopping_offset)` of one topic partition."""
+    """What one task reads: `[starting_offset, stopping_offset)` of one topic partition.
+
+    Attributes:
+        offset_range: the offsets.
+        topic_id: the topic that they belong to, as far as that is known: another may have its name by now.
+    """
 
     offset_range: OffsetRange
+    topic_id: str | None = None
 
 
 def divide(
@@ -26,14 +32,16 @@ def divide(
     *,
     min_splits: int | None = None,
     max_records_per_split: int | None = None,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> list[Split]:
     """Divide ranges among tasks: one each, more where a limit asks for it.
 
     As Spark's `minPartitions` and `maxRecordsPerPartition`: first every range is cut into pieces of at
     most `max_records_per_split` offsets; then, if that gives fewer than `min_splits`, the ranges are cut
     in proportion to their size so that about `min_splits` (and never fewer, as long as there are as many
-    offsets) come out.
+    offsets) come out. Each split gets the id of its topic from `topic_ids`.
     """
+    ids = topic_ids or {}
     waiting = sorted((r for r in ranges if len(r) > 0), key=lambda r: (r.topic_partition, r.starting_offset))
     pieces = [_pieces_by_size(len(offset_range), max_records_per_split) for offset_range in waiting]
     wanted = min(min_splits or 0, sum(len(offset_range) for offset_range in waiting))
@@ -42,7 +50,7 @@ def divide(
     return [
         split
         for offset_range, count in zip(waiting, pieces, strict=True)
-        for split in _cut(offset_range, count)
+        for split in _cut(offset_range, count, ids.get(offset_range.topic_partition.topic))
     ]
 
 
@@ -69,8 +77,9 @@ def _grow(pieces: Sequence[int], lengths: Sequence[int], wanted: int) -> list[in
     return grown
 
 
-def _cut(offset_range: OffsetRange, count: int) -> list[Split]:
+def _cut(offset_range: OffsetRange, count: int, topic_id: str | None) -> list[Split]:
     """Cut into `count` pieces whose lengths differ by one at most."""
     start, length = offset_range.starting_offset, len(offset_range)
     bounds = [start + length * i // count for i in range(count + 1)]
-    return [Split(OffsetRange(offset_range.topic_partition, low, high)) for low, high in pairwise(bounds)]
+    topic_partition = offset_range.topic_partition
+    return [Split(OffsetRange(topic_partition, low, high), topic_id) for low, high in pairwise(bounds)]
