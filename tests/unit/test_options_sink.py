@@ -59,10 +59,55 @@ def test_what_belongs_to_exactly_once_is_left_alone_without_it() -> None:
     assert config.transactional_id_prefix is None
 
 
-@pytest.mark.parametrize("partitioner", ["fixed", "round-robin"])
-def test_partitioners_are_refused_until_they_are_there(partitioner: str) -> None:
-    with pytest.raises(UnsupportedOptionError, match=f"'sink.partitioner' cannot be '{partitioner}'"):
-        parse_sink_options(FLINK | {"sink.partitioner": partitioner})
+@pytest.mark.parametrize(
+    ("text", "partitioner"),
+    [
+        ("Round-Robin", "round-robin"),
+        (" fixed ", "fixed"),
+        ("default", "default"),
+        ("mine.placing.ByRegion", "mine.placing.ByRegion"),
+        ("penstock-partitioner-1:3.11:AAAA", "penstock-partitioner-1:3.11:AAAA"),
+    ],
+)
+@pytest.mark.parametrize("dialect", [FLINK, SPARK])
+def test_partitioners(dialect: dict[str, str], text: str, partitioner: str) -> None:
+    assert parse_sink_options(dialect | {"sink.partitioner": text}).partitioner == partitioner
+
+
+def test_a_partitioner_that_was_damaged_on_its_way_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"'sink\.partitioner' is damaged"):
+        parse_sink_options(FLINK | {"sink.partitioner": "penstock-partitioner-1:3.11:?"})
+
+
+def test_round_robin_excludes_key_fields() -> None:
+    options = {"sink.partitioner": "round-robin", "key.format": "raw", "key.fields": "id", "format": "json"}
+    with pytest.raises(OptionError, match=r"only when option 'key\.fields' is not set"):
+        parse_sink_options(FLINK | options)
+
+
+def test_a_batch_write_can_say_which_micro_batch_it_carries_out() -> None:
+    config = parse_sink_options(FLINK | {"sink.query-id": "6f7a-1", "sink.batch-id": "41"})
+    assert (config.query_id, config.batch_id) == ("6f7a-1", 41)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"sink.query-id": "q"}, r"'sink\.batch-id' is missing"),
+        ({"sink.batch-id": "1"}, r"'sink\.query-id' is missing"),
+        ({"sink.query-id": "batch:1", "sink.batch-id": "1"}, r"'sink\.query-id' cannot be 'batch:1'"),
+        ({"sink.query-id": "", "sink.batch-id": "1"}, r"'sink\.query-id' cannot be ''"),
+        ({"sink.query-id": "q", "sink.batch-id": "-1"}, r"'sink\.batch-id' cannot be '-1'"),
+    ],
+)
+def test_a_micro_batch_is_named_in_full(options: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        parse_sink_options(FLINK | options)
+
+
+def test_parallelism_is_answered() -> None:
+    with pytest.raises(UnsupportedOptionError, match=r"df\.repartition\(n, 'key'\).*set_parallelism"):
+        parse_sink_options(FLINK | {"sink.parallelism": "4"})
 
 
 @pytest.mark.parametrize(
@@ -81,7 +126,8 @@ def test_what_cannot_be_honoured_is_refused(key: str) -> None:
         ("topic", "orders;payments", "one topic to write to; topic names of letters"),
         ("topic", "", "one topic to write to; topic names of letters"),
         ("sink.delivery-guarantee", "at-most-once", "one of none, at-least-once, exactly-once"),
-        ("sink.partitioner", "org.mine.Partitioner", "one of default, fixed, round-robin"),
+        ("sink.partitioner", "Partitioner", "default, fixed, round-robin, or the dotted name"),
+        ("sink.partitioner", "", "default, fixed, round-robin, or the dotted name"),
         ("properties.acks", "2", "one of all, -1, 0, 1"),
         ("properties.compression.gzip.level", "0", "a whole number from 1 to 9, or -1"),
         ("properties.max.in.flight.requests.per.connection", "0", "a whole number, at least 1"),
@@ -101,9 +147,9 @@ def test_no_bootstrap_servers() -> None:
 
 def test_two_dialects_in_one_writer_are_named() -> None:
     with pytest.raises(OptionError) as caught:
-        parse_sink_options(SPARK | {"topic": "orders", "sink.partitioner": "default"})
+        parse_sink_options(SPARK | {"topic": "orders", "connector": "kafka"})
     assert caught.value.facts == {
-        "flink": ("sink.partitioner",),
+        "flink": ("connector",),
         "spark": ("kafka.bootstrap.servers",),
     }
 

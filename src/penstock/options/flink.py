@@ -13,6 +13,7 @@ from penstock.options.table import FORMAT_OPTIONS, FORMAT_PREFIXES, TABLE_OPTION
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
+    LONG_MAX,
     PATTERN,
     POSITIVE_INT,
     POSITIVE_LONG,
@@ -20,6 +21,8 @@ from penstock.options.values import (
     TIMESTAMP_MS,
     ValueType,
     choice,
+    integer,
+    parse_text,
     topic_list,
 )
 
@@ -255,12 +258,32 @@ COMMIT_LOG_TOPIC = Option(
 )
 PARTITIONER = Option(
     "sink.partitioner",
-    _F,
+    Dialect.SHARED,
     _SINK,
-    choice("default", "fixed", "round-robin"),
+    ValueType(
+        "word or name", "default, fixed, round-robin, or the dotted name of a Python class or function", str
+    ),
     "`default`: Java's hash of the key; without a key, full batches to one topic partition after another. "
-    "`fixed` and `round-robin` are not supported yet.",
+    "`fixed`: all rows of a task to one. `round-robin`: row by row to all in turn, for rows without keys. A "
+    "name: a subclass of `penstock.KafkaPartitioner`, or a function `(key, value, topic, partitions) -> "
+    "partition`; `penstock.KafkaRecordSerializationSchema.builder()` sets objects. All but `default` exclude "
+    "a column `partition`.",
     default="default",
+)
+QUERY_ID = Option(
+    "sink.query-id",
+    Dialect.SHARED,
+    _SINK,
+    ValueType("text", "up to 100 of A-Z a-z 0-9 . _ -", parse_text),
+    "The query whose micro-batch a batch write carries out, set by `penstock.write_batch` in `foreachBatch`; "
+    "with `sink.batch-id`. `exactly-once` writes each batch of a query once. (Ours.)",
+)
+BATCH_ID = Option(
+    "sink.batch-id",
+    Dialect.SHARED,
+    _SINK,
+    integer(0, LONG_MAX, name="long"),
+    "The number of that micro-batch. (Ours.)",
 )
 
 _CHANGELOGS = (
@@ -300,8 +323,16 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     TRANSACTIONAL_ID_PREFIX,
     COMMIT_LOG_TOPIC,
     PARTITIONER,
+    QUERY_ID,
+    BATCH_ID,
     not_yet("scan.max-bytes-per-batch", _F, _SOURCE, "Use `scan.max-records-per-batch`."),
-    not_yet("sink.parallelism", _F, _SINK, "Use `df.repartition(n)` before writing."),
+    refused(
+        "sink.parallelism",
+        _F,
+        _SINK,
+        "A data source cannot choose how many tasks write: use `df.repartition(n, 'key')` before writing, "
+        "which keeps the order of each key, or `set_parallelism(n)` of `penstock.KafkaSink.builder()`.",
+    ),
     not_yet("sink.buffer-flush.*", _F, _SINK, "Upsert sinks."),
     *TABLE_OPTIONS,
     *FORMAT_OPTIONS,

@@ -6,15 +6,26 @@ taken on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from penstock.errors import MissingOptionError, UnsupportedOptionError
+from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink, spark
-from penstock.options.config import DeliveryGuarantee, SinkConfig
+from penstock.options.config import (
+    DEFAULT_PARTITIONER,
+    PARTITIONER_WORDS,
+    ROUND_ROBIN_PARTITIONER,
+    DeliveryGuarantee,
+    SinkConfig,
+)
 from penstock.options.declare import Reader
 from penstock.options.properties.promise import produce_promise
+from penstock.options.python_objects import PARTITIONER
 from penstock.options.recognise import GivenOptions, raise_not_allowed, recognise
 from penstock.options.values import check_topic_name
+
+_DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_QUERY_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 def parse_sink_options(options: Mapping[str, str]) -> SinkConfig:
@@ -28,15 +39,18 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkConfig:
     """
     given = recognise(options, Reader.SINK)
     given.value(flink.CONNECTOR)
-    _check_partitioner(given)
     guarantee = _delivery_guarantee(given)
     produce_promise(given.properties, guarantee)
+    query_id, batch_id = _micro_batch(given)
     return SinkConfig(
         properties=given.properties,
         topic=_topic(given),
         delivery_guarantee=guarantee,
         transactional_id_prefix=_transactional_id_prefix(given, guarantee),
         commit_log_topic=_commit_log_topic(given, guarantee),
+        partitioner=_partitioner(given),
+        query_id=query_id,
+        batch_id=batch_id,
         checkpoint_location=given.text(spark.CHECKPOINT_LOCATION),
     )
 
@@ -80,11 +94,40 @@ def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) 
     return prefix
 
 
-def _check_partitioner(given: GivenOptions) -> None:
-    partitioner = given.value(flink.PARTITIONER)
-    if partitioner not in (None, "default"):
-        raise UnsupportedOptionError(
-            f"Option '{flink.PARTITIONER.key}' cannot be '{partitioner}': this version of penstock does not "
-            "support it yet. Use default, or a `partition` column.",
+def _partitioner(given: GivenOptions) -> str:
+    """One of Flink's words, or the user's own: named or as an object, which is not loaded here."""
+    text = given.text(flink.PARTITIONER)
+    if text is None:
+        return DEFAULT_PARTITIONER
+    text = text.strip()
+    if PARTITIONER.is_text(text):
+        PARTITIONER.split(text, flink.PARTITIONER.key)
+        return text
+    word = text.lower()
+    if word == ROUND_ROBIN_PARTITIONER and given.texts.get("key.fields"):
+        raise OptionError(
+            f"Option '{flink.PARTITIONER.key}' can be 'round-robin' only when option 'key.fields' is not "
+            "set: it would spread equal keys over all partitions, and their order would be lost. Leave one "
+            "of them out.",
             option=flink.PARTITIONER.key,
         )
+    if word in PARTITIONER_WORDS:
+        return word
+    if not _DOTTED_NAME.fullmatch(text):
+        raise_not_allowed(flink.PARTITIONER.key, text, flink.PARTITIONER.type.allowed)
+    return text
+
+
+def _micro_batch(given: GivenOptions) -> tuple[str | None, int | None]:
+    """Which micro-batch of which query a batch write carries out."""
+    query_id, batch_id = given.value(flink.QUERY_ID), given.value(flink.BATCH_ID)
+    if (query_id is None) is not (batch_id is None):
+        missing = flink.QUERY_ID if query_id is None else flink.BATCH_ID
+        raise MissingOptionError(
+            f"Option '{missing.key}' is missing: '{flink.QUERY_ID.key}' and '{flink.BATCH_ID.key}' go "
+            "together. penstock.write_batch sets both.",
+            option=missing.key,
+        )
+    if query_id is not None and not _QUERY_ID.fullmatch(query_id):
+        raise_not_allowed(flink.QUERY_ID.key, query_id, flink.QUERY_ID.type.allowed)
+    return query_id, batch_id

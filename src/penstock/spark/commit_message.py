@@ -9,14 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
-from penstock.sink.rows import check_write_schema
+from penstock.sink.custom_partitioner import check_partitioner
+from penstock.sink.rows import check_placing, check_write_schema
 from penstock.spark.tables import TableSink
+
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
+"""The local property in which Spark tells the tasks of a stream their micro-batch."""
 
 
 @dataclass
@@ -34,9 +39,13 @@ def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | No
 
     Raises:
         RowError: naming the column.
+        OptionError: the user's partitioner cannot be loaded.
     """
+    check_partitioner(config.partitioner)
     if table is None:
-        check_write_schema(to_arrow_schema(schema, timezone="UTC"), config)
+        arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        check_write_schema(arrow_schema, config)
+        check_placing(arrow_schema, config)
 
 
 def records_of(batches: Iterator[pa.RecordBatch], table: TableSink | None) -> Iterator[pa.RecordBatch]:
@@ -53,3 +62,20 @@ def refuse_overwrite(overwrite: bool) -> None:
             option="mode",
             value="overwrite",
         )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which task of which micro-batch this is, for partitioners that deal rows out in turn."""
+
+    spark_partition_id: int = 0
+    batch_id: int = 0
+
+
+def turn_of_task() -> Turn:
+    """That of the Spark task that this runs in."""
+    context = TaskContext.get()
+    if context is None:
+        return Turn()
+    batch_id = context.getLocalProperty(BATCH_ID_PROPERTY)
+    return Turn(context.partitionId(), int(batch_id) if batch_id else 0)

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from penstock.client.properties import check_connection
+from penstock.errors import OptionError
 from penstock.options import parse_sink_options, parse_source_options
 from penstock.options.config import DeliveryGuarantee, SinkConfig, SourceConfig
 from penstock.options.source import wants_headers
@@ -58,6 +59,12 @@ class PenstockDataSource(DataSource):
     ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
         """A streaming write."""
         config = self._sink_config()
+        if config.query_id is not None:
+            raise OptionError(
+                "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch; a "
+                "streaming write knows its query and batch from Spark: leave them out.",
+                option="sink.query-id",
+            )
         table = table_sink(schema, self.options, config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return ExactlyOnceStreamWriter(config, schema, table)

@@ -105,12 +105,14 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     ) -> None:
         refuse_overwrite(overwrite)
         super().__init__(config, schema, table)
-        # By this prefix it is known as never replayed, so that its decision is forgotten when finished.
-        self._query_id = f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
+        # By this prefix it is known as never replayed, so that its decision is forgotten when finished. One
+        # that carries out a micro-batch is replayed with it, and then has to be known.
+        self._query_id = config.query_id or f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
+        self._batch_id = config.batch_id or 0
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
         """Write the rows of one task into a transaction, which `commit` ends."""
-        return self._write(self._query_id, 0, iterator)
+        return self._write(self._query_id, self._batch_id, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide that the rows are written, and finish the transactions."""

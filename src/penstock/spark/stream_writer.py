@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
-from penstock.spark.commit_message import Written, check_rows_fit, records_of
+from penstock.spark.commit_message import Written, check_rows_fit, records_of, turn_of_task
 from penstock.spark.tables import TableSink
 
 
@@ -32,5 +32,8 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task; returns when all are acknowledged."""
-        summary = write_rows(self._config, records_of(iterator, self._table))
+        turn, records = turn_of_task(), records_of(iterator, self._table)
+        summary = write_rows(
+            self._config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id
+        )
         return Written(summary.record_count, summary.byte_count)

@@ -172,15 +172,15 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     unsupported(
         "partitioner.class",
         _P,
-        "Java classes do not run here. Give a `partition` column, or leave it out: keys are hashed as Java's "
-        "producer hashes them.",
+        "Java classes do not run here: use `sink.partitioner`, which takes Python's. Without it keys are hashed "
+        "as Java's producer hashes them.",
     ),
     no_effect(
         "partitioner.ignore.keys",
         _P,
         "Rows with a key are always placed by its hash.",
         BOOLEAN,
-        unsupported_values={"true": "give a `partition` column, or write a null key"},
+        unsupported_values={"true": "use `sink.partitioner`, or write a null key"},
     ),
     no_effect("partitioner.adaptive.partitioning.enable", _P, _STICKY, BOOLEAN),
     no_effect("partitioner.availability.timeout.ms", _P, _STICKY, MILLISECONDS),
