@@ -30,11 +30,14 @@ class Registry:
     failures_to_come: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def register(self, subject: str, schema: Any, schema_type: str = "AVRO") -> int:
+    def register(self, subject: str, schema: Any, schema_type: str = "AVRO", references: Any = ()) -> int:
         """Register a schema, as POST /subjects/<subject>/versions does."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         with self.lock:
-            entry = {"schema": text} | ({} if schema_type == "AVRO" else {"schemaType": schema_type})
+            entry: dict[str, Any] = {"schema": text} | (
+                {} if schema_type == "AVRO" else {"schemaType": schema_type}
+            )
+            entry |= {"references": list(references)} if references else {}
             known = next((i for i, one in self.schemas.items() if one == entry), None)
             schema_id = known or len(self.schemas) + 1
             self.schemas[schema_id] = entry
@@ -48,15 +51,35 @@ class Registry:
         if self.failures_to_come:
             self.failures_to_come -= 1
             return 500, {"error_code": 50001, "message": "Error in the backend datastore"}
+        path, _, query = path.partition("?")
         if match := re.fullmatch(r"/schemas/ids/(\d+)", path):
             found = self.schemas.get(int(match[1]))
-            return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+            missing = {"error_code": 40403, "message": "Schema not found"}
+            return (200, self.shown(found, query)) if found else (404, missing)
+        if match := re.fullmatch(r"/subjects/([^/]+)/versions/(\d+)", path):
+            return self.version(unquote(match[1]), int(match[2]), query)
         if match := re.fullmatch(r"/subjects/([^/]+)/versions", path):
-            schema_id = self.register(unquote(match[1]), body["schema"], body.get("schemaType", "AVRO"))
+            kind = body.get("schemaType", "AVRO")
+            schema_id = self.register(unquote(match[1]), body["schema"], kind, body.get("references"))
             return 200, {"id": schema_id}
         if match := re.fullmatch(r"/subjects/([^/]+)", path):
             return self.look_up(unquote(match[1]), body["schema"])
         return 404, {"error_code": 404, "message": f"HTTP 404 Not Found: {method}"}
+
+    def version(self, subject: str, version: int, query: str) -> tuple[int, dict[str, Any]]:
+        """Answer GET /subjects/<subject>/versions/<version>."""
+        versions = self.subjects.get(subject, [])
+        if not 0 < version <= len(versions):
+            return 404, {"error_code": 40402, "message": "Version not found"}
+        schema_id = versions[version - 1]
+        return 200, {"id": schema_id, **self.shown(self.schemas[schema_id], query)}
+
+    @staticmethod
+    def shown(entry: dict[str, Any], query: str) -> dict[str, Any]:
+        """A schema as it is given out: Protobuf's as text, unless `format=serialized` is asked for."""
+        if entry.get("schemaType") != "PROTOBUF" or query == "format=serialized":
+            return entry
+        return {**entry, "schema": 'syntax = "proto3"; // this server cannot write it out'}
 
     def look_up(self, subject: str, text: str) -> tuple[int, dict[str, Any]]:
         """Answer POST /subjects/<subject>."""
@@ -65,7 +88,8 @@ class Registry:
         found = [i for i in self.subjects[subject] if self.schemas[i]["schema"] == text]
         if not found:
             return 404, {"error_code": 40403, "message": "Schema not found"}
-        return 200, {"subject": subject, "id": found[0], "version": 1, "schema": text}
+        version = self.subjects[subject].index(found[0]) + 1
+        return 200, {"subject": subject, "id": found[0], "version": version, "schema": text}
 
     def is_allowed(self, authorization: str | None) -> bool:
         """Check the Authorization header."""

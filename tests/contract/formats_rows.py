@@ -99,6 +99,30 @@ def _nested(kind: pa.DataType) -> Any:
     return st.fixed_dictionaries({field.name: values_of(field.type) for field in fields})
 
 
+def present_values_of(kind: pa.DataType) -> Any:
+    """Values that Protobuf can tell apart: arrays and maps are not empty and hold no nulls; or None."""
+    return st.none() | _present(kind)
+
+
+YEAR_1, YEAR_9999 = -62_135_596_800, 253_402_300_799
+
+
+def _present(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return st.lists(_present(kind.value_type), min_size=1, max_size=3)
+    if pa.types.is_map(kind):
+        found = st.dictionaries(TEXTS, _present(kind.item_type), min_size=1, max_size=3)
+        return found.map(lambda d: sorted(d.items()))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return st.fixed_dictionaries({field.name: present_values_of(field.type) for field in fields})
+    if pa.types.is_timestamp(kind):
+        per_second = UNITS[kind.unit]
+        least, most = max(YEAR_1 * per_second, -(2**63)), min(YEAR_9999 * per_second, 2**63 - 1)
+        return st.integers(least, most)
+    return _values(kind)
+
+
 def stored(kind: pa.DataType) -> pa.DataType:
     """The same type with times as the integers that Arrow stores."""
     if pa.types.is_list(kind):
@@ -136,12 +160,14 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 @st.composite
-def batches(draw: Draw, types: Any, names: Any = NAMES, row_count_max: int = 5) -> pa.RecordBatch:
+def batches(
+    draw: Draw, types: Any, names: Any = NAMES, row_count_max: int = 5, values: Any = values_of
+) -> pa.RecordBatch:
     """Rows of a random schema."""
     fields = draw(st.lists(st.tuples(names, types), min_size=1, max_size=5, unique_by=lambda f: f[0]))
     row_count = draw(st.integers(0, row_count_max))
     arrays = [
-        column(draw(st.lists(values_of(kind), min_size=row_count, max_size=row_count)), kind)
+        column(draw(st.lists(values(kind), min_size=row_count, max_size=row_count)), kind)
         for _, kind in fields
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -13,9 +15,16 @@ from hypothesis import strategies as st
 
 from penstock.errors import RowError
 from penstock.formats import DecodedRows, Format, format_for
+from penstock.formats.protobuf_schema import type_for
 from tests.contract import formats_rows as rows_of
+from tests.registry_server import running_registry
 
-SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    # A third of the profile's (tests/conftest.py): each example goes through every format.
+    max_examples=settings.default.max_examples // 3 if settings.default else 20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 @dataclass
@@ -25,29 +34,57 @@ class Case:
     name: str
     types: Any
     names: Any = rows_of.NAMES
-    options: dict[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] | Callable[[pa.Schema], Mapping[str, str]] = field(default_factory=dict)
+    values: Any = rows_of.values_of
     has_one_column: bool = False
     null_is_row: bool = False
+    empty_is_row: bool = False
     may_refuse: bool = False
+    may_change_fields: bool = False
     good: pa.DataType = field(default_factory=pa.int64)
     garbage: bytes = b"\xff\xfe{"
 
-    @property
-    def format(self) -> Format:
-        return format_for(self.name, self.options)
+    def format(self, schema: pa.Schema) -> Format:
+        return format_for(self.name, self.options(schema) if callable(self.options) else self.options)
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         try:
-            return self.format.encoder(rows.schema).encode(rows)
+            return self.format(rows.schema).encoder(rows.schema).encode(rows)
         except RowError:
             if not self.may_refuse:
                 raise
             return reject()
 
     def batches(self) -> Any:
-        if not self.has_one_column:
-            return rows_of.batches(self.types, self.names)
-        return rows_of.batches(self.types, self.names).map(lambda batch: batch.select([0]))
+        batches = rows_of.batches(self.types, self.names, values=self.values)
+        return batches.map(lambda batch: batch.select([0])) if self.has_one_column else batches
+
+
+class Surroundings:
+    """What formats need outside of themselves: a Schema Registry, and a folder for descriptor files."""
+
+    registry_url: ClassVar[str]
+    folder: ClassVar[Path]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with running_registry() as registry:
+        Surroundings.registry_url = registry.url
+        Surroundings.folder = tmp_path_factory.mktemp("descriptors")
+        yield
+
+
+def with_registry(name: str, **more: str) -> Callable[[pa.Schema], Mapping[str, str]]:
+    others = {f"{name}.{key}": text for key, text in more.items()}
+    return lambda _: {f"{name}.url": Surroundings.registry_url, "topic": "contract", **others}
+
+
+def descriptor_file(schema: pa.Schema) -> Mapping[str, str]:
+    made = type_for(schema)
+    path = Surroundings.folder / "rows.desc"
+    path.write_bytes(made.files)
+    return {"protobuf.descriptor-file": str(path), "protobuf.message-class-name": made.full_name}
 
 
 ANY_TYPE = rows_of.nested_types(rows_of.SCALAR_TYPES, rows_of.NAMES)
@@ -63,8 +100,26 @@ AVRO_TYPE = rows_of.nested_types(
     rows_of.SCALAR_TYPES.filter(lambda kind: kind != pa.time64("ns")), rows_of.IDENTIFIERS
 )
 
+PROTOBUF_SCALAR = (
+    rows_of.NUMBER_TYPES
+    | rows_of.TEXT_TYPES
+    | st.sampled_from([pa.timestamp(unit, "UTC") for unit in rows_of.UNITS])
+)
+PROTOBUF_ROW = st.lists(
+    st.tuples(rows_of.IDENTIFIERS, PROTOBUF_SCALAR | PROTOBUF_SCALAR.map(pa.list_)),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda pair: pair[0],
+).map(pa.struct)
+PROTOBUF_TYPE = (
+    PROTOBUF_SCALAR
+    | PROTOBUF_ROW
+    | (PROTOBUF_SCALAR | PROTOBUF_ROW).map(pa.list_)
+    | (PROTOBUF_SCALAR | PROTOBUF_ROW).map(lambda kind: pa.map_(pa.string(), kind))
+)
+
 CASES = [
-    Case("json", ANY_TYPE),
+    Case("json", ANY_TYPE, may_change_fields=True),
     Case("json", ANY_TYPE, options={"json.timestamp-format.standard": "ISO-8601"}),
     Case("json", ANY_TYPE, options={"json.encode.ignore-null-fields": "true"}),
     Case("json", ANY_TYPE, options={"json.encode.decimal-as-plain-number": "true"}),
@@ -90,6 +145,31 @@ CASES = [
         has_one_column=True,
         null_is_row=True,
     ),
+    Case(
+        "avro-confluent",
+        AVRO_TYPE,
+        rows_of.IDENTIFIERS,
+        with_registry("avro-confluent"),
+        may_change_fields=True,
+    ),
+    Case("json-confluent", ANY_TYPE, options=with_registry("json-confluent"), may_change_fields=True),
+    Case(
+        "protobuf",
+        PROTOBUF_TYPE,
+        rows_of.IDENTIFIERS,
+        descriptor_file,
+        rows_of.present_values_of,
+        empty_is_row=True,
+        may_change_fields=True,
+    ),
+    Case(
+        "protobuf-confluent",
+        PROTOBUF_TYPE,
+        rows_of.IDENTIFIERS,
+        with_registry("protobuf-confluent"),
+        rows_of.present_values_of,
+        may_change_fields=True,
+    ),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]
 
@@ -97,7 +177,7 @@ each_format = pytest.mark.parametrize("case", CASES, ids=IDS)
 
 
 def decoded(case: Case, values: list[bytes | None] | pa.Array, schema: pa.Schema) -> DecodedRows:
-    found = case.format.decoder(schema).decode(pa.array(values, pa.binary()))
+    found = case.format(schema).decoder(schema).decode(pa.array(values, pa.binary()))
     found.rows.validate(full=True)
     assert found.row_count == found.rows.num_rows == len(found.indices())
     assert found.rows.schema == schema
@@ -139,7 +219,7 @@ def test_a_slice_is_encoded_and_decoded_as_itself(case: Case, data: st.DataObjec
 @given(data=st.data())
 def test_no_value_moves_the_rows_of_others(case: Case, data: st.DataObject) -> None:
     batch = good_batch(case, 6)
-    good = case.format.encoder(batch.schema).encode(batch).to_pylist()
+    good = case.format(batch.schema).encoder(batch.schema).encode(batch).to_pylist()
     other = st.none() | st.just(b"") | st.just(case.garbage) | st.binary(max_size=12) | st.just(good[0] * 2)
     values: list[bytes | None] = []
     wanted = {}
@@ -158,7 +238,7 @@ def test_no_value_moves_the_rows_of_others(case: Case, data: st.DataObject) -> N
 @each_format
 def test_one_bad_value_among_ten_thousand(case: Case) -> None:
     batch = good_batch(case, 10_000)
-    values = case.format.encoder(batch.schema).encode(batch).to_pylist()
+    values = case.format(batch.schema).encoder(batch.schema).encode(batch).to_pylist()
     values[4_321] = case.garbage
     found = decoded(case, values, batch.schema)
     assert [failure.value_index for failure in found.failures] == [4_321]
@@ -175,6 +255,9 @@ def test_null_and_empty_values(case: Case) -> None:
     if case.null_is_row:
         assert found.indices().to_pylist() == [0, 2]
         assert found.rows.column(0).null_count == 2
+    elif case.empty_is_row:
+        assert found.indices().to_pylist() == [1]
+        assert found.rows.column(0).to_pylist() == [None]
     else:
         assert found.row_count == 0
     assert decoded(case, [], schema).row_count == 0
@@ -184,22 +267,34 @@ def test_null_and_empty_values(case: Case) -> None:
 def test_a_huge_value_is_read_whole(case: Case) -> None:
     schema = pa.schema([("text", pa.string())])
     rows = pa.RecordBatch.from_pydict({"text": ['héllo \\ " \n' * 300_000]}, schema=schema)
-    values = case.format.encoder(schema).encode(rows)
+    values = case.format(schema).encoder(schema).encode(rows)
     assert decoded(case, values, schema).rows.equals(rows)
 
 
 @each_format
 def test_only_wanted_columns_are_given_and_rows_still_counted(case: Case) -> None:
     batch = good_batch(case, 3)
-    values = case.format.encoder(batch.schema).encode(batch)
-    found = case.format.decoder(batch.schema, []).decode(values)
+    values = case.format(batch.schema).encoder(batch.schema).encode(batch)
+    found = case.format(batch.schema).decoder(batch.schema, []).decode(values)
     assert (found.row_count, found.rows.num_columns) == (3, 0)
     assert found.indices().to_pylist() == [0, 1, 2]
 
 
 @each_format
 def test_a_format_and_its_options_pickle(case: Case) -> None:
-    assert pickle.loads(pickle.dumps(case.format)) == case.format  # noqa: S301 - our own bytes
+    made = case.format(good_batch(case, 0).schema)
+    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.may_change_fields], ids=lambda case: case.name
+)
+def test_fields_that_came_or_went_since_are_null_or_left_alone(case: Case) -> None:
+    written = pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int64()), "gone": ["x", None]})
+    schema = pa.schema([("id", pa.int64()), ("new", pa.int64())])
+    found = decoded(case, case.encode(written), schema)
+    assert found.rows.to_pylist() == [{"id": 1, "new": None}, {"id": 2, "new": None}]
+    assert found.failures == []
 
 
 @each_format

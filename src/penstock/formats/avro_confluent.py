@@ -130,7 +130,7 @@ class AvroConfluentDecoder:
         found = self._registry.schema(schema_id)
         if found is None:
             return f"the Schema Registry does not know schema id {schema_id}"
-        if found.schema_type != "AVRO" or found.has_references:
+        if found.schema_type != "AVRO" or found.references:
             return f"schema {schema_id} is of type {found.schema_type}, or refers to other schemas"
         try:
             self._plans[schema_id] = reading_plan(parse_schema(found.text), self._schema)

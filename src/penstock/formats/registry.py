@@ -23,6 +23,8 @@ _FORMATS: dict[str, tuple[str, str]] = {
     "avro": ("penstock.formats.avro", "AvroFormat"),
     "json-confluent": ("penstock.formats.json_confluent", "JsonConfluentFormat"),
     "json": ("penstock.formats.json", "JsonFormat"),
+    "protobuf": ("penstock.formats.protobuf", "ProtobufFormat"),
+    "protobuf-confluent": ("penstock.formats.protobuf_confluent", "ProtobufConfluentFormat"),
 }
 
 

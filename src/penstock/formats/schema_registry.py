@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.errors import SchemaRegistryError
@@ -54,13 +54,22 @@ def safe_url(url: str) -> str:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """Another schema that a schema imports under a name."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True)
 class RegisteredSchema:
     """A schema as the registry has it."""
 
     schema_id: int
     text: str
     schema_type: str = "AVRO"
-    has_references: bool = False
+    references: tuple[Reference, ...] = ()
 
 
 class SchemaRegistry:
@@ -70,61 +79,106 @@ class SchemaRegistry:
         self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
-        self._schemas: dict[int, RegisteredSchema] = {}
+        self._schemas: dict[tuple[int, str], RegisteredSchema] = {}
+        self._referenced: dict[tuple[Reference, str], RegisteredSchema] = {}
         self._unknown_until: dict[int, float] = {}
-        self._ids: dict[tuple[str, str, str], int] = {}
+        self._ids: dict[tuple[object, ...], int] = {}
 
-    def schema(self, schema_id: int) -> RegisteredSchema | None:
+    def schema(self, schema_id: int, form: str = "") -> RegisteredSchema | None:
         """Return the schema of an id, None where the registry has none.
+
+        Args:
+            schema_id: The id.
+            form: "serialized" for Protobuf's schemas in binary (base64), else as text.
 
         Raises:
             SchemaRegistryError: the registry cannot be reached, or refuses.
         """
         with self._lock:
-            if schema_id in self._schemas:
-                return self._schemas[schema_id]
+            if (schema_id, form) in self._schemas:
+                return self._schemas[schema_id, form]
             if self._unknown_until.get(schema_id, 0) > self._clock():
                 return None
-            status, answer = self._call("GET", f"/schemas/ids/{schema_id}", None)
+            path = f"/schemas/ids/{schema_id}" + (f"?format={form}" if form else "")
+            status, answer = self._call("GET", path, None)
             if status == _NOT_FOUND and answer.get("error_code") == _SCHEMA_NOT_FOUND:
                 self._unknown_until[schema_id] = self._clock() + UNKNOWN_ID_SECONDS
                 return None
-            if "schema" not in answer:
-                raise self._no_registry(f"/schemas/ids/{schema_id}", status)
-            found = RegisteredSchema(
-                schema_id,
-                str(answer["schema"]),
-                str(answer.get("schemaType", "AVRO")),
-                bool(answer.get("references")),
-            )
-            self._schemas[schema_id] = found
+            found = self._registered(schema_id, path, status, answer)
+            self._schemas[schema_id, form] = found
             return found
 
-    def is_cached(self, schema_id: int) -> bool:
+    def referenced(self, reference: Reference, form: str = "") -> RegisteredSchema:
+        """Return the schema that another one imports.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached, or does not have it.
+        """
+        with self._lock:
+            if (reference, form) not in self._referenced:
+                name = urllib.parse.quote(reference.subject, safe="")
+                path = f"/subjects/{name}/versions/{reference.version}" + (f"?format={form}" if form else "")
+                status, answer = self._call("GET", path, None)
+                found = self._registered(int(answer.get("id", -1)), path, status, answer)
+                self._referenced[reference, form] = found
+            return self._referenced[reference, form]
+
+    def _registered(self, schema_id: int, path: str, status: int, answer: dict[str, Any]) -> RegisteredSchema:
+        if "schema" not in answer:
+            raise self._no_registry(path, status)
+        references = tuple(
+            Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
+            for one in answer.get("references") or ()
+        )
+        schema_type = str(answer.get("schemaType", "AVRO"))
+        return RegisteredSchema(schema_id, str(answer["schema"]), schema_type, references)
+
+    def is_cached(self, schema_id: int, form: str = "") -> bool:
         """Whether `schema` answers without asking the registry."""
         is_unknown = self._unknown_until.get(schema_id, 0) > self._clock()
-        return schema_id in self._schemas or is_unknown
+        return (schema_id, form) in self._schemas or is_unknown
 
-    def schema_id(self, subject: str, text: str, schema_type: str = "AVRO", *, registers: bool) -> int:
+    def schema_id(
+        self,
+        subject: str,
+        text: str,
+        schema_type: str = "AVRO",
+        references: tuple[Reference, ...] = (),
+        *,
+        registers: bool,
+    ) -> int:
         """Return the id of a schema under a subject.
 
         Args:
             subject: The subject.
             text: The schema.
             schema_type: AVRO, JSON or PROTOBUF.
+            references: What it imports.
             registers: Whether a schema that the subject does not have is registered; else it is an error.
 
         Raises:
             SchemaRegistryError: the registry cannot be reached, or does not have or take the schema.
         """
-        key = (subject, text, schema_type)
+        key = ("id", subject, text, schema_type, references)
+        return self._asked(key, "id", _body(text, schema_type, references), registers=registers)
+
+    def version(
+        self, subject: str, text: str, schema_type: str, references: tuple[Reference, ...] = ()
+    ) -> int:
+        """Return the version that a registered schema has under a subject, for those that import it.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached, or does not have the schema.
+        """
+        key = ("version", subject, text, schema_type, references)
+        return self._asked(key, "version", _body(text, schema_type, references), registers=False)
+
+    def _asked(self, key: tuple[object, ...], wanted: str, body: dict[str, Any], *, registers: bool) -> int:
+        subject = str(key[1])
         with self._lock:
             if key not in self._ids:
                 name = urllib.parse.quote(subject, safe="")
                 path = f"/subjects/{name}/versions" if registers else f"/subjects/{name}"
-                body = {"schema": text}
-                if schema_type != "AVRO":
-                    body["schemaType"] = schema_type
                 status, answer = self._call("POST", path, body)
                 if status == _NOT_FOUND and answer.get("error_code") in (
                     _SUBJECT_NOT_FOUND,
@@ -135,9 +189,9 @@ class SchemaRegistry:
                         "'auto.register.schemas' is false. Register it, or set the option to true.",
                         subject=subject,
                     )
-                if "id" not in answer:
+                if wanted not in answer:
                     raise self._no_registry(path, status)
-                self._ids[key] = int(answer["id"])
+                self._ids[key] = int(answer[wanted])
             return self._ids[key]
 
     def _no_registry(self, path: str, status: int) -> SchemaRegistryError:
@@ -149,7 +203,7 @@ class SchemaRegistry:
             path=path,
         )
 
-    def _call(self, method: str, path: str, body: dict[str, str] | None) -> tuple[int, dict[str, Any]]:
+    def _call(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         """Ask the registry's servers in turn, a few times; 404 is an answer, other refusals are errors."""
         last = "no URL"
         for attempt in range(_ATTEMPTS):
@@ -170,6 +224,15 @@ class SchemaRegistry:
         )
 
 
+def _body(text: str, schema_type: str, references: tuple[Reference, ...]) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": text}
+    if schema_type != "AVRO":
+        body["schemaType"] = schema_type
+    if references:
+        body["references"] = [asdict(one) for one in references]
+    return body
+
+
 def _accepted(url: str, path: str, status: int, answer: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     if status < http.client.MULTIPLE_CHOICES or status == _NOT_FOUND:
         return status, answer
@@ -183,7 +246,7 @@ def _accepted(url: str, path: str, status: int, answer: dict[str, Any]) -> tuple
 
 
 def _request(
-    settings: RegistrySettings, url: str, method: str, path: str, body: dict[str, str] | None
+    settings: RegistrySettings, url: str, method: str, path: str, body: dict[str, Any] | None
 ) -> tuple[int, dict[str, Any]]:
     """Make one HTTP request; redirects are not followed, so credentials stay with the host they are for."""
     parts = urllib.parse.urlsplit(url)
