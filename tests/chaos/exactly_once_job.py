@@ -1,0 +1,161 @@
+"""A streaming copy with exactly-once delivery, as a process of its own that a test can kill.
+
+With `--middle` it is two queries: source to middle, and middle, read committed, to target. It prints
+`batch <id>` when a batch of the last query is finished, and `done` at the end; an error ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """One query from topic to topic; the same on every start, in whichever process."""
+
+    bootstrap: str
+    source: str
+    target: str
+    prefix: str
+    checkpoint: str
+    per_trigger: int = 1_000
+    timeout_ms: int | None = None
+    is_deterministic: bool = True
+    format: str = "penstock"
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        read = (
+            spark.readStream.format("penstock")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", self.source)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", self.per_trigger)
+            .option("kafka.isolation.level", "read_committed")
+            .load()
+        )
+        value = F.col("value") if self.is_deterministic else F.concat("value", F.lit(b"-"), F.expr("uuid()"))
+        return read.select("key", value.alias("value"))
+
+    def start(self, spark: SparkSession, *, drains: bool) -> StreamingQuery:
+        """Start it; with `drains` it ends when it has read what there is."""
+        writer = (
+            self.rows(spark)
+            .writeStream.format(self.format)
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("topic", self.target)
+            .option("sink.delivery-guarantee", "exactly-once")
+            .option("sink.transactional-id-prefix", self.prefix)
+            .option("checkpointLocation", self.checkpoint)
+        )
+        if self.timeout_ms is not None:
+            writer = writer.option("kafka.transaction.timeout.ms", self.timeout_ms)
+        if drains:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+    def as_arguments(self) -> list[str]:
+        """For a process that runs this copy."""
+        return [
+            f"--{name.replace('_', '-')}={value}"
+            for name, value in dataclasses.asdict(self).items()
+            if value is not None
+        ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for field in dataclasses.fields(Copy):
+        parser.add_argument(f"--{field.name.replace('_', '-')}")
+    parser.add_argument("--scratch", required=True)
+    parser.add_argument("--middle", help="a topic between two queries")
+    parser.add_argument("--master", default="local[2,4]")
+    parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
+    arguments = parser.parse_args()
+    copies = _copies(arguments)
+    spark = _session(arguments.master, arguments.scratch)
+    if copies[0].format != "penstock":
+        from tests.chaos.fault_points import FaultyDataSource  # noqa: PLC0415 - its import arms the fault
+
+        spark.dataSource.register(FaultyDataSource)
+    queries = []
+    for copy in copies:
+        queries.append(copy.start(spark, drains=arguments.drain))
+        if arguments.drain:
+            _follow(queries[-1])
+    while not arguments.drain:
+        for query in queries:
+            query.awaitTermination(POLL_S)
+        _say_progress(queries[-1])
+    _say("done")
+    spark.stop()
+
+
+def _copies(arguments: argparse.Namespace) -> list[Copy]:
+    given = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Copy)}
+    given = {name: value for name, value in given.items() if value is not None}
+    given["per_trigger"] = int(given.get("per_trigger", Copy.per_trigger))
+    given["is_deterministic"] = given.get("is_deterministic", "True") == "True"
+    whole = Copy(**given)
+    if arguments.middle is None:
+        return [whole]
+    return [
+        dataclasses.replace(
+            whole,
+            target=arguments.middle,
+            prefix=f"{whole.prefix}-first",
+            checkpoint=f"{whole.checkpoint}-first",
+        ),
+        dataclasses.replace(whole, source=arguments.middle),
+    ]
+
+
+def _session(master: str, scratch: str) -> SparkSession:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.local.dir": scratch,
+        "spark.log.level": "ERROR",
+    }
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("penstock-chaos").master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _follow(query: StreamingQuery) -> None:
+    while not query.awaitTermination(POLL_S):
+        _say_progress(query)
+
+
+_said = -1
+
+
+def _say_progress(query: StreamingQuery) -> None:
+    global _said  # noqa: PLW0603  # one process, one last query
+    progress = query.lastProgress
+    if progress is not None and progress.batchId > _said:
+        _said = progress.batchId
+        _say(f"batch {_said}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

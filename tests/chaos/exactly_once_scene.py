@@ -1,0 +1,117 @@
+"""What the exactly-once chaos tests share: a source with numbered records, the copy, and the judge."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.client.connection import KafkaConnections
+from penstock.client.properties import ConnectionSettings
+from penstock.client.transactions import TransactionIdentity, Transactions, TransactionState
+from tests import judge
+from tests.chaos.exactly_once_job import Copy
+from tests.chaos.fault_points import FORMAT, VARIABLE, Fault
+from tests.chaos.job_process import ROOT, JobProcess
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEY_COUNT = 20
+QUERY_TIMEOUT_S = 120
+
+
+class Scene:
+    """One copy from topic to topic, run and killed as a test wants it."""
+
+    def __init__(self, copy: Copy, folder: Path, middle: str | None = None) -> None:
+        self.copy = copy
+        self.folder = folder
+        self.middle = middle
+        self.record_count = 0
+        self._wanted: dict[bytes, list[bytes]] = defaultdict(list)
+
+    def fill(self, count: int) -> None:
+        """Numbered values under a few keys."""
+        numbers = range(self.record_count, self.record_count + count)
+        pairs = [(b"key-%d" % (number % KEY_COUNT), b"%d" % number) for number in numbers]
+        for key, value in pairs:
+            self._wanted[key].append(value)
+        judge.produce(self.copy.bootstrap, self.copy.source, *pairs)
+        self.record_count += count
+
+    def job(self, *more: str, fault: Fault | None = None) -> JobProcess:
+        """The copy in a process of its own."""
+        copy = self.copy if fault is None else dataclasses.replace(self.copy, format=FORMAT)
+        arguments = [*copy.as_arguments(), f"--scratch={self.folder / 'scratch'}", *more]
+        if self.middle is not None:
+            arguments.append(f"--middle={self.middle}")
+        environment = {"PYTHONPATH": str(ROOT), VARIABLE: "", **(fault.as_environment() if fault else {})}
+        return JobProcess("tests.chaos.exactly_once_job", arguments, self.folder / "job.log", environment)
+
+    def fault(self, step: str, action: str, *, spark_partition_id: int | None = None) -> Fault:
+        """A fault in the second batch."""
+        return Fault(
+            step, action, str(self.folder), self.copy.checkpoint, spark_partition_id=spark_partition_id
+        )
+
+    @contextlib.contextmanager
+    def held(self, step: str) -> Iterator[tuple[JobProcess, Fault]]:
+        """A job that stands at a step of its second batch; killed at the end."""
+        fault = self.fault(step, "hold")
+        with self.job(fault=fault) as job:
+            job.wait_for_batch(0)
+            wait_until(lambda: fault.has_struck, f"the job to reach {step}", timeout_s=60)
+            yield job, fault
+
+    def finish(self, spark: SparkSession) -> None:
+        """Run the copy to its end, from where its checkpoint is."""
+        query = self.copy.start(spark, drains=True)
+        try:
+            assert query.awaitTermination(QUERY_TIMEOUT_S), "the query does not end by itself"
+        finally:
+            query.stop()
+
+    # ----- the judge
+
+    def check(self) -> None:
+        """Every input once, in order per key, and nothing left open."""
+        seen: dict[bytes, list[bytes]] = defaultdict(list)
+        for record in judge.consume_until(self.copy.bootstrap, self.copy.target, self.record_count):
+            seen[record.key or b""].append(record.value or b"")
+        differing = {
+            key for key in self._wanted.keys() | seen.keys() if self._wanted.get(key) != seen.get(key)
+        }
+        examples = {key: (self._wanted.get(key), seen.get(key)) for key in sorted(differing)[:2]}
+        assert not differing, f"{len(differing)} keys differ: {examples}"
+        wait_until(lambda: not self.open_transactions(), "no transaction to be open")
+
+    def open_transactions(self) -> set[str]:
+        with self._transactions() as transactions:
+            return {each.transactional_id for each in transactions.list_open(self._is_ours)}
+
+    def commit_by_hand(self, transactional_id: str) -> None:
+        """As a driver that died right after it."""
+        with self._transactions() as transactions:
+            description = transactions.describe([transactional_id])[transactional_id]
+            assert description is not None
+            assert description.state is TransactionState.ONGOING
+            identity: TransactionIdentity = dataclasses.replace(
+                description.identity, protocol=transactions.protocol()
+            )
+            error = transactions.end([identity], is_commit=True)[identity].error
+            assert error is None, error
+
+    def _is_ours(self, transactional_id: str) -> bool:
+        return transactional_id.startswith(f"{self.copy.prefix}-")
+
+    @contextlib.contextmanager
+    def _transactions(self) -> Iterator[Transactions]:
+        settings = ConnectionSettings(tuple(self.copy.bootstrap.split(",")), "judge")
+        with closing(KafkaConnections(settings)) as connections:
+            yield Transactions(connections)

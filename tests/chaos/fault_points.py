@@ -1,0 +1,119 @@
+"""A data source that stops, dies or fails at one exact point of the exactly-once protocol.
+
+Test jobs register it in place of the real one; it runs wherever Spark runs the sink: planner and commit
+processes of the driver, Python workers of the tasks. Production code only announces its steps (see
+`penstock.sink.committer_steps`). The fault is in the environment variable PENSTOCK_TEST_FAULT, as JSON of
+`Fault`, and happens once, in whichever process gets there first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from penstock.sink.committer_steps import Step, observe
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.exactly_once import ExactlyOnceStreamWriter
+
+FORMAT = "penstock-faulty"
+VARIABLE = "PENSTOCK_TEST_FAULT"
+_HELD_AT_MOST_S = 120.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What happens where.
+
+    Attributes:
+        step: name of the `Step`.
+        action: hold (until `release()`, or a SIGKILL), kill (the process of the step), or raise.
+        folder: where the processes tell each other about it.
+        checkpoint: of the query; the fault waits until this many batches are in its commit log.
+        after_batch_count: see `checkpoint`.
+        spark_partition_id: of the only task that is meant, for steps of tasks.
+    """
+
+    step: str
+    action: str
+    folder: str
+    checkpoint: str
+    after_batch_count: int = 1
+    spark_partition_id: int | None = None
+
+    def as_environment(self) -> dict[str, str]:
+        return {VARIABLE: json.dumps(dataclasses.asdict(self))}
+
+    @property
+    def has_struck(self) -> bool:
+        return self._hit.exists()
+
+    @property
+    def _hit(self) -> Path:
+        return Path(self.folder) / f"hit-{self.step}"
+
+    @property
+    def _release(self) -> Path:
+        return Path(self.folder) / f"release-{self.step}"
+
+    def release(self) -> None:
+        """Let the process that is held go on."""
+        self._release.touch()
+
+    def strike(self, step: Step) -> None:
+        """The observer of steps."""
+        if step.name != self.step or not self._is_meant() or not self._is_first():
+            return
+        if self.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.action == "raise":
+            raise RuntimeError(f"a fault at {self.step}")
+        deadline_s = time.monotonic() + _HELD_AT_MOST_S
+        while not self._release.exists() and time.monotonic() < deadline_s:
+            threading.Event().wait(0.02)
+
+    def _is_meant(self) -> bool:
+        context = TaskContext.get()
+        if self.spark_partition_id is not None and (
+            context is None or context.partitionId() != self.spark_partition_id
+        ):
+            return False
+        commits = Path(self.checkpoint) / "commits"
+        logged = [file for file in commits.iterdir() if file.name.isdigit()] if commits.exists() else []
+        return len(logged) >= self.after_batch_count
+
+    def _is_first(self) -> bool:
+        try:
+            self._hit.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+class FaultyStreamWriter(ExactlyOnceStreamWriter):
+    """Its class is what makes the processes that unpickle it import this module, and set the observer."""
+
+
+class FaultyDataSource(PenstockDataSource):
+    """The real data source, but for its name and the class of the writer."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> FaultyStreamWriter:  # Spark's name
+        writer: Any = super().streamWriter(schema, overwrite)
+        writer.__class__ = FaultyStreamWriter
+        return cast("FaultyStreamWriter", writer)
+
+
+if os.environ.get(VARIABLE):
+    observe(Fault(**json.loads(os.environ[VARIABLE])).strike)
