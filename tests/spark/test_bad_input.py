@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.devbroker import DevCluster
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stopped
@@ -164,3 +165,60 @@ def test_a_secret_is_in_no_error(spark: SparkSession, nobodys_port: int) -> None
     with pytest.raises(Exception, match="127.0.0.1") as caught:  # noqa: RUF043 - dots are dots enough
         read_batch(spark, "penstock", options).collect()
     assert "hunter2" not in str(caught.value)
+
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[DevCluster]:
+    """A broker on which `nobody` can log in, and may do nothing."""
+    properties = {
+        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{LOGIN} user_nobody="nobody-secret";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with DevCluster(properties=properties, listeners={"SASL": "SASL_PLAINTEXT"}) as cluster:
+        yield cluster
+
+
+def as_nobody(cluster: DevCluster, password: str = "nobody-secret") -> dict[str, str]:  # noqa: S107 - a test's
+    return {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers_of("SASL"),
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{LOGIN} username="nobody" password="{password}";',
+        **PATIENCE,
+    }
+
+
+def test_a_topic_that_this_user_may_not_read(
+    spark: SparkSession, guarded: DevCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(cluster=guarded)
+    rows = read_batch(spark, "penstock", {**as_nobody(guarded), "subscribe": topic})
+    with pytest.raises(Exception, match=f"(?i)not authori[sz]ed.*{topic}|{topic}.*not authori[sz]ed"):
+        rows.collect()
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_topic_that_this_user_may_not_write(
+    spark: SparkSession, guarded: DevCluster, make_topic: MakeTopic, guarantee: str
+) -> None:
+    topic = make_topic(cluster=guarded)
+    writer = spark.range(5).selectExpr("CAST(CAST(id AS STRING) AS BINARY) AS value").write.format("penstock")
+    writer = writer.options(**as_nobody(guarded)).option("topic", topic)
+    writer = writer.option("sink.delivery-guarantee", guarantee).option(
+        "sink.transactional-id-prefix", f"p-{topic}"
+    )
+    with pytest.raises(Exception, match=r"AuthorizationError: "):
+        writer.mode("append").save()
+    assert judge.consume_all(guarded.bootstrap_servers, topic) == []
+
+
+def test_a_wrong_password(spark: SparkSession, guarded: DevCluster) -> None:
+    options = {**as_nobody(guarded, "wrong-secret"), "subscribe": "t"}
+    with pytest.raises(Exception, match=r"AuthenticationError.*sasl\.jaas\.config") as caught:
+        read_batch(spark, "penstock", options).collect()
+    assert "wrong-secret" not in str(caught.value)
