@@ -341,6 +341,22 @@ def test_deleted_records_before_the_stop_leave_nothing_to_read(bootstrap: str, m
         assert read(options | {"scan.on-data-loss": "continue"}) == []
 
 
+# ----- rate
+
+
+def test_a_batch_holds_about_as_many_bytes_as_the_user_wants(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(2)
+    large = [Record(b"x" * 1_000, partition=0) for _ in range(100)]
+    small = [Record(b"x" * 100, partition=1) for _ in range(100)]
+    judge.produce(bootstrap, topic, *large, *small, config={"linger.ms": 50})
+    query = Query(flink(bootstrap, topic) | {"scan.max-bytes-per-batch": "22 kb"})
+    assert len(query.run()) == 200
+    firsts = query.checkpoint[0][topic]
+    assert 15 <= firsts["0"] <= 25, "a fifth of 110 kB"
+    assert 15 <= firsts["1"] <= 25
+    assert 4 <= len(query.checkpoint) <= 8
+
+
 # ----- isolation
 
 

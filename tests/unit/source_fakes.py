@@ -31,6 +31,7 @@ class Log:
     end: int = 0
     stable_end: int | None = None
     times_ms: dict[int, int] = field(default_factory=dict)
+    size_bytes: int = 0
 
 
 @dataclass
@@ -40,6 +41,7 @@ class FakeAdmin:
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     internal_topics: set[str] = field(default_factory=set)
     failing: dict[TopicPartition, PenstockError] = field(default_factory=dict)
+    failing_sizes: dict[TopicPartition, PenstockError] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     discovery_count: int = 0
@@ -76,6 +78,12 @@ class FakeAdmin:
             else:
                 offsets[tp] = _end_of(self.logs[tp], end, isolation_level)
         return OffsetAnswers(offsets, errors)
+
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+        self.look_up_count += 1
+        failing = {**self.failing, **self.failing_sizes}
+        found = {tp: self.logs[tp].size_bytes for tp in topic_partitions if tp not in failing}
+        return OffsetAnswers(found, {tp: failing[tp] for tp in topic_partitions if tp in failing})
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel

@@ -230,7 +230,9 @@ class Says(KafkaOffsetsInitializer):
 class LookUps:
     """Logs [10, 20); partition 0 has committed 15 and a record at time 5 at offset 12."""
 
-    def log_ends(self, topic_partitions: Collection[TopicPartition], end: LogEnd) -> OffsetAnswers:
+    def log_ends(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
+    ) -> OffsetAnswers:
         return OffsetAnswers(dict.fromkeys(topic_partitions, 10 if end is LogEnd.EARLIEST else 20))
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:

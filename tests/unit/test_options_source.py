@@ -130,6 +130,36 @@ def test_everything_in_sparks_dialect() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("1", 1), ("64 mb", 64 << 20), ("500KB", 500 << 10), ("2 gb", 2 << 30), ("7 b", 7)],
+)
+def test_a_size_is_written_as_flink_does(text: str, size_bytes: int) -> None:
+    assert parse(FLINK | {"scan.max-bytes-per-batch": text}).max_bytes_per_batch == size_bytes
+
+
+@pytest.mark.parametrize("text", ["0", "0 mb", "-1", "1.5 mb", "64 mib", "mb", "9999999 tb"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"'scan.max-bytes-per-batch' cannot be .*a size of at least 1 byte"
+    ):
+        parse(FLINK | {"scan.max-bytes-per-batch": text})
+
+
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("scan.watermark.idle-timeout", r"Use `scan\.idle-timeout`"),
+        ("scan.watermark.alignment.group", "sources are not"),
+        ("scan.watermark.alignment.update-interval", "aligned anew"),
+        ("scan.watermark.emit.strategy", "moves with each batch"),
+    ],
+)
+def test_flinks_watermark_options_say_what_to_use_instead(key: str, advice: str) -> None:
+    with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported\. .*{advice}"):
+        parse(FLINK | {key: "1"})
+
+
 def test_keys_in_any_case_mean_the_same() -> None:
     options = SPARK | {"startingOffsets": "EARLIEST", "kafka.Isolation.Level": "read_committed"}
     assert parse({key.lower(): value for key, value in options.items()}) == parse(options)
@@ -534,9 +564,8 @@ def test_a_removed_topic_partition_is_as_bad_as_data_loss_unless_said(
 
 @pytest.mark.parametrize(
     "key",
-    ["debezium-json.schema-include", "value.debezium-json.schema-include", "key.canal-json.x",
-     "scan.max-bytes-per-batch"],
-)  # fmt: skip
+    ["debezium-json.schema-include", "value.debezium-json.schema-include", "key.canal-json.x"],
+)
 def test_what_a_later_version_brings_is_refused_in_flinks_dialect(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported by this version"):
         parse(FLINK | {key: "1"})

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from penstock.errors import (
+    AuthorizationError,
     CheckpointError,
     OffsetOutOfRangeError,
     OptionError,
@@ -207,6 +208,42 @@ class TestDiscovery:
         admin.logs[tp(1)] = Log(0, 1)
         now_ms = 10**9
         assert enumerator.latest_offset(offset, None) is offset
+
+
+class TestBytes:
+    """`scan.max-bytes-per-batch`."""
+
+    def logs(self) -> dict[TopicPartition, Log]:
+        return {tp(0): Log(100, 200, size_bytes=1_000), tp(1): Log(0, 10, size_bytes=9_000)}
+
+    def test_a_batch_ends_where_the_average_record_says(self) -> None:
+        enumerator = SplitEnumerator(source_config(), FakeAdmin(self.logs()))
+        start = enumerator.initial_offset()
+        end = enumerator.latest_offset(start, None, 5_000)
+        assert end.positions == {tp(0): 150, tp(1): 5}
+        assert enumerator.latest_offset(start, None).positions == {tp(0): 200, tp(1): 10}
+
+    def test_both_limits_hold(self) -> None:
+        enumerator = SplitEnumerator(source_config(), FakeAdmin(self.logs()))
+        end = enumerator.latest_offset(enumerator.initial_offset(), 11, 5_000)
+        assert end.positions == {tp(0): 110, tp(1): 1}
+
+    def test_a_size_that_nobody_knows_is_guessed(self, caplog: pytest.LogCaptureFixture) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 1_000, size_bytes=10)})
+        admin.failing_sizes[tp(0)] = RequestTimeoutError("busy")
+        enumerator = SplitEnumerator(source_config(), admin)
+        first = enumerator.latest_offset(SourceOffset({tp(0): 0}), None, 102_400)
+        assert first.positions == {tp(0): 100}
+        assert "The size of t-0 is not known now, so it is guessed: busy" in caplog.text
+        admin.failing_sizes.clear()
+        assert enumerator.latest_offset(first, None, 5).positions == {tp(0): 600}
+
+    def test_a_user_who_may_not_know_is_told(self) -> None:
+        admin = FakeAdmin(self.logs())
+        admin.failing_sizes[tp(0)] = AuthorizationError("Ask for DESCRIBE on the cluster")
+        enumerator = SplitEnumerator(source_config(), admin)
+        with pytest.raises(AuthorizationError, match="DESCRIBE"):
+            enumerator.latest_offset(enumerator.initial_offset(), None, 5_000)
 
 
 class TestUnavailable:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from penstock.codec.schema import KAFKA_RECORDS
@@ -134,6 +134,18 @@ def test_limits_come_from_options_and_triggers_may_lift_them() -> None:
     start = reader.initialOffset()
     assert reader.latestOffset(start, ReadMaxRows(10))["t"] == {"0": 10}
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 50}
+
+
+def test_a_limit_on_bytes_comes_from_the_options_too() -> None:
+    logs = {tp(0): Log(0, 50, size_bytes=500)}
+    reader = reader_over(FakeAdmin(logs), max_bytes_per_batch=100)
+    assert reader.getDefaultReadLimit() == ReadMaxBytes(100)
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadMaxBytes(100))["t"] == {"0": 10}
+    assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 50}
+    both = reader_over(FakeAdmin(logs), max_bytes_per_batch=100, max_records_per_batch=30)
+    assert both.getDefaultReadLimit() == ReadMaxRows(30)
+    assert both.latestOffset(both.initialOffset(), ReadMaxRows(30))["t"] == {"0": 10}
 
 
 def test_an_offset_that_did_not_move_keeps_its_text() -> None:

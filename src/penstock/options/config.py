@@ -138,6 +138,7 @@ class SourceConfig:
     commits_offsets: bool = False
     discovery_interval_ms: int = 300_000
     max_records_per_batch: int | None = None
+    max_bytes_per_batch: int | None = None
     min_splits: int | None = None
     max_records_per_split: int | None = None
     max_drift_ms: int | None = None

@@ -17,6 +17,7 @@ from penstock.options.values import (
     PATTERN,
     POSITIVE_INT,
     POSITIVE_LONG,
+    SIZE,
     TEXT,
     TIMESTAMP_MS,
     ValueType,
@@ -131,6 +132,16 @@ MAX_RECORDS_PER_BATCH = Option(
     _SOURCE,
     POSITIVE_LONG,
     "Offsets that one micro-batch covers at most, shared out by backlog. (Ours.)",
+    default="no limit",
+)
+MAX_BYTES_PER_BATCH = Option(
+    "scan.max-bytes-per-batch",
+    _F,
+    _SOURCE,
+    SIZE,
+    "Bytes that one micro-batch reads from Kafka, about at most, shared out by backlog: as stored and "
+    "compressed, judged by the average size of a record in each topic partition. The user needs DESCRIBE on "
+    "the cluster. (Ours.)",
     default="no limit",
 )
 MAX_RECORDS_PER_SPLIT = Option(
@@ -294,6 +305,8 @@ _CHANGELOGS = (
     "ogg-json",
 )
 
+_ONE_SOURCE = "The topic partitions of one source are aligned with each other, sources are not: leave it out."
+
 FLINK_OPTIONS: tuple[Option[Any], ...] = (
     CONNECTOR,
     PROPERTIES,
@@ -308,6 +321,7 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     BOUNDED_TIMESTAMP,
     DISCOVERY_INTERVAL,
     MAX_RECORDS_PER_BATCH,
+    MAX_BYTES_PER_BATCH,
     MAX_RECORDS_PER_SPLIT,
     MIN_SPLITS,
     ON_DATA_LOSS,
@@ -325,7 +339,6 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     PARTITIONER,
     QUERY_ID,
     BATCH_ID,
-    not_yet("scan.max-bytes-per-batch", _F, _SOURCE, "Use `scan.max-records-per-batch`."),
     refused(
         "sink.parallelism",
         _F,
@@ -343,6 +356,15 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     ),
     refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),
     refused("register.consumer.metrics", _F, _SOURCE, "There is no Java consumer: leave it out."),
+    refused("scan.watermark.idle-timeout", _F, _SOURCE, "Use `scan.idle-timeout`."),
+    refused("scan.watermark.alignment.group", _F, _SOURCE, _ONE_SOURCE),
+    refused(
+        "scan.watermark.alignment.update-interval",
+        _F,
+        _SOURCE,
+        "Every micro-batch is aligned anew: leave it out.",
+    ),
+    refused("scan.watermark.emit.*", _F, _SOURCE, "Spark's watermark moves with each batch: leave it out."),
     refused("scan.parallelism", _F, _SOURCE, "Use `scan.min-splits`."),
     refused("sink.semantic", _F, _SINK, "Use `sink.delivery-guarantee`."),
     refused(

@@ -78,6 +78,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         commits_offsets=_commits_offsets(given, streaming),
         discovery_interval_ms=DISCOVERY_INTERVAL_MS if interval_ms is None else interval_ms,
         max_records_per_batch=given.value(flink.MAX_RECORDS_PER_BATCH),
+        max_bytes_per_batch=given.value(flink.MAX_BYTES_PER_BATCH),
         min_splits=given.value(flink.MIN_SPLITS),
         max_records_per_split=given.value(flink.MAX_RECORDS_PER_SPLIT),
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,

@@ -21,6 +21,7 @@ TOPIC_NAME_LENGTH_MAX = 249
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _DURATION = re.compile(r"([0-9]{1,20})\s*([a-zµ]*)")
+_SIZE = re.compile(r"([0-9]{1,20})\s*([a-z]*)")
 _DURATION_UNITS_IN_MS = {
     Fraction(86_400_000): ("d", "day", "days"),
     Fraction(3_600_000): ("h", "hour", "hours"),
@@ -100,6 +101,21 @@ def parse_duration_ms(text: str) -> int:
     return int(duration_ms)
 
 
+_BYTES_OF_UNIT = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a size as Flink writes it, e.g. `64 mb`, `500 kb`; a bare number is bytes."""
+    allowed = "a size of at least 1 byte such as '64 mb', '500 kb', '1 gb' (no unit: bytes)"
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None or match[2] not in _BYTES_OF_UNIT:
+        raise ValueError(allowed)
+    size_bytes = int(match[1]) * _BYTES_OF_UNIT[match[2]]
+    if not 1 <= size_bytes <= LONG_MAX:
+        raise ValueError(allowed)
+    return size_bytes
+
+
 def split_list(text: str, separator: str) -> tuple[str, ...]:
     """Split a list, drop the spaces around its items, refuse an empty list or item."""
     items = tuple(item.strip() for item in text.split(separator))
@@ -156,6 +172,7 @@ def parse_words(text: str) -> tuple[str, ...]:
 
 BOOLEAN = ValueType("boolean", "true, false", parse_boolean)
 DURATION = ValueType("duration", "e.g. `5 min`, `10 s`, `500 ms`, `0`; no unit: ms", parse_duration_ms)
+SIZE = ValueType("size", "e.g. `64 mb`, `500 kb`, `1 gb`; no unit: bytes", parse_bytes)
 PATTERN = ValueType("regex", "a regular expression that matches the whole topic name", parse_pattern)
 TOPIC = ValueType("topic", "one topic name", lambda text: check_topic_name(text.strip()))
 TEXT = ValueType("text", "", parse_text)

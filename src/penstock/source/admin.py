@@ -65,6 +65,9 @@ class OffsetAdmin(Protocol):
         Without `wait_for_all` the others do not wait long for one that does not answer.
         """
 
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+        """The bytes of each log as its leader stores it; nobody waits long for one that does not answer."""
+
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> OffsetAnswers:

@@ -24,6 +24,7 @@ from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, S
 from penstock.source import data_loss
 from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
 from penstock.source.alignment import Alignment
+from penstock.source.batch_bytes import BatchBytes
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
 from penstock.source.limits import share_records
 from penstock.source.look_ups import ConfiguredLookUps
@@ -63,6 +64,7 @@ class SplitEnumerator:
         self._initial: SourceOffset | None = None
         self._look_ups = ConfiguredLookUps(config, admin)
         self._stopping = StoppingPoint(config, self._look_ups)
+        self._batch_bytes = BatchBytes(admin)
         self._planned_end: Positions | None = None
         self._latest: dict[TopicPartition, int] = {}
 
@@ -91,7 +93,9 @@ class SplitEnumerator:
         _warn_of(answers, "is not read in this run, but in the next")
         self._look_ups.target = answers.offsets
 
-    def latest_offset(self, start: SourceOffset, max_records: int | None) -> SourceOffset:
+    def latest_offset(
+        self, start: SourceOffset, max_records: int | None, max_bytes: int | None = None
+    ) -> SourceOffset:
         """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
 
         Raises:
@@ -107,6 +111,8 @@ class SplitEnumerator:
             ends = self._alignment.cap(
                 unfinished, ends, more_may_come=not is_frozen, made_anew=special.keys()
             )
+        if max_bytes is not None:
+            ends = self._batch_bytes.cap(begin, ends, max_bytes)
         shares = share_records({tp: ends[tp] - begin[tp] for tp in begin if tp in ends}, max_records)
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
         if stops is not None:

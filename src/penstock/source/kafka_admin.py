@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.client import admin
 from penstock.client.connection import KafkaConnections
+from penstock.client.log_sizes import log_sizes
 from penstock.errors import PenstockError
 from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
 from penstock.source.admin import LogEnd, OffsetAnswers, TopicView
@@ -60,6 +61,11 @@ class KafkaOffsetAdmin:
         if answers.errors and not answers.values and left_ms > 0 and first_timeout_ms < timeout_ms:
             # Nothing at all to go on with: probably the brokers are being restarted.
             answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
+        return OffsetAnswers(answers.values, answers.errors)
+
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+        """See `OffsetAdmin`."""
+        answers = log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
         return OffsetAnswers(answers.values, answers.errors)
 
     def offsets_for_times(

@@ -12,6 +12,31 @@ from collections.abc import Mapping
 from penstock.types import TopicPartition
 
 
+def cap_bytes(
+    begin: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    bytes_per_offset: Mapping[TopicPartition, float],
+    max_bytes: int,
+) -> dict[TopicPartition, int]:
+    """Earlier ends, so that about `max_bytes` lie before them; divided pro rata by backlog in bytes.
+
+    Args:
+        begin: the positions.
+        ends: how far there is something to read; one without an end stays without.
+        bytes_per_offset: the average of each log, for all that have an end.
+        max_bytes: the limit for all together.
+    """
+    backlogs = {tp: end - begin[tp] for tp, end in ends.items() if tp in begin and end > begin[tp]}
+    sizes = {tp: max(1, round(backlog * bytes_per_offset[tp])) for tp, backlog in backlogs.items()}
+    shares = share_records(sizes, max_bytes)
+    cut = {
+        tp: begin[tp] + max(1, backlogs[tp] * shares[tp] // size)
+        for tp, size in sizes.items()
+        if shares[tp] < size
+    }
+    return {**ends, **cut}
+
+
 def share_records(
     backlogs: Mapping[TopicPartition, int], max_records: int | None
 ) -> dict[TopicPartition, int]:

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
@@ -65,9 +66,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._enumerator.initial_offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit that the options set."""
-        max_records = self._config.max_records_per_batch
-        return ReadAllAvailable() if max_records is None else ReadMaxRows(max_records)
+        """The limit that the options set; with two of them the one on records stands for both."""
+        max_records, max_bytes = self._config.max_records_per_batch, self._config.max_bytes_per_batch
+        if max_records is not None:
+            return ReadMaxRows(max_records)
+        return ReadAllAvailable() if max_bytes is None else ReadMaxBytes(max_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
@@ -76,7 +79,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         in_checkpoint = enumerator.in_checkpoint(offset)
         if self._committer is not None and in_checkpoint is not None:
             self._committer.submit(in_checkpoint)
-        end = enumerator.latest_offset(offset, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        max_bytes = None if isinstance(limit, ReadAllAvailable) else self._config.max_bytes_per_batch
+        end = enumerator.latest_offset(offset, max_records, max_bytes)
         if self._metrics is not None:
             latest = enumerator.latest_known() or {}
             self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)

@@ -1,0 +1,63 @@
+"""Planning thousands of topic partitions is a few requests; benchmarks/planning.py measures the time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.client.connection import KafkaConnections
+from penstock.devbroker import DevCluster
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.schema import source_schema
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.judge import Record
+
+PARTITION_COUNT = 2_000
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The requests that were sent, by kind."""
+    counted: Counter[str] = Counter()
+    send: Callable[..., Any] = KafkaConnections.send
+
+    def send_and_count(self: KafkaConnections, request: Any, *args: Any, **kwargs: Any) -> Any:
+        counted[type(request).__name__] += 1
+        return send(self, request, *args, **kwargs)
+
+    monkeypatch.setattr(KafkaConnections, "send", send_and_count)
+    return counted
+
+
+def test_thousands_of_topic_partitions_are_a_few_requests_a_batch(
+    own_broker: DevCluster, make_topic: MakeTopic, requests: Counter[str]
+) -> None:
+    bootstrap = own_broker.bootstrap_servers
+    topic = make_topic(PARTITION_COUNT, cluster=own_broker)
+    judge.produce(bootstrap, topic, *(Record(b"x", partition=n) for n in range(PARTITION_COUNT)))
+    options = {
+        "properties.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "scan.max-records-per-batch": str(PARTITION_COUNT // 2),
+        "scan.topic-partition-discovery.interval": "1 ms",
+    }
+    reader = PenstockDataSource(options).streamReader(source_schema(include_headers=False))
+    try:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        assert len(reader.partitions(start, end)) == PARTITION_COUNT, "one record each, so that none starves"
+        at_first = Counter(requests)
+        assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
+    finally:
+        reader.stop()
+    # Where it starts, where the logs end, and whether the start is still there.
+    assert at_first["ListOffsetsRequest"] == 3
+    assert at_first["MetadataRequest"] <= 4
+    later = requests - at_first
+    assert later["ListOffsetsRequest"] == 1
+    assert later["MetadataRequest"] <= 1
+    assert sum(requests.values()) <= 12, dict(requests)
