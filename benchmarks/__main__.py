@@ -38,9 +38,9 @@ def main() -> None:
     arguments = _arguments()
     console = Console()
     with DevCluster() as cluster:
-        spark = _spark()
+        spark = spark_session()
         try:
-            bench = _prepare(spark, cluster.bootstrap_servers, arguments.records)
+            bench = prepare(spark, cluster.bootstrap_servers, arguments.records)
             seconds = _measure(bench, arguments.cases, arguments.rounds, console)
         finally:
             spark.stop()
@@ -58,7 +58,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _spark() -> SparkSession:
+def spark_session() -> SparkSession:
+    """A local Spark with its own Kafka connector beside ours."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
     settings = {
@@ -74,7 +75,7 @@ def _spark() -> SparkSession:
     return builder.getOrCreate()
 
 
-def _prepare(spark: SparkSession, bootstrap_servers: str, record_count: int) -> Bench:
+def prepare(spark: SparkSession, bootstrap_servers: str, record_count: int) -> Bench:
     """Makes the topics and fills the input: JSON of about 107 bytes with 8-byte keys, lz4."""
     config = parse_sink_options(
         {

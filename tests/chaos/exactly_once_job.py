@@ -30,6 +30,7 @@ class Copy:
     per_trigger: int = 1_000
     timeout_ms: int | None = None
     is_deterministic: bool = True
+    shuffle_partition_count: int | None = None
     format: str = "penstock"
 
     def rows(self, spark: SparkSession) -> DataFrame:
@@ -43,7 +44,9 @@ class Copy:
             .load()
         )
         value = F.col("value") if self.is_deterministic else F.concat("value", F.lit(b"-"), F.expr("uuid()"))
-        return read.select("key", value.alias("value"))
+        rows = read.select("key", value.alias("value"))
+        count = self.shuffle_partition_count
+        return rows if count is None else rows.repartition(count, "key")
 
     def start(self, spark: SparkSession, *, drains: bool) -> StreamingQuery:
         """Start it; with `drains` it ends when it has read what there is."""
@@ -78,10 +81,11 @@ def main() -> None:
     parser.add_argument("--scratch", required=True)
     parser.add_argument("--middle", help="a topic between two queries")
     parser.add_argument("--master", default="local[2,4]")
+    parser.add_argument("--conf", action="append", default=[], help="key=value for Spark")
     parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
     arguments = parser.parse_args()
     copies = _copies(arguments)
-    spark = _session(arguments.master, arguments.scratch)
+    spark = _session(arguments.master, arguments.scratch, dict(each.split("=", 1) for each in arguments.conf))
     if copies[0].format != "penstock":
         from tests.chaos.fault_points import FaultyDataSource  # noqa: PLC0415 - its import arms the fault
 
@@ -102,7 +106,9 @@ def main() -> None:
 def _copies(arguments: argparse.Namespace) -> list[Copy]:
     given = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Copy)}
     given = {name: value for name, value in given.items() if value is not None}
-    given["per_trigger"] = int(given.get("per_trigger", Copy.per_trigger))
+    for name in ("per_trigger", "timeout_ms", "shuffle_partition_count"):
+        if name in given:
+            given[name] = int(given[name])
     given["is_deterministic"] = given.get("is_deterministic", "True") == "True"
     whole = Copy(**given)
     if arguments.middle is None:
@@ -118,7 +124,7 @@ def _copies(arguments: argparse.Namespace) -> list[Copy]:
     ]
 
 
-def _session(master: str, scratch: str) -> SparkSession:
+def _session(master: str, scratch: str, more: dict[str, str]) -> SparkSession:
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -128,6 +134,7 @@ def _session(master: str, scratch: str) -> SparkSession:
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.local.dir": scratch,
         "spark.log.level": "ERROR",
+        **more,
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("penstock-chaos").master(master)

@@ -95,6 +95,11 @@ class Scene:
         with self._transactions() as transactions:
             return {each.transactional_id for each in transactions.list_open(self._is_ours)}
 
+    def was_used(self, transactional_id: str) -> bool:
+        """Whether a task has ever taken this id."""
+        with self._transactions() as transactions:
+            return transactions.describe([transactional_id])[transactional_id] is not None
+
     def commit_by_hand(self, transactional_id: str) -> None:
         """As a driver that died right after it."""
         with self._transactions() as transactions:

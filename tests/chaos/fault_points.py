@@ -64,6 +64,15 @@ class Fault:
     def _release(self) -> Path:
         return Path(self.folder) / f"release-{self.step}"
 
+    @property
+    def process_id(self) -> int:
+        """The process that was struck."""
+        return int(self._hit.read_text() or "0")
+
+    def rearm(self) -> None:
+        """Let it happen once more."""
+        self._hit.unlink()
+
     def release(self) -> None:
         """Let the process that is held go on."""
         self._release.touch()
@@ -92,7 +101,8 @@ class Fault:
 
     def _is_first(self) -> bool:
         try:
-            self._hit.touch(exist_ok=False)
+            with self._hit.open("x") as hit:
+                hit.write(str(os.getpid()))
         except FileExistsError:
             return False
         return True

@@ -117,6 +117,21 @@ def kill_one(pids: list[int]) -> int:
     return next((pid for pid in pids if _kill(pid)), 0)
 
 
+def ancestor(pid: int, words: str) -> int:
+    """The nearest process above this one whose command line has these words."""
+    table = _processes()
+    while pid in table:
+        pid = table[pid][0]
+        if pid in table and words in table[pid][2]:
+            return pid
+    raise AssertionError(f"no process above is a {words}")
+
+
+def kill_process(pid: int) -> None:
+    """SIGKILL to one process that a test has started."""
+    assert _kill(pid), f"process {pid} had ended already"
+
+
 def _kill(pid: int) -> bool:
     try:
         os.kill(pid, signal.SIGKILL)

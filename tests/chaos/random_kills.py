@@ -1,0 +1,151 @@
+"""SIGKILLs at random over a copy with exactly-once delivery: driver, workers, brokers; then the judge.
+
+    python -m tests.chaos.random_kills --kills 50 --brokers 3 [--chained] [--seed 1] [--seconds 500]
+
+Each kill comes at a random moment of a batch, under fresh input. With several brokers every fourth kill takes
+one of them, which comes back with the next kill. With --chained it is two queries, the second reading the
+first's transactions. Ends with 0 when every input is in the target once, in order per key, and no transaction
+is open; prints what was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from penstock.devbroker import DevCluster
+from tests import judge
+from tests.chaos.exactly_once_job import Copy
+from tests.chaos.exactly_once_scene import Scene
+from tests.chaos.job_process import JobProcess, kill_one
+
+RECORDS_PER_KILL = 600
+PARTITION_COUNT = 4
+BATCH_TIMEOUT_S = 150
+DRAIN_TIMEOUT_S = 240
+PAUSE_MAX_S = 1.5
+"""A batch takes about as long."""
+
+DRIVER, WORKER, BROKER = "driver", "worker", "broker"
+
+
+class RandomKills:
+    """Kills around one scene. Deterministic in what it chooses, not in when that happens."""
+
+    def __init__(self, cluster: DevCluster, scene: Scene, seed: int) -> None:
+        self.cluster = cluster
+        self.scene = scene
+        self.random = random.Random(seed)
+        self.kills: collections.Counter[str] = collections.Counter()
+        self._job: JobProcess | None = None
+        self._dead_node_id: int | None = None
+
+    def run(self, kill_count: int, *, ends_at_s: float = float("inf")) -> None:
+        """Kill that often, or as often as there is time for; let the copy end; judge."""
+        try:
+            while self.kills.total() < kill_count and time.monotonic() < ends_at_s:
+                self._kill_something()
+            self._restart_broker()
+            self._drain()
+        finally:
+            self._kill_job()
+        self.scene.check()
+
+    def _kill_something(self) -> None:
+        self.scene.fill(RECORDS_PER_KILL)
+        job = self._running_job()
+        # Anywhere in a batch.
+        threading.Event().wait(self.random.uniform(0, PAUSE_MAX_S))
+        victims = [DRIVER, WORKER, WORKER] + ([BROKER] if len(self.cluster.node_ids) > 1 else [])
+        victim = self.random.choice(victims)
+        if victim == DRIVER:
+            self._kill_job()
+        elif victim == WORKER:
+            workers = job.python_workers()
+            self.random.shuffle(workers)
+            if not kill_one(workers):
+                return
+        else:
+            self._restart_broker()
+            self._dead_node_id = self.random.choice(self.cluster.node_ids)
+            self.cluster.kill(self._dead_node_id)
+        self.kills[victim] += 1
+
+    def _running_job(self) -> JobProcess:
+        """A job that has just finished a batch. A killed worker or broker may have ended the one before."""
+        if self._job is not None and self._job.process.poll() is None:
+            try:
+                self._job.wait_for_line(lambda line: line.startswith("batch "), BATCH_TIMEOUT_S)
+            except AssertionError:
+                if self._job.process.poll() is None:
+                    raise  # it hangs
+            else:
+                return self._job
+        self._kill_job()
+        self._restart_broker()
+        self._job = self.scene.job("--per-trigger=300")
+        self._job.wait_for_line(lambda line: line.startswith("batch "), BATCH_TIMEOUT_S)
+        return self._job
+
+    def _restart_broker(self) -> None:
+        if self._dead_node_id is not None:
+            self.cluster.restart(self._dead_node_id)
+            self._dead_node_id = None
+
+    def _kill_job(self) -> None:
+        if self._job is not None:
+            self._job.kill()
+            self._job = None
+
+    def _drain(self) -> None:
+        self._kill_job()
+        for is_last in (False, True):  # a batch may have to fail once, to be replayed
+            self._job = self.scene.job("--drain", "--per-trigger=5000")
+            try:
+                self._job.wait_until_done(DRAIN_TIMEOUT_S)
+            except AssertionError:
+                if is_last or self._job.process.poll() is None:
+                    raise
+                self._kill_job()
+            else:
+                return
+
+
+def make_scene(cluster: DevCluster, folder: Path, name: str, *, is_chained: bool) -> Scene:
+    """Topics and a copy with names of their own."""
+    topics = {part: f"{name}-{part}" for part in ("source", "middle", "target")}
+    for topic in topics.values():
+        judge.create_topic(cluster.bootstrap_servers, topic, partitions=PARTITION_COUNT)
+    copy = Copy(
+        cluster.bootstrap_servers, topics["source"], topics["target"], name, str(folder / "checkpoint")
+    )
+    return Scene(copy, folder, topics["middle"] if is_chained else None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument("--chained", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no more after so long")
+    arguments = parser.parse_args()
+    ends_at_s = time.monotonic() + arguments.seconds
+    with tempfile.TemporaryDirectory() as folder, DevCluster(arguments.brokers) as cluster:
+        scene = make_scene(cluster, Path(folder), f"kills-{arguments.seed}", is_chained=arguments.chained)
+        chaos = RandomKills(cluster, scene, arguments.seed)
+        try:
+            chaos.run(arguments.kills, ends_at_s=ends_at_s)
+        finally:
+            sys.stdout.write(f"killed {dict(chaos.kills)}, wrote {scene.record_count} records\n")
+    sys.stdout.write("every record once, in order per key, no transaction open\n")
+
+
+if __name__ == "__main__":
+    main()

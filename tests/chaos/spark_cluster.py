@@ -1,0 +1,78 @@
+"""A standalone Spark cluster on this machine: a master and two workers, each a process of its own.
+
+The workers have different host names, because Spark starts no speculative attempt on the host of the first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import pyspark
+
+from tests.waiting import wait_until
+
+_HOSTS = ("127.0.0.1", "localhost")
+_START_TIMEOUT_S = 90.0
+
+
+class SparkCluster:
+    """Started on entry, gone on exit. One core and one executor for each worker."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = int(probe.getsockname()[1])
+
+    @property
+    def master(self) -> str:
+        """For Spark's `master`."""
+        return f"spark://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> SparkCluster:
+        self._start("master.Master", "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0")
+        wait_until(self._is_listening, "Spark's master to listen", timeout_s=_START_TIMEOUT_S)
+        for host in _HOSTS:
+            folder = self._folder / f"worker-{host}"
+            limits = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder))
+            self._start("worker.Worker", "--host", host, *limits, self.master)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in reversed(self._processes):
+            # Each is the leader of a session of its own, which its executors belong to.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+    def _start(self, name: str, *arguments: str) -> None:
+        home = Path(pyspark.__file__).parent
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_MEMORY": "512m",
+        }
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,
+                )
+            )
+
+    def _is_listening(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0

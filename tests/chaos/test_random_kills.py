@@ -1,0 +1,20 @@
+"""A few random SIGKILLs each time; `python -m tests.chaos.random_kills` does as many as one likes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.devbroker import DevCluster
+from tests.chaos.random_kills import RandomKills, make_scene
+
+
+@pytest.mark.parametrize("is_chained", [False, True])
+def test_every_record_once_whatever_is_killed(
+    broker: DevCluster, topic_name: str, tmp_path: Path, is_chained: bool
+) -> None:
+    scene = make_scene(broker, tmp_path, topic_name[-20:], is_chained=is_chained)
+    chaos = RandomKills(broker, scene, seed=3)
+    chaos.run(3)
+    assert chaos.kills.total() == 3
