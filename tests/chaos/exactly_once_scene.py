@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
@@ -51,7 +52,8 @@ class Scene:
         arguments = [*copy.as_arguments(), f"--scratch={self.folder / 'scratch'}", *more]
         if self.middle is not None:
             arguments.append(f"--middle={self.middle}")
-        environment = {"PYTHONPATH": str(ROOT), VARIABLE: "", **(fault.as_environment() if fault else {})}
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        environment = {"PYTHONPATH": paths, VARIABLE: "", **(fault.as_environment() if fault else {})}
         return JobProcess("tests.chaos.exactly_once_job", arguments, self.folder / "job.log", environment)
 
     def fault(self, step: str, action: str, *, spark_partition_id: int | None = None) -> Fault:
