@@ -16,6 +16,8 @@ from tests import judge
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WANTED = {b"1", b"2", b"3"}
+ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(3)]
+"""What the examples of typed tables read: keys and values."""
 
 
 def examples() -> list[Any]:
@@ -24,6 +26,28 @@ def examples() -> list[Any]:
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
             found.append(pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}"))
     return found
+
+
+def check_table(bootstrap: str, names: dict[str, str], typed: Any, query: Any) -> None:
+    """The rows of a typed table, or what its query writes."""
+    if query is not None:
+        try:
+            query.processAllAvailable()
+            judge.produce(bootstrap, names["orders"], *ORDERS)
+            copied = judge.consume_until(bootstrap, names["orders-copy"], len(ORDERS))
+            assert {record.value for record in copied} == {
+                value.replace(b':"n', b':"N') for _, value in ORDERS
+            }
+        finally:
+            query.stop()
+        return
+    judge.produce(bootstrap, names["orders"], *ORDERS)
+    if typed.isStreaming:
+        start = typed.writeStream.format("memory").queryName(f"example_{uuid.uuid4().hex}")
+        started = start.trigger(availableNow=True).start()
+        assert started.awaitTermination(60)
+        typed = typed.sparkSession.table(started.name)
+    assert sorted(row.id for row in typed.collect()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("code", examples())
@@ -39,6 +63,9 @@ def test_example_runs(code: str, spark: SparkSession, broker: DevCluster, tmp_pa
     exec(compile(code, "example", "exec"), scope)  # noqa: S102 - running the examples is the point
 
     query = scope.get("query")
+    if "typed" in scope:
+        check_table(bootstrap, names, scope["typed"], query)
+        return
     if query is None:
         judge.produce(bootstrap, names["orders"], *WANTED)
         rows = scope["records"].writeStream.format("memory").queryName(f"example_{uuid.uuid4().hex}")
