@@ -34,7 +34,7 @@ from penstock.errors import DecodeError, OptionError, RowError, SchemaError
 from penstock.options import parse_sink_options, parse_source_options
 from penstock.options.config import DeliveryGuarantee
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.tables import TableSink, TableSource, table_sink, table_source
+from penstock.spark.tables import FormatSource, TableSink, TableSource, table_sink, table_source
 
 READ = {"properties.bootstrap.servers": "unused:1", "topic": "orders"}
 WRITE = READ
@@ -46,10 +46,10 @@ def marked(name: str, kind: Any, key: Any, nullable: bool = True) -> StructField
     return StructField(name, kind, nullable, {"penstock.metadata": key})
 
 
-def source_of(schema: StructType, options: dict[str, str]) -> TableSource:
+def source_of(schema: StructType, options: dict[str, str]) -> FormatSource:
     given = READ | options
     found = table_source(schema, given, parse_source_options(given, streaming=True))
-    assert found is not None
+    assert isinstance(found, FormatSource)
     return found
 
 

@@ -109,6 +109,9 @@ PARTITIONER = ObjectKind(
     "penstock.KafkaRecordSerializationSchema.builder()",
     "on the executors and on the driver",
 )
+DESERIALIZER = ObjectKind(
+    "penstock-deserializer-1", "deserializer", "penstock.KafkaSource.builder()", "on the executors"
+)
 FUNCTION = ObjectKind(
     "penstock-function-1",
     "function of the record serializer",

@@ -102,6 +102,14 @@ DEAD_LETTER_TOPIC = Option(
     TOPIC,
     "Where `dead-letter` sends bad records, before the task that read them ends. (Ours.)",
 )
+DESERIALIZER = Option(
+    "scan.deserializer",
+    _ANY,
+    _SOURCE,
+    TEXT,
+    "What makes rows of records, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of a "
+    "format. (Ours.)",
+)
 
 TABLE_OPTIONS: tuple[Option[Any], ...] = (
     FORMAT,
@@ -113,6 +121,7 @@ TABLE_OPTIONS: tuple[Option[Any], ...] = (
     METADATA_COLUMNS,
     ON_DECODE_ERROR,
     DEAD_LETTER_TOPIC,
+    DESERIALIZER,
 )
 FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
     Option(

@@ -12,8 +12,10 @@ the Spark schema bears the mark `{"penstock.metadata": "<metadata key>"}`.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -24,12 +26,15 @@ from penstock.options.config import SinkConfig, SourceConfig
 from penstock.options.dead_letters import dead_letter_sink
 from penstock.table import (
     BadRecords,
+    DeserializerOptions,
     Table,
     TableDecoder,
     TableEncoder,
     TableOptions,
+    TableRows,
     has_table_options,
     make_table,
+    parse_deserializer_options,
     parse_table_options,
 )
 
@@ -38,26 +43,71 @@ METADATA_MARK = "penstock.metadata"
 _log = logging.getLogger("penstock.table")
 
 
-@dataclass(frozen=True)
-class TableSource:
+class TableSource(ABC):
     """A typed read. Small: it travels with the reader to every task."""
+
+    @abstractmethod
+    def open(self) -> TableRowMaker:
+        """Make what decodes the records of one task."""
+
+
+@dataclass(frozen=True)
+class FormatSource(TableSource):
+    """A read whose rows formats make."""
 
     table: Table
     dead_letters: SinkConfig | None
 
     def open(self) -> TableRowMaker:
         """Make what decodes the records of one task."""
-        return TableRowMaker(self)
+        options = self.table.options
+        policy = BadRecords(options.on_decode_error, options.dead_letter_topic)
+        return TableRowMaker(TableDecoder(self.table), policy, self.dead_letters)
+
+
+@dataclass(frozen=True)
+class PythonSource(TableSource):
+    """A read whose rows a deserializer of the user makes."""
+
+    schema: pa.Schema
+    options: DeserializerOptions
+    dead_letters: SinkConfig | None
+
+    def open(self) -> TableRowMaker:
+        """Load the deserializer for one task.
+
+        Raises:
+            OptionError: it cannot be loaded here.
+        """
+        # Here and not above: other reads have nothing to do with it.
+        from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
+
+        policy = BadRecords(self.options.on_decode_error, self.options.dead_letter_topic)
+        return TableRowMaker(PythonDecoder(self.options.text, self.schema), policy, self.dead_letters)
+
+
+class RecordDecoder(Protocol):
+    """A TableDecoder, or what does its work."""
+
+    @property
+    def record_columns(self) -> tuple[str, ...]:
+        """The columns of KafkaRecords that it needs."""
+        ...
+
+    def decode(self, records: pa.RecordBatch) -> TableRows:
+        """Decode records to rows."""
+        ...
 
 
 class TableRowMaker:
     """From KafkaRecords to the rows of a table, with the policy for bad records. One for each task."""
 
-    def __init__(self, source: TableSource) -> None:
-        options = source.table.options
-        self._decoder = TableDecoder(source.table)
-        self._bad_records = BadRecords(options.on_decode_error, options.dead_letter_topic)
-        self._dead_letters = source.dead_letters
+    def __init__(
+        self, decoder: RecordDecoder, bad_records: BadRecords, dead_letters: SinkConfig | None
+    ) -> None:
+        self._decoder = decoder
+        self._bad_records = bad_records
+        self._dead_letters = dead_letters
 
     @property
     def columns(self) -> Sequence[str]:
@@ -130,12 +180,17 @@ def table_source(schema: StructType, options: Mapping[str, str], config: SourceC
             "'header-list', and leave the option for the column 'headers' out.",
             option="scan.include-headers",
         )
+    python = parse_deserializer_options(options)
+    if python is not None:
+        letters = _dead_letters(options, python.dead_letter_topic, config)
+        return PythonSource(to_arrow_schema(schema, timezone="UTC"), python, letters)
     table = _table_of(schema, parse_table_options(options))
     TableDecoder(table)
-    topic = table.options.dead_letter_topic
-    return TableSource(
-        table, None if topic is None else dead_letter_sink(options, topic, config.subscription)
-    )
+    return FormatSource(table, _dead_letters(options, table.options.dead_letter_topic, config))
+
+
+def _dead_letters(options: Mapping[str, str], topic: str | None, config: SourceConfig) -> SinkConfig | None:
+    return None if topic is None else dead_letter_sink(options, topic, config.subscription)
 
 
 def table_sink(schema: StructType, options: Mapping[str, str], config: SinkConfig) -> TableSink | None:

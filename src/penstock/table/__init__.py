@@ -9,11 +9,19 @@ from penstock.table.bad_records import DEAD_LETTERS, BadRecords
 from penstock.table.decode import RecordFailure, TableDecoder, TableRows
 from penstock.table.encode import TableEncoder
 from penstock.table.fields import Table, make_table
-from penstock.table.options import OnDecodeError, TableOptions, has_table_options, parse_table_options
+from penstock.table.options import (
+    DeserializerOptions,
+    OnDecodeError,
+    TableOptions,
+    has_table_options,
+    parse_deserializer_options,
+    parse_table_options,
+)
 
 __all__ = [
     "DEAD_LETTERS",
     "BadRecords",
+    "DeserializerOptions",
     "OnDecodeError",
     "RecordFailure",
     "Table",
@@ -23,5 +31,6 @@ __all__ = [
     "TableRows",
     "has_table_options",
     "make_table",
+    "parse_deserializer_options",
     "parse_table_options",
 ]

@@ -13,9 +13,11 @@ from typing import TypeVar
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.formats import Format, format_for
+from penstock.options import python_objects
 from penstock.options.declare import Option
 from penstock.options.table import (
     DEAD_LETTER_TOPIC,
+    DESERIALIZER,
     FORMAT_OPTIONS,
     KEY_FIELDS,
     KEY_FIELDS_PREFIX,
@@ -64,6 +66,39 @@ def has_table_options(options: Mapping[str, str]) -> bool:
     """Whether the options ask for a table with formats, rather than for keys and values as bytes."""
     keys = {option.key for option in TABLE_OPTIONS}
     return any(key.lower() in keys or _format_place(key.lower()) for key in options)
+
+
+@dataclass(frozen=True)
+class DeserializerOptions:
+    """What the options of a read with a deserializer in Python say."""
+
+    text: str
+    on_decode_error: OnDecodeError = OnDecodeError.FAIL
+    dead_letter_topic: str | None = None
+
+
+def parse_deserializer_options(options: Mapping[str, str]) -> DeserializerOptions | None:
+    """Parse the options of a read with a deserializer in Python; None where there is none.
+
+    Raises:
+        OptionError: a value is not allowed, or options contradict each other.
+        MissingOptionError: dead letters without a topic.
+    """
+    texts = {key.lower(): text for key, text in options.items()}
+    text = texts.get(DESERIALIZER.key)
+    if text is None:
+        return None
+    python_objects.DESERIALIZER.split(text, DESERIALIZER.key)
+    allowed = {DESERIALIZER.key, ON_DECODE_ERROR.key, DEAD_LETTER_TOPIC.key}
+    others = {option.key for option in TABLE_OPTIONS} - allowed
+    for key in texts:
+        if key in others or _format_place(key):
+            raise OptionError(
+                f"Option '{key}' is for reads with a format, and 'scan.deserializer' makes the rows of this "
+                "one. Leave one of them out.",
+                option=key,
+            )
+    return DeserializerOptions(text, *_bad_record_options(texts))
 
 
 def _format_place(key: str) -> str | None:
