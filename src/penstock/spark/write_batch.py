@@ -1,0 +1,141 @@
+"""write_batch: what a function of `foreachBatch` calls, so that its writes are exactly-once too.
+
+Runs on the driver (with Spark Connect: in the server's process for the query). Spark's Python sinks have no
+Update mode, and in `foreachBatch` any DataFrame can be written; but a batch write does not say which
+micro-batch it carries out. Invariant: with `exactly-once` a write always bears the query's id, which changes
+with the checkpoint, and the number of the batch, so that a batch that comes again is known, and two batches
+are never taken for one.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.errors import ExactlyOnceError, MissingOptionError
+from penstock.options import parse_sink_options
+from penstock.options.config import DeliveryGuarantee
+
+_QUERY_ID_PROPERTY = "sql.streaming.queryId"
+_RUN_ID_PROPERTY = "spark.jobGroup.id"
+
+
+def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_id: str | None = None) -> None:
+    """Write a DataFrame as micro-batch `batch_id` of a streaming query; for use in `foreachBatch`.
+
+    With `exactly-once` a batch that Spark repeats after a failure is recognised and not written twice. Each
+    `write_batch` in one function needs a `sink.transactional-id-prefix` of its own.
+
+    Args:
+        rows: with the columns that `format("penstock")` writes: value, key, topic ...
+        batch_id: as Spark gives it to the function.
+        options: of `format("penstock")`.
+        query_id: of the query, e.g. `query.id`; it must change with the checkpoint, and only then. Only
+            Spark Connect needs it, and only with `exactly-once`; otherwise Spark says it itself.
+
+    Raises:
+        MissingOptionError: `query_id` is needed.
+        ExactlyOnceError: this batch was written already under the same prefix in this run.
+    """
+    config = parse_sink_options(options)
+    if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        _save(rows, options)
+        return
+    query_id = query_id or local_property(rows, _QUERY_ID_PROPERTY)
+    if query_id is None:
+        raise MissingOptionError(
+            "Which query this micro-batch belongs to is unknown, so that the batch could not be recognised "
+            "when it comes again. Nothing was written. Spark Connect does not tell it to functions of "
+            "foreachBatch, and nobody tells it outside of them: give write_batch the query_id, or use "
+            "KafkaSink.write_stream, which finds it in the checkpoint.",
+            option="sink.query-id",
+        )
+    written = _Written(local_property(rows, _RUN_ID_PROPERTY), query_id, config.transactional_id_prefix or "")
+    written.check_new(batch_id)
+    _save(rows, {**options, "sink.query-id": query_id, "sink.batch-id": str(batch_id)})
+    written.note(batch_id)
+
+
+class MicroBatchWriter:
+    """A function for `foreachBatch` that writes each batch with `write_batch`. Pickles.
+
+    Args:
+        options: of `format("penstock")`.
+        checkpoint_location: of the query; Spark Connect's way to the id of the query.
+        records: makes the rows of a batch what `format("penstock")` writes; None where they are that.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        checkpoint_location: str | None = None,
+        records: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._options = dict(options)
+        self._checkpoint_location = checkpoint_location
+        self._records = records
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        """Write one batch."""
+        query_id = local_property(rows, _QUERY_ID_PROPERTY)
+        if query_id is None and self._checkpoint_location is not None:
+            query_id = query_id_of_checkpoint(rows.sparkSession, self._checkpoint_location)
+        records = rows if self._records is None else self._records(rows)
+        write_batch(records, batch_id, self._options, query_id=query_id)
+
+
+def query_id_of_checkpoint(spark: Any, checkpoint_location: str) -> str:
+    """The id that Spark has given the query of a checkpoint; it is there before the first batch."""
+    lines = spark.read.text(f"{checkpoint_location.rstrip('/')}/metadata").collect()
+    query_id: str = json.loads("".join(line.value for line in lines))["id"]
+    return query_id
+
+
+def local_property(rows: Any, name: str) -> str | None:
+    """What Spark says of the query that runs on this thread; None on Spark Connect, which says nothing."""
+    if type(rows).__module__.startswith("pyspark.sql.connect."):
+        return None
+    value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)
+    return value
+
+
+class _Written:
+    """The newest batch that one run of a query has written under a prefix.
+
+    The log of decisions cannot tell a second write of a batch from the batch's repetition: it would be
+    drained, and its rows lost.
+    """
+
+    _newest: dict[tuple[str | None, str, str], int] = {}  # noqa: RUF012 - of the process
+    _lock = threading.Lock()
+
+    def __init__(self, run_id: str | None, query_id: str, prefix: str) -> None:
+        self._key = (run_id, query_id, prefix)
+
+    def check_new(self, batch_id: int) -> None:
+        """Raise ExactlyOnceError when the batch is written already."""
+        with self._lock:
+            newest = self._newest.get(self._key)
+        if newest != batch_id:
+            return
+        _, query_id, prefix = self._key
+        raise ExactlyOnceError(
+            f"Batch {batch_id} of query {query_id} is written already under the transactional id prefix "
+            f"{prefix}, in this very run of the query. The second write was not done, because it could not "
+            "be told from the first one. If the function of foreachBatch writes several DataFrames, give "
+            "each write a sink.transactional-id-prefix of its own; if it writes one, call write_batch once.",
+            query_id=query_id,
+            batch_id=batch_id,
+            prefix=prefix,
+        )
+
+    def note(self, batch_id: int) -> None:
+        """The batch is written."""
+        with self._lock:
+            self._newest[self._key] = batch_id
+
+
+def _save(rows: Any, options: Mapping[str, str]) -> None:
+    rows.write.format("penstock").options(**options).mode("append").save()
