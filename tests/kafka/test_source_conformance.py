@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as JudgePartition
 from confluent_kafka.admin import NewPartitions
 
@@ -420,7 +420,12 @@ def test_offsets_are_committed_once_the_checkpoint_holds_them(bootstrap: str, ma
         assert query.catch_up(reader) == []
         wait_until(lambda: committed(bootstrap, f"g-{topic}", topic, 2) == {0: 5, 1: 0}, "the commit")
         assert reader._metrics is not None
-        assert reader._metrics.snapshot()["KafkaSourceReader.commitsSucceeded"] == 1
+        values = reader._metrics.snapshot()
+        scope = f"KafkaSourceReader.topic.{topic}.partition.0"
+        assert values["KafkaSourceReader.commitsSucceeded"] == 1
+        assert values[f"{scope}.currentOffset"] == 4
+        assert values[f"{scope}.committedOffset"] == 5
+        assert values[f"{scope}.records-lag"] == values["pendingRecords"] == 0
 
 
 @pytest.mark.parametrize("available_now", [True, False])
@@ -444,6 +449,13 @@ def test_a_transactional_topic_that_is_read_to_its_end_has_no_lag(
     assert len(query.run()) == 2
     _, end = judge.offsets_of(bootstrap, topic)[0]
     assert committed(bootstrap, f"g-{topic}", topic) == {0: end} == {0: 3}
+    # What kafka-consumer-groups asks: an empty group that is listed, and its offsets.
+    admin = judge.admin(bootstrap)
+    groups = {group.group_id: group.state for group in admin.list_consumer_groups().result(30).valid}
+    assert groups[f"g-{topic}"] is ConsumerGroupState.EMPTY
+    wanted = ConsumerGroupTopicPartitions(f"g-{topic}")
+    listed = admin.list_consumer_group_offsets([wanted])[f"g-{topic}"].result(30).topic_partitions
+    assert [(entry.topic, entry.partition, entry.offset) for entry in listed] == [(topic, 0, 3)]
 
 
 def test_nothing_is_committed_when_the_user_says_so(bootstrap: str, make_topic: MakeTopic) -> None:

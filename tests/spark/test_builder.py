@@ -118,8 +118,11 @@ def test_through_connect(connect_spark: Any, builder: KafkaSourceBuilder, topic:
     assert connect_spark.table("builder_records").count() == 4
 
 
-def test_a_watermark_through_connect(connect_spark: Any, builder: KafkaSourceBuilder, tmp_path: Path) -> None:
-    source = builder.set_option("scan.watermark.alignment.max-drift", "1 min").build()
+def test_a_stream_with_an_initializer_and_a_watermark_through_connect(
+    connect_spark: Any, builder: KafkaSourceBuilder, tmp_path: Path
+) -> None:
+    builder.set_starting_offsets(LastRecords(COUNT)).set_option("scan.watermark.alignment.max-drift", "1 min")
+    source = builder.build()
     rows = with_watermark(source.load(connect_spark), "timestamp", "1 minute", source=source)
     assert rows.isStreaming
     start = rows.dropDuplicatesWithinWatermark(["value"]).writeStream.format("memory")

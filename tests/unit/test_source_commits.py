@@ -171,9 +171,13 @@ def test_metrics_follow_planning() -> None:
         "KafkaSourceReader.commitsFailed": 0,
         "KafkaSourceReader.topic.t.partition.0.currentOffset": 6,
         "KafkaSourceReader.topic.t.partition.0.committedOffset": -1,
+        "KafkaSourceReader.topic.t.partition.0.records-lag": 2,
         "KafkaSourceReader.topic.t.partition.1.currentOffset": 4,
         "KafkaSourceReader.topic.t.partition.1.committedOffset": -1,
+        "KafkaSourceReader.topic.t.partition.1.records-lag": 0,
     }
+    metrics.planned({tp(0): 7, tp(1): 5}, {tp(0): 9}, is_idle=False)
+    assert "KafkaSourceReader.topic.t.partition.1.records-lag" not in metrics.snapshot()
     for _ in range(2):
         metrics.planned({tp(0): 9}, {tp(0): 9}, is_idle=True)
         now_ms[0] += 250

@@ -30,7 +30,7 @@ class SourceMetrics:
         self._lock = threading.Lock()
         self._positions: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._pending_records = 0
+        self._lags: dict[TopicPartition, int] = {}
         self._idle_since_ms: int | None = None
         self._commits_succeeded = 0
         self._commits_failed = 0
@@ -39,10 +39,10 @@ class SourceMetrics:
         self, done: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, is_idle: bool
     ) -> None:
         """A batch was planned: what is read before it, where the logs end, and whether it is empty."""
-        backlog = sum(max(0, latest[tp] - offset) for tp, offset in done.items() if tp in latest)
+        lags = {tp: max(0, latest[tp] - offset) for tp, offset in done.items() if tp in latest}
         with self._lock:
             self._positions = dict(done)
-            self._pending_records = backlog
+            self._lags = lags
             if not is_idle:
                 self._idle_since_ms = None
             elif self._idle_since_ms is None:
@@ -64,7 +64,7 @@ class SourceMetrics:
         with self._lock:
             idle_since_ms = self._idle_since_ms
             values = {
-                "pendingRecords": self._pending_records,
+                "pendingRecords": sum(self._lags.values()),
                 "sourceIdleTime": 0 if idle_since_ms is None else self._clock_ms() - idle_since_ms,
                 "KafkaSourceReader.commitsSucceeded": self._commits_succeeded,
                 "KafkaSourceReader.commitsFailed": self._commits_failed,
@@ -73,6 +73,8 @@ class SourceMetrics:
                 scope = f"KafkaSourceReader.topic.{tp.topic}.partition.{tp.partition}"
                 values[f"{scope}.currentOffset"] = position - 1
                 values[f"{scope}.committedOffset"] = self._committed.get(tp, _NONE_YET)
+                if tp in self._lags:  # not while its log does not answer
+                    values[f"{scope}.records-lag"] = self._lags[tp]
         return values
 
 

@@ -1,0 +1,82 @@
+"""Planning alone, on a real broker: `python -m benchmarks.planning [--partitions 2000] [--rounds 5]`.
+
+Seconds of the driver's part of a micro-batch with a record in each topic partition: where it ends
+(discovery and the ends of the logs), and its splits. Under 2 s is promised for 2,000 on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+
+from penstock.client.connection import KafkaConnections
+from penstock.client.properties import connection_settings
+from penstock.client.topic_admin import NewTopic, create_topics
+from penstock.devbroker import DevCluster
+from penstock.options import parse_sink_options
+from penstock.sink.writer import write_rows
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.schema import source_schema
+
+TOPIC = "bench-planning"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.planning", description=__doc__)
+    parser.add_argument("--partitions", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    console = Console()
+    with DevCluster() as cluster:
+        fill(cluster.bootstrap_servers, arguments.partitions)
+        for name, option in {
+            "all": {},
+            "max-records": {"scan.max-records-per-batch": str(arguments.partitions)},
+            "max-bytes": {"scan.max-bytes-per-batch": "1 mb"},
+        }.items():
+            seconds = [plan(cluster.bootstrap_servers, option) for _ in range(arguments.rounds)]
+            median = statistics.median(seconds)
+            spread = f"{min(seconds):.2f} to {max(seconds):.2f}"
+            console.print(f"{name}: {arguments.partitions} topic partitions in {median:.2f} s ({spread})")
+            assert median < 2.0 * arguments.partitions / 2_000, "planning is too slow"
+
+
+def fill(bootstrap_servers: str, partition_count: int) -> None:
+    """The topic, and a few records in each partition."""
+    config = parse_sink_options({"kafka.bootstrap.servers": bootstrap_servers, "topic": TOPIC})
+    connections = KafkaConnections(connection_settings(config.properties, client_id="bench"))
+    create_topics(connections, {TOPIC: NewTopic(partition_count)})
+    connections.close()
+    partitions = pa.array([n % partition_count for n in range(3 * partition_count)], pa.int32())
+    values = pa.array([b"x"] * len(partitions))
+    write_rows(config, [pa.RecordBatch.from_arrays([values, partitions], names=["value", "partition"])])
+
+
+def plan(bootstrap_servers: str, option: dict[str, str]) -> float:
+    """Seconds of planning one batch, discovery included."""
+    options = {
+        "properties.bootstrap.servers": bootstrap_servers,
+        "topic": TOPIC,
+        "scan.topic-partition-discovery.interval": "1 ms",
+        **option,
+    }
+    reader: Any = PenstockDataSource(options).streamReader(source_schema(include_headers=False))
+    try:
+        start = reader.initialOffset()
+        began = time.perf_counter()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        splits = reader.partitions(start, end)
+        took = time.perf_counter() - began
+        assert splits
+        return took
+    finally:
+        reader.stop()
+
+
+if __name__ == "__main__":
+    main()
