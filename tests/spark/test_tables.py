@@ -248,6 +248,36 @@ def test_avro_with_a_schema_registry(
     assert "topsecret" not in str(caught.value)
 
 
+def test_json_behind_a_registrys_header_in_a_view_of_sql(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    with running_registry(bearer_token="t0ken") as registry:  # noqa: S106 - a made-up one
+        options = {
+            "format": "json-confluent",
+            "json-confluent.url": registry.url,
+            "json-confluent.bearer-auth.credentials-source": "STATIC_TOKEN",
+            "json-confluent.bearer-auth.token": "t0ken",
+        }
+        write(spark.range(5).selectExpr("id", "id + 1 AS next"), bootstrap, topic, options)
+    [schema] = registry.schemas.values()
+    assert schema["schemaType"] == "JSON"
+    assert all((record.value or b"")[:5] == b"\0\0\0\0\1" for record in judge.consume_all(bootstrap, topic))
+    texts = options | {
+        "properties.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "metadata.columns": "offset",
+    }
+    listed = ", ".join(f"`{key}` '{text}'" for key, text in texts.items())
+    view = "json_confluent_orders"
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW {view} (next BIGINT, offset BIGINT) USING penstock "
+        f"OPTIONS ({listed})"
+    )
+    found = spark.sql(f"SELECT sum(next), max(offset) FROM {view}").collect()  # noqa: S608 - our own name
+    assert [tuple(row) for row in found] == [(15, 4)]
+
+
 BAD = (b"{bad\x00", b'{"id":"x"}', b'{"v":1}')
 
 
@@ -274,6 +304,10 @@ def test_bad_records_fail_or_are_skipped(spark: SparkSession, bootstrap: str, ma
     skipping = {"format": "json", "scan.on-decode-error": "skip"}
     rows = read(spark, bootstrap, topic, schema, skipping).collect()
     assert sorted(row.id for row in rows) == list(range(500))
+    nowhere = {"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": f"{topic}-nowhere"}
+    quick = {"properties.max.block.ms": "2000"}
+    with pytest.raises(Exception, match=f"{topic}-nowhere"):
+        read(spark, bootstrap, topic, schema, JSON | nowhere | quick).collect()
 
 
 def test_dead_letters_are_there_when_the_batch_is_done(

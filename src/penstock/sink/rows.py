@@ -131,8 +131,8 @@ def _check_column(field: pa.Field, schema: pa.Schema) -> None:
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
         raise RowError(
             f"The DataFrame has a column {name}, which is no part of a Kafka record.{hint} Nothing was "
-            f"written; the columns are {', '.join(_COLUMNS)}. Put other data into value, for instance "
-            "with to_json(struct(...)), or drop the column.",
+            f"written; the columns are {', '.join(_COLUMNS)}. Put other data into value (set the "
+            "option 'format', or use to_json(struct(...))), or drop the column.",
             column=name,
         )
 

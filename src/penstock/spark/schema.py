@@ -65,7 +65,8 @@ def check_read_schema(schema: StructType) -> None:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in known.values())
         raise OptionError(
             f"The schema given for this read does not fit: {'; '.join(problems)}. It may have some or all of "
-            f"these columns: {columns}. Decode keys and values with Spark functions.",
+            f"these columns: {columns}. For columns of your own set the "
+            "option 'format', or decode keys and values with Spark functions.",
             schema=schema.simpleString(),
         )
 
