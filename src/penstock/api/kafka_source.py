@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.offsets_initializer import (
     Committed,
@@ -30,6 +30,8 @@ from penstock.types import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.api.deserialization import Deserialization
+
 _log = logging.getLogger(__name__)
 
 _RESET = "auto.offset.reset"
@@ -46,10 +48,12 @@ class KafkaSource:
     Attributes:
         options: the options of `format("penstock")` that say the same.
         is_bounded: whether it ends (a batch read) or goes on (a stream).
+        schema: the columns of the rows, where a deserializer makes them; as `DataFrameReader.schema` has it.
     """
 
     options: Mapping[str, str] = field(repr=False)
     is_bounded: bool = False
+    schema: Any = None
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
@@ -58,9 +62,9 @@ class KafkaSource:
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The records as a DataFrame: a streaming one, unless the source is bounded."""
-        if self.is_bounded:
-            return spark.read.format("penstock").options(**self.options).load()
-        return spark.readStream.format("penstock").options(**self.options).load()
+        reader = spark.read if self.is_bounded else spark.readStream
+        reader = reader.format("penstock").options(**self.options)
+        return (reader if self.schema is None else reader.schema(self.schema)).load()
 
     def as_table(self, spark: SparkSession, name: str) -> DataFrame:
         """`load`, also as the temporary view `name` of the session, for SQL."""
@@ -72,8 +76,8 @@ class KafkaSource:
 class KafkaSourceBuilder:
     """Describes a source step by step, under PyFlink's names. Each method gives the builder back.
 
-    Records come as rows with Spark's columns (key, value, topic, partition, offset, timestamp ...), so there
-    is no deserializer to set: decode with Spark's functions.
+    Without a deserializer records come as rows with Spark's columns (key, value, topic, partition, offset,
+    timestamp ...), to be decoded with Spark's functions.
     """
 
     def __init__(self) -> None:
@@ -83,6 +87,7 @@ class KafkaSourceBuilder:
         self._starting: KafkaOffsetsInitializer = KafkaOffsetsInitializer.earliest()
         self._stopping: KafkaOffsetsInitializer | None = None
         self._is_bounded = False
+        self._deserialization: Deserialization | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
         """The brokers to begin with, `host:port,host:port`. Required."""
@@ -120,6 +125,40 @@ class KafkaSourceBuilder:
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
         """End at these offsets (exclusive), as a stream; see `penstock.run_until_bounded`."""
         self._stopping, self._is_bounded = _checked(stopping_offsets_initializer), False
+        return self
+
+    def set_value_only_deserializer(
+        self, deserialization_schema: Any, *, produced_type: Any = None
+    ) -> KafkaSourceBuilder:
+        """How rows are made of values.
+
+        Args:
+            deserialization_schema: SimpleStringSchema, JsonRowDeserializationSchema or another schema of a
+                format, which decode in compiled code; a DeserializationSchema of yours, a Kafka-style
+                Deserializer, or a function of the value's bytes.
+            produced_type: the columns, where the schema does not say them: a StructType, text such as
+                `id BIGINT, name STRING`, or one type for a column `value`.
+        """
+        from penstock.api.deserialization import value_deserialization  # noqa: PLC0415 - it loads Arrow
+
+        return self._deserialize(value_deserialization(deserialization_schema, produced_type))
+
+    def set_deserializer(self, record_deserializer: Any, *, produced_type: Any = None) -> KafkaSourceBuilder:
+        """How rows are made of whole records: key, value, headers, topic, partition, offset, timestamp.
+
+        Args:
+            record_deserializer: a KafkaRecordDeserializationSchema, an ArrowDeserializationSchema (batches,
+                far faster), a JSONKeyValueDeserializationSchema, or a function of a ConsumerRecord.
+            produced_type: as for `set_value_only_deserializer`.
+        """
+        from penstock.api.deserialization import record_deserialization  # noqa: PLC0415 - it loads Arrow
+
+        return self._deserialize(record_deserialization(record_deserializer, produced_type))
+
+    def _deserialize(self, deserialization: Deserialization) -> KafkaSourceBuilder:
+        if self._deserialization is not None:
+            raise OptionError("The source has a deserializer already: set one, once.")
+        self._deserialization = deserialization
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
@@ -160,12 +199,19 @@ class KafkaSourceBuilder:
             )
         self._check_group_id()
         options = self._options(self._subscription[1])
+        made = self._deserialization
+        if made is not None:
+            options |= made.options
         twice = sorted(options.keys() & {key.lower() for key in self._own})
         if twice:
             raise OptionError(f"set_option repeats what other methods have set: {', '.join(twice)}.")
         options |= self._own
         parse_source_options(options, streaming=not self._is_bounded)
-        return KafkaSource(options, self._is_bounded)
+        if made is not None and "format" in made.options:
+            from penstock.table import parse_table_options  # noqa: PLC0415 - it loads Arrow
+
+            parse_table_options(options)
+        return KafkaSource(options, self._is_bounded, None if made is None else made.schema)
 
     def _subscribe(self, what: str, option: dict[str, str]) -> KafkaSourceBuilder:
         if self._subscription is not None:

@@ -39,6 +39,9 @@ def to_text(value: object, kind: ObjectKind = INITIALIZER) -> str:
 
 def _module_of(value: object) -> ModuleType | None:
     """Where the user defined a function, or the class of an object."""
+    wrapped = getattr(value, "user_object", None)
+    if wrapped is not None:  # one of ours around it
+        return _module_of(wrapped)
     if isinstance(value, functools.partial):
         return _module_of(value.func)
     name = getattr(value, "__module__", None)

@@ -49,7 +49,7 @@ class ColumnSerializationSchema(ABC):
 
 
 class SimpleStringSchema(ColumnSerializationSchema):
-    """Writes a string column as text.
+    """Writes a string column as text; for `set_value_only_deserializer` reads values as text.
 
     Args:
         charset: one of CHARSETS.
@@ -64,6 +64,11 @@ class SimpleStringSchema(ColumnSerializationSchema):
         self._charset = charset.upper()
         self._column = column
 
+    @property
+    def charset(self) -> str:
+        """How text is encoded, also where values are read."""
+        return self._charset
+
     def column(self, rows: DataFrame, role: Role) -> Column:
         """The text in the charset."""
         name = _named(self, rows, self._column, role)
@@ -76,7 +81,7 @@ class SimpleStringSchema(ColumnSerializationSchema):
 
 
 class ByteArraySchema(ColumnSerializationSchema):
-    """Writes a binary column as it is.
+    """Writes a binary column as it is; for `set_value_only_deserializer` reads values as they are.
 
     Args:
         column: which. Without it: the only column, or among several the one named `key` or `value`.
