@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import datetime, timezone
+from datetime import datetime, time, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     ByteType,
+    CalendarIntervalType,
     DateType,
     DecimalType,
     DoubleType,
@@ -27,6 +28,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
+    VariantType,
 )
 
 from penstock.codec.schema import KAFKA_RECORDS
@@ -167,6 +170,14 @@ def test_only_what_is_declared_is_asked_for() -> None:
         (StructType([marked("x", StringType(), "offset")]), JSON, SchemaError, "metadata 'offset' is int64"),
         (StructType([marked("x", LongType(), "ofset")]), JSON, SchemaError, "metadata 'ofset'"),
         (DEEP, {"format": "raw"}, SchemaError, "Format 'raw'"),
+        (StructType([StructField("v", VariantType())]), JSON, SchemaError, "'v' has type variant"),
+        (
+            StructType([StructField("v", ArrayType(StructType([StructField("x", VariantType())])))]),
+            JSON,
+            SchemaError,
+            "'v' has type array<struct<x:variant>>",
+        ),
+        (StructType([StructField("i", CalendarIntervalType())]), JSON, SchemaError, "'i' has type interval"),
         (METADATA, {"format": "jsn"}, OptionError, "Did you mean 'json'"),
         (METADATA, {"key.format": "json", "key.fields": "offset"}, OptionError, "format for its values"),
         (METADATA, JSON | {"scan.include-headers": "true"}, OptionError, "'headers' or 'header-list'"),
@@ -280,6 +291,16 @@ def test_what_cannot_be_written_is_said_on_the_driver(
     for make in (source.writer, source.streamWriter):
         with pytest.raises((SchemaError, OptionError), match=message):
             make(schema, overwrite=False)
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "avro"])
+def test_times_of_day_are_written_and_read(name: str) -> None:
+    schema = StructType([StructField("id", LongType()), StructField("t", TimeType())])
+    row = {"id": 1, "t": time(23, 59, 59, 999_999)}
+    batch = pa.RecordBatch.from_pylist([row], schema=to_arrow_schema(schema))
+    [written] = sink_of(schema, {"format": name}).records([batch])
+    [value] = written.column("value").to_pylist()
+    assert read(source_of(schema, {"format": name}), records(value)).to_pylist() == [row]
 
 
 def test_without_a_topic_a_column_names_it() -> None:

@@ -203,6 +203,7 @@ def _time_type_of(kind: pa.DataType, path: str) -> Any:
         return {"type": "long", "logicalType": f"{family}-{_LOGICAL[kind.unit]}"}
     if pt.is_time32(kind):
         return {"type": "int", "logicalType": "time-millis"}
-    if pt.is_time(kind) and kind.unit == "us":
+    if pt.is_time(kind):
+        # Spark's times are whole microseconds, in nanoseconds.
         return {"type": "long", "logicalType": "time-micros"}
     raise unsupported("avro", path, kind, "Avro has no such type")

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import OptionError, SchemaError
 from penstock.options.config import SinkConfig, SourceConfig
 from penstock.options.dead_letters import dead_letter_sink
+from penstock.spark.table_schema import marked_metadata, table_schema
 from penstock.table import (
     BadRecords,
     DeserializerOptions,
@@ -37,8 +38,6 @@ from penstock.table import (
     parse_deserializer_options,
     parse_table_options,
 )
-
-METADATA_MARK = "penstock.metadata"
 
 _log = logging.getLogger("penstock.table")
 
@@ -221,21 +220,7 @@ def refuse_missing_schema(options: Mapping[str, str]) -> None:
 
 
 def _table_of(schema: StructType, options: TableOptions) -> Table:
-    if not schema.fields:
-        raise SchemaError("The table has no columns. Declare at least one.")
+    arrow_schema = table_schema(schema)
     if options.metadata_columns is None:
-        options = replace(options, metadata_columns=_marked(schema))
-    return make_table(to_arrow_schema(schema, timezone="UTC"), options)
-
-
-def _marked(schema: StructType) -> tuple[tuple[str, str], ...]:
-    """Return the columns that are marked as metadata, with their metadata keys."""
-    marks = [(field.name, field.metadata.get(METADATA_MARK)) for field in schema if field.metadata]
-    for column, key in marks:
-        if key is not None and not isinstance(key, str):
-            raise SchemaError(
-                f"Column '{column}' is marked '{METADATA_MARK}' with {key!r}, which has to be text: a "
-                "metadata key such as 'offset' or 'timestamp'.",
-                column=column,
-            )
-    return tuple((column, key) for column, key in marks if key is not None)
+        options = replace(options, metadata_columns=marked_metadata(schema))
+    return make_table(arrow_schema, options)
