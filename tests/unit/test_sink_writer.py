@@ -12,9 +12,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.metadata import TopicMetadata, TopicPartitionMetadata
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transactions import TransactionIdentity, TransactionProtocol
 from penstock.codec import RecordColumns
 from penstock.errors import RowError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties, SinkConfig
+from penstock.sink.committable import TaskReport
+from penstock.sink.committer_mandate import Mandate
+from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import RowWriter, WriteSummary, write_rows
 from penstock.types import TopicPartition
 from tests.unit.test_sink_partitioner import java_partition
@@ -264,6 +269,16 @@ def test_a_task_without_rows_opens_nothing() -> None:
     no_broker = SinkConfig(KafkaProperties((("bootstrap.servers", "127.0.0.1:1"),)), topic="t")
     assert write_rows(no_broker, iter([])) == WriteSummary(0, 0)
     assert write_rows(no_broker, iter([table(value=values(0))])) == WriteSummary(0, 0)
+
+
+@pytest.mark.parametrize("batches", [[], [table(value=values(0))] * 3])
+def test_a_task_without_rows_opens_no_transaction(batches: list[pa.RecordBatch]) -> None:
+    properties = KafkaProperties((("bootstrap.servers", "127.0.0.1:1"),))
+    no_broker = SinkConfig(properties, "t", DeliveryGuarantee.EXACTLY_ONCE, transactional_id_prefix="p")
+    session = ProducerSession(TransactionIdentity("p-committer", 1, 0, TransactionProtocol.V2))
+    mandate = Mandate("p", session, TransactionProtocol.V2, 60_000, known={})
+    report = write_in_transaction(no_broker, mandate, TaskPlace("q", 3, 199, 0), iter(batches))
+    assert report == TaskReport("q", 3, 199, session, committable=None)
 
 
 def test_a_guarantee_that_cannot_be_kept_is_refused() -> None:
