@@ -12,6 +12,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
@@ -310,15 +311,30 @@ def test_bad_records_fail_or_are_skipped(spark: SparkSession, bootstrap: str, ma
         read(spark, bootstrap, topic, schema, JSON | nowhere | quick).collect()
 
 
-def test_dead_letters_are_there_when_the_batch_is_done(
+def test_a_query_that_failed_goes_on_with_dead_letters(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic, dead = make_topic(config=KEPT), make_topic(config=KEPT, suffix="-dead")
     produce_bad(bootstrap, topic)
-    options = {"format": "json", "scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": dead}
-    stream = read_stream(spark, bootstrap, topic, "id BIGINT NOT NULL", options)
-    seen = to_memory(stream, "good_orders", tmp_path)
-    assert sorted(row.id for row in seen.collect()) == list(range(500))
+    schema = "id BIGINT NOT NULL, topic STRING, partition INT, offset BIGINT"
+    options = JSON | {"metadata.columns": "topic; partition; offset", "scan.max-records-per-batch": "200"}
+    seen: list[Row] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        seen.extend(batch.collect())
+
+    def run(policy: dict[str, str]) -> None:
+        start = read_stream(spark, bootstrap, topic, schema, options | policy).writeStream.foreachBatch(take)
+        query = start.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        with stopped(query):
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+
+    with pytest.raises(StreamingQueryException, match=rf"topic {topic}, partition 0, offset 250: value: "):
+        run({})
+    assert [row.offset for row in seen] == list(range(200))
+    # The failure lost nothing: the query goes on before it, with another policy.
+    run({"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": dead})
+    assert sorted(row.id for row in seen) == list(range(500))
     letters = judge.consume_all(bootstrap, dead)
     assert [(letter.key, letter.value) for letter in letters] == [
         (None, BAD[0]),
