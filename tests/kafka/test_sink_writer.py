@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from penstock.client import producer_pool
 from penstock.client.producer_pool import close_kept_producers
@@ -27,6 +30,7 @@ from penstock.options.config import SinkConfig
 from penstock.sink.writer import WriteSummary, write_rows
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.waiting import wait_until
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 UTC = datetime.timezone.utc
@@ -280,3 +284,27 @@ def test_a_timestamp_before_1970_is_named(bootstrap: str, make_topic: MakeTopic)
 def test_contradicting_properties_are_an_error(bootstrap: str, make_topic: MakeTopic) -> None:
     with pytest.raises(OptionError, match="acks"):
         write_rows(config_for(bootstrap, make_topic(), acks="0"), [table(value=numbered(0, 1))])
+
+
+@pytest.mark.parametrize("partitioner", ["default", "fixed", "round-robin"])
+def test_partitions_added_to_a_topic_are_used_without_a_restart(
+    bootstrap: str, make_topic: MakeTopic, partitioner: str
+) -> None:
+    topic = make_topic()
+    config = replace(config_for(bootstrap, topic, metadata_max_age_ms="100"), partitioner=partitioner)
+
+    def write_task(spark_partition_id: int) -> None:
+        rows = [table(value=numbered(0, 4))]
+        write_rows(config, rows, spark_partition_id=spark_partition_id)
+
+    write_task(0)
+    admin = judge.admin(bootstrap)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    judge.wait_for_leaders(bootstrap, topic, 3)
+    tasks = itertools.count(1)
+
+    def is_everywhere() -> bool:
+        write_task(next(tasks))
+        return len(values_by_partition(bootstrap, topic)) == 3
+
+    wait_until(is_everywhere, "records in all three partitions", timeout_s=60)
