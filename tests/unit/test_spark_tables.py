@@ -233,6 +233,11 @@ def test_dead_letters_do_not_come_back(subscription: dict[str, str]) -> None:
         PenstockDataSource(given).streamReader(ID)
 
 
+def test_a_pattern_reads_the_topics_that_it_matches_in_full() -> None:
+    given = {"properties.bootstrap.servers": "unused:1", "topic-pattern": "ba"} | DEAD
+    assert PenstockDataSource(given).streamReader(ID)._table is not None
+
+
 def test_skipped_records_are_counted_and_shown_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     rows = read(source_of(ID, JSON | {"scan.on-decode-error": "skip"}), records(b'{"id":1}', b"{\x00oops"))
     assert rows.to_pylist() == [{"id": 1}]
@@ -248,6 +253,7 @@ WRITTEN = StructType(
     [
         StructField("id", LongType(), nullable=False),
         StructField("seen", ArrayType(TimestampType())),
+        StructField("name", StringType()),
         marked("at", TimestampType(), "timestamp"),
     ]
 )
@@ -258,7 +264,7 @@ def test_rows_of_any_session_time_zone_become_the_same_records() -> None:
         WRITTEN,
         JSON | {"key.format": "raw", "key.fields": "id", "json.timestamp-format.standard": "ISO-8601"},
     )
-    row = {"id": 5, "seen": [AT, None], "at": AT}
+    row = {"id": 5, "seen": [AT, None], "name": "n", "at": AT}
     for zone, large in (("UTC", False), ("Europe/Berlin", False), ("America/Los_Angeles", True)):
         kind = to_arrow_schema(WRITTEN, timezone=zone, prefers_large_types=large)
         batch = pa.RecordBatch.from_pylist([row], schema=kind)
@@ -267,7 +273,7 @@ def test_rows_of_any_session_time_zone_become_the_same_records() -> None:
         assert written.to_pylist() == [
             {
                 "key": (5).to_bytes(8, "big"),
-                "value": b'{"id":5,"seen":["2026-01-02T03:04:05.678Z",null]}',
+                "value": b'{"id":5,"seen":["2026-01-02T03:04:05.678Z",null],"name":"n"}',
                 "timestamp": AT,
             }
         ]
