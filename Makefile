@@ -14,7 +14,7 @@ JARS := $(VENV)/.jars-done
 
 ##@ Start here
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(SETUP) $(JARS) ## Make .venv, build the codec, fetch Kafka's jars
 
@@ -60,6 +60,9 @@ ci: lint types arch test ## What .ci/run runs
 bench: $(SETUP) $(JARS) ## Compare with Spark's own connector on this machine
 	$(BIN)/python -m benchmarks
 
+bench-check: $(SETUP) $(JARS) ## The same, held to benchmarks/bounds.json
+	$(BIN)/python -m benchmarks --check
+
 clean: ## Remove what the targets made (not the jars in the user's cache)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -82,4 +85,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
 	@touch $@
 
-.PHONY: help setup demo test unit kafka spark chaos parity lint types arch docs ci bench clean
+.PHONY: help setup demo test unit kafka spark chaos parity lint types arch docs ci bench bench-check clean

@@ -1,53 +1,41 @@
 """`make bench`: one run, one broker, the same topics, systems in turn, medians after a warm-up.
 
 Figures move from machine to machine and from hour to hour; only the ratios of one run mean something.
+`--check` ends with an error when a ratio of `bounds.json` is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
 import sys
 import time
-from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import pyarrow as pa
-import pyspark
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.cases import CASES, PENSTOCK, SYSTEMS, Bench
-from penstock.client.connection import connections_for
-from penstock.client.properties import connection_settings
-from penstock.client.topic_admin import NewTopic, create_topics
+from benchmarks import report, usage
+from benchmarks.cases import CASES, Case
+from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic, order
+from benchmarks.systems import Bench, spark_session
 from penstock.devbroker import DevCluster
-from penstock.devbroker.jars import spark_kafka_connector_jars
-from penstock.options import parse_sink_options
-from penstock.sink.writer import write_rows
 
-RESULTS = Path(__file__).parent / "results"
-PARTITION_COUNT = 4
+KEY_BYTES = 8
 
 
 def main() -> None:
     arguments = _arguments()
     console = Console()
-    with DevCluster() as cluster:
-        spark = spark_session()
-        try:
-            bench = prepare(spark, cluster.bootstrap_servers, arguments.records)
-            seconds = _measure(bench, arguments.cases, arguments.rounds, console)
-        finally:
-            spark.stop()
-    report = _report(seconds, arguments)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "latest.json").write_text(json.dumps(report, indent=2) + "\n")
-    _show(report, console)
+    with prepared() as (spark, bootstrap_servers):
+        results = _measure(spark, bootstrap_servers, arguments, console)
+    path = report.save(results)
+    report.show(results, console)
+    console.print(f"written: {path}")
+    missed = report.missed_bounds(results) if arguments.check else []
+    for each in missed:
+        console.print(f"[red]{each}[/]")
+    sys.exit(1 if missed else 0)
 
 
 def _arguments() -> argparse.Namespace:
@@ -55,97 +43,60 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--check", action="store_true", help="hold the run to bounds.json")
     return parser.parse_args()
 
 
-def spark_session() -> SparkSession:
-    """A local Spark with its own Kafka connector beside ours."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
-    settings = {
-        "spark.jars": jars,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": "4g",
-    }
-    builder = SparkSession.builder.appName("penstock-bench").master("local[2]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def prepare(spark: SparkSession, bootstrap_servers: str, record_count: int) -> Bench:
-    """Makes the topics and fills the input: JSON of about 107 bytes with 8-byte keys, lz4."""
-    config = parse_sink_options(
-        {
-            "kafka.bootstrap.servers": bootstrap_servers,
-            "kafka.compression.type": "lz4",
-            "topic": "bench-input",
-        }
-    )
-    connections = connections_for(connection_settings(config.properties, client_id="penstock-bench"))
-    create_topics(connections, {name: NewTopic(PARTITION_COUNT) for name in ("bench-input", "bench-output")})
-    write_rows(config, _input_rows(record_count))
-    return Bench(spark, bootstrap_servers, "bench-input", "bench-output", record_count)
-
-
-def _input_rows(record_count: int, batch_rows: int = 10_000) -> object:
-    for first in range(0, record_count, batch_rows):
-        ids = range(first, min(first + batch_rows, record_count))
-        values = [
-            f'{{"id":{i},"customer":"customer-{i % 9973:05d}","amount":{i % 977}.25,'
-            f'"is_paid":{"true" if i % 2 else "false"},"note":"order {i % 31:02d} of the day"}}'.encode()
-            for i in ids
-        ]
-        keys = [f"{i % 65536:08d}".encode() for i in ids]
-        yield pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], names=["key", "value"])
+@contextmanager
+def prepared() -> Iterator[tuple[SparkSession, str]]:
+    """A broker with the output topic, and a Spark session."""
+    with DevCluster() as cluster:
+        make_topic(cluster.bootstrap_servers, OUTPUT_TOPIC, PARTITION_COUNT)
+        spark = spark_session()
+        try:
+            yield spark, cluster.bootstrap_servers
+        finally:
+            spark.stop()
 
 
 def _measure(
-    bench: Bench, cases: list[str], rounds: int, console: Console
-) -> dict[str, dict[str, list[float]]]:
-    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for case in cases:
-        for number in range(rounds + 1):
-            for system in SYSTEMS:
-                started = time.perf_counter()
-                CASES[case](bench, system)
-                took = time.perf_counter() - started
-                if number:
-                    seconds[case][system].append(took)
-                console.print(f"{case} {system} {number or 'warm-up'}: {took:.2f} s")
-    return seconds
+    spark: SparkSession, bootstrap_servers: str, arguments: argparse.Namespace, console: Console
+) -> report.Results:
+    filled: set[str] = set()
+    results: report.Results = {}
+    for name in arguments.cases:
+        case = CASES[name]
+        if case.input_topic not in filled:
+            console.print(f"filling {case.input_topic}")
+            fill(bootstrap_servers, case.input_topic, arguments.records)
+            filled.add(case.input_topic)
+        count = INPUTS[case.input_topic].count(arguments.records)
+        bench = Bench(spark, bootstrap_servers, case.input_topic, OUTPUT_TOPIC, count)
+        results[name] = _measure_case(name, case, bench, arguments.rounds, console)
+    return results
 
 
-def _report(seconds: dict[str, dict[str, list[float]]], arguments: argparse.Namespace) -> dict[str, object]:
-    machine = {
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "pyspark": pyspark.__version__,
-        "pyarrow": pa.__version__,
-        "platform": platform.platform(),
+def _measure_case(
+    name: str, case: Case, bench: Bench, rounds: int, console: Console
+) -> dict[str, report.Measured]:
+    size = len(order(1_000_000, INPUTS[case.input_topic].padding)) + KEY_BYTES
+    found = {
+        system: report.Measured(bench.record_count, bench.record_count * size) for system in case.systems
     }
-    medians = {
-        case: {system: statistics.median(times) for system, times in systems.items()}
-        for case, systems in seconds.items()
-    }
-    return {"machine": machine, "records": arguments.records, "rounds": arguments.rounds, "median_s": medians}
-
-
-def _show(report: dict[str, object], console: Console) -> None:
-    medians = report["median_s"]
-    records = report["records"]
-    assert isinstance(medians, dict)
-    assert isinstance(records, int)
-    table = Table(title="Million records a second (median), and penstock's ratio")
-    for heading in ("case", *SYSTEMS, *(f"vs {system}" for system in SYSTEMS[1:])):
-        table.add_column(heading)
-    for case, systems in medians.items():
-        rates = [f"{records / systems[system] / 1e6:.2f}" for system in SYSTEMS]
-        ratios = [f"{systems[system] / systems[PENSTOCK]:.2f}x" for system in SYSTEMS[1:]]
-        table.add_row(case, *rates, *ratios)
-    console.print(table)
+    for number in range(rounds + 1):
+        for system, measured in found.items():
+            before = usage.snapshot()
+            usage.reset_peaks(before)
+            started = time.perf_counter()
+            case.run(bench, system)
+            took = time.perf_counter() - started
+            after = usage.snapshot()
+            measured.cpu_s = usage.cpu_seconds(before, after)
+            measured.peak_memory_mb = usage.peak_memory_mb(after)
+            if number:
+                measured.seconds.append(took)
+            console.print(f"{name} {system} {number or 'warm-up'}: {took:.2f} s")
+    return found
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.__main__ import PARTITION_COUNT, RESULTS, prepare, spark_session
-from benchmarks.cases import Bench
-from penstock.devbroker import DevCluster
+from benchmarks.__main__ import prepared
+from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, fill
+from benchmarks.report import RESULTS
+from benchmarks.systems import Bench
 
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
 WARM_UP_BATCHES = 2
@@ -57,13 +58,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of both guarantees in turn")
     parser.add_argument("--small-batches", type=int, default=20, help="in a round")
     arguments = parser.parse_args()
-    with DevCluster() as cluster, tempfile.TemporaryDirectory() as folder:
-        spark = spark_session()
-        try:
-            bench = prepare(spark, cluster.bootstrap_servers, arguments.records)
-            report = _measure(bench, Path(folder), arguments)
-        finally:
-            spark.stop()
+    with tempfile.TemporaryDirectory() as folder, prepared() as (spark, bootstrap_servers):
+        fill(bootstrap_servers, "orders", arguments.records)
+        bench = Bench(spark, bootstrap_servers, "orders", OUTPUT_TOPIC, arguments.records)
+        report = _measure(bench, Path(folder), arguments)
     found = {
         **asdict(report),
         "throughput_ratio": report.throughput_ratio,

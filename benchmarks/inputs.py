@@ -1,0 +1,126 @@
+"""The topics that the cases read: made and filled before anything is timed.
+
+Invariant: what is in a topic follows from its name and the number of records alone, so that each run and
+each system reads the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from penstock.client.connection import connections_for
+from penstock.client.properties import connection_settings
+from penstock.client.topic_admin import NewTopic, create_topics
+from penstock.options import parse_sink_options
+from penstock.options.config import SinkConfig
+from penstock.sink.writer import write_rows
+
+PARTITION_COUNT = 4
+OUTPUT_TOPIC = "bench-output"
+BATCH_ROWS = 10_000
+TRANSACTION_RECORDS = 10_000
+ABORTED_ONE_IN = 10
+
+
+@dataclass(frozen=True)
+class Input:
+    """A topic: how many of the run's records it holds (one in `share`), and how."""
+
+    share: int = 1
+    partition_count: int = PARTITION_COUNT
+    compression_type: str = "lz4"
+    padding: int = 0
+    is_transactional: bool = False
+
+    def count(self, record_count: int) -> int:
+        """Records that a reader gets."""
+        return record_count // self.share
+
+
+INPUTS = {
+    "orders": Input(),
+    "orders-uncompressed": Input(compression_type="none"),
+    "orders-zstd": Input(compression_type="zstd"),
+    "orders-1k": Input(share=8, padding=900),
+    "orders-200-partitions": Input(share=20, partition_count=200),
+    "orders-transactional": Input(share=4, is_transactional=True),
+}
+
+
+def make_topic(bootstrap_servers: str, name: str, partition_count: int) -> None:
+    """A topic that keeps what it gets."""
+    config = _sink(bootstrap_servers, name, "none")
+    connections = connections_for(connection_settings(config.properties, client_id="penstock-bench"))
+    create_topics(connections, {name: NewTopic(partition_count, configs={"retention.ms": "-1"})})
+
+
+def fill(bootstrap_servers: str, name: str, record_count: int) -> None:
+    """Make the input topic `name`, with its share of `record_count` records."""
+    wanted = INPUTS[name]
+    make_topic(bootstrap_servers, name, wanted.partition_count)
+    count = wanted.count(record_count)
+    if wanted.is_transactional:
+        _fill_transactions(bootstrap_servers, name, count)
+    else:
+        config = _sink(bootstrap_servers, name, wanted.compression_type)
+        write_rows(config, _rows(count, wanted.padding, wanted.partition_count))
+
+
+def order(number: int, padding: int = 0) -> bytes:
+    """One JSON value of about 107 bytes with five fields."""
+    return (
+        f'{{"id":{number},"customer":"customer-{number % 9973:05d}","amount":{number % 977}.25,'
+        f'"is_paid":{"true" if number % 2 else "false"},"note":"order {number % 31:02d} of the day'
+        f'{"." * padding}"}}'
+    ).encode()
+
+
+def _rows(
+    count: int, padding: int, partition_count: int, batch_rows: int = 10_000
+) -> Iterator[pa.RecordBatch]:
+    for first in range(0, count, batch_rows):
+        numbers = range(first, min(first + batch_rows, count))
+        yield pa.record_batch(
+            {
+                "key": pa.array([f"{number % 65536:08d}".encode() for number in numbers]),
+                "value": pa.array([order(number, padding) for number in numbers]),
+                "partition": pa.array([number % partition_count for number in numbers], pa.int32()),
+            }
+        )
+
+
+def _fill_transactions(bootstrap_servers: str, name: str, count: int) -> None:
+    """Transactions, by librdkafka; one in ten is written and aborted first."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "transactional.id": f"bench-{name}",
+            "compression.type": "lz4",
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 2 * TRANSACTION_RECORDS,
+        }
+    )
+    producer.init_transactions(60)
+    for first in range(0, count, TRANSACTION_RECORDS):
+        is_also_aborted = first // TRANSACTION_RECORDS % ABORTED_ONE_IN == 0
+        for is_aborted in (True, False) if is_also_aborted else (False,):
+            producer.begin_transaction()
+            for number in range(first, min(first + TRANSACTION_RECORDS, count)):
+                key = f"{number % 65536:08d}".encode()
+                producer.produce(name, order(number), key, partition=number % PARTITION_COUNT)
+            producer.flush(120)
+            (producer.abort_transaction if is_aborted else producer.commit_transaction)(60)
+
+
+def _sink(bootstrap_servers: str, topic: str, compression_type: str) -> SinkConfig:
+    return parse_sink_options(
+        {
+            "kafka.bootstrap.servers": bootstrap_servers,
+            "kafka.compression.type": compression_type,
+            "topic": topic,
+        }
+    )

@@ -1,0 +1,95 @@
+"""The systems that are compared, and how each reads and writes.
+
+Invariant: all of them read and write the same topics through the same Spark session; "tuned" is Spark's own
+connector with every setting that we know to make it faster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.devbroker.jars import spark_kafka_connector_jars
+
+PENSTOCK = "penstock"
+SPARK_DEFAULT = "spark default"
+SPARK_TUNED = "spark tuned"
+SYSTEMS = (PENSTOCK, SPARK_DEFAULT, SPARK_TUNED)
+CONFLUENT = "confluent-kafka alone"
+ARROW = "Arrow transfer alone"
+YARDSTICKS = (CONFLUENT, ARROW)
+
+FORMAT = {PENSTOCK: "penstock", SPARK_DEFAULT: "kafka", SPARK_TUNED: "kafka"}
+_READ_TUNING = {
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.max.poll.records": "10000",
+}
+_WRITE_TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "kafka.compression.type": "lz4"}
+_READ_OPTIONS: Mapping[str, Mapping[str, str]] = {SPARK_TUNED: _READ_TUNING}
+_WRITE_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    PENSTOCK: {"kafka.compression.type": "lz4"},
+    SPARK_TUNED: _WRITE_TUNING,
+}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a case works with."""
+
+    spark: SparkSession
+    bootstrap_servers: str
+    input_topic: str
+    output_topic: str
+    record_count: int
+
+
+def spark_session() -> SparkSession:
+    """A local Spark with its own Kafka connector beside ours."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
+    settings = {
+        "spark.jars": jars,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "4g",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    builder = SparkSession.builder.appName("penstock-bench").master("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def read(
+    bench: Bench, system: str, options: Mapping[str, str] | None = None, *, streaming: bool = False
+) -> DataFrame:
+    """The records of the input topic, with Spark's columns."""
+    reader = bench.spark.readStream if streaming else bench.spark.read
+    given = {
+        "kafka.bootstrap.servers": bench.bootstrap_servers,
+        "subscribe": bench.input_topic,
+        **_READ_OPTIONS.get(system, {}),
+        **(options or {}),
+    }
+    return reader.format(FORMAT[system]).options(**given).load()
+
+
+def write_options(bench: Bench, system: str, **options: str) -> dict[str, str]:
+    """The options of a write into the output topic."""
+    return {
+        "kafka.bootstrap.servers": bench.bootstrap_servers,
+        "topic": bench.output_topic,
+        **_WRITE_OPTIONS.get(system, {}),
+        **options,
+    }
+
+
+def write(bench: Bench, system: str, rows: DataFrame, **options: str) -> None:
+    """Append rows to the output topic."""
+    rows.write.format(FORMAT[system]).options(**write_options(bench, system, **options)).mode("append").save()
