@@ -142,6 +142,24 @@ def test_a_batch_holds_no_more_than_the_limit_and_starves_nobody(
     assert {row.partition for row in ours[0]} == {0, 1, 2}
 
 
+def test_a_small_batch_is_held_back_and_a_batch_has_a_size_in_bytes(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    produce(bootstrap, topic, 3)
+    held = read_stream(spark, "penstock", options_for(bootstrap, topic, minOffsetsPerTrigger="10"))
+    with running(held, tmp_path / "held") as (_, seen):
+        wait_until(lambda: len(seen) == 3, "the first batch", timeout_s=QUERY_TIMEOUT_S)
+        produce(bootstrap, topic, 4)
+        produce(bootstrap, topic, 6)
+        wait_until(lambda: len(seen) == 13, "the second batch", timeout_s=QUERY_TIMEOUT_S)
+    assert [offset[topic]["0"] for offset in logged_offsets(tmp_path / "held")] == [3, 13]
+    flink = {"properties.bootstrap.servers": bootstrap, "topic": topic, "scan.max-bytes-per-batch": "100 b"}
+    batches = run_available_now(read_stream(spark, "penstock", flink), tmp_path / "bytes")
+    assert 2 <= len(batches) <= 13
+    assert sum(map(len, batches)) == 13
+
+
 def test_available_now_splits_a_large_range_among_tasks(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from penstock.options.config import (
     Subscription,
     TopicList,
 )
-from penstock.source.admin import LogEnd, OffsetAnswers, TopicView
+from penstock.source.admin import LogEnd, OffsetAnswers, TopicView, Wait
 from penstock.types import TopicPartition
 
 EARLIEST = OffsetsSpec(StartupMode.EARLIEST)
@@ -65,7 +65,7 @@ class FakeAdmin:
         end: LogEnd,
         isolation_level: IsolationLevel,
         *,
-        wait_for_all: bool = True,
+        wait: Wait = Wait.FOR_ALL,
     ) -> OffsetAnswers:
         self.look_up_count += 1
         offsets: dict[TopicPartition, int] = {}

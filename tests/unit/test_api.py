@@ -19,7 +19,7 @@ from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
 from penstock.options import parse_source_options
 from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet, TopicPattern
 from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
-from penstock.source.admin import LogEnd, OffsetAnswers
+from penstock.source.admin import LogEnd, OffsetAnswers, Wait
 from penstock.source.custom_initializer import ask_initializer
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets
 from penstock.types import TopicPartition
@@ -231,7 +231,7 @@ class LookUps:
     """Logs [10, 20); partition 0 has committed 15 and a record at time 5 at offset 12."""
 
     def log_ends(
-        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
     ) -> OffsetAnswers:
         return OffsetAnswers(dict.fromkeys(topic_partitions, 10 if end is LogEnd.EARLIEST else 20))
 

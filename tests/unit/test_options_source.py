@@ -146,6 +146,16 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         parse(FLINK | {"scan.max-bytes-per-batch": text})
 
 
+def test_the_least_offsets_of_a_trigger_and_how_long_they_are_waited_for() -> None:
+    config = parse(SPARK | {"minOffsetsPerTrigger": "50"})
+    assert (config.min_records_per_batch, config.max_batch_delay_ms) == (50, 15 * 60_000)
+    assert (
+        parse(SPARK | {"minOffsetsPerTrigger": "50", "maxTriggerDelay": "2m"}).max_batch_delay_ms == 120_000
+    )
+    with pytest.raises(OptionError, match=r"'minOffsetsPerTrigger' \(50\) is more than .* \(49\)"):
+        parse(SPARK | {"minOffsetsPerTrigger": "50", "maxOffsetsPerTrigger": "49"})
+
+
 @pytest.mark.parametrize(
     ("key", "advice"),
     [
@@ -569,12 +579,6 @@ def test_a_removed_topic_partition_is_as_bad_as_data_loss_unless_said(
 def test_what_a_later_version_brings_is_refused_in_flinks_dialect(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported by this version"):
         parse(FLINK | {key: "1"})
-
-
-@pytest.mark.parametrize("key", ["minOffsetsPerTrigger", "maxTriggerDelay"])
-def test_what_a_later_version_brings_is_refused_in_sparks_dialect(key: str) -> None:
-    with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported by this version"):
-        parse(SPARK | {key.lower(): "1"}, streaming=False)
 
 
 def test_what_will_not_come_names_what_to_use() -> None:

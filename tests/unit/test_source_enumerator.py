@@ -246,6 +246,49 @@ class TestBytes:
             enumerator.latest_offset(enumerator.initial_offset(), None, 5_000)
 
 
+class TestHolding:
+    """`minOffsetsPerTrigger`."""
+
+    def test_a_small_batch_is_held_until_it_is_large_or_late(self) -> None:
+        now_ms = 0
+        admin = FakeAdmin({tp(0): Log(0, 3), tp(1): Log(0, 0)})
+        config = source_config(min_records_per_batch=10, max_batch_delay_ms=1_000)
+        enumerator = SplitEnumerator(config, admin, lambda: now_ms)
+        first = enumerator.latest_offset(enumerator.initial_offset(), None, may_hold=True)
+        assert first.positions == {tp(0): 3, tp(1): 0}, "the first of a run is not held"
+        admin.logs[tp(0)].end, admin.logs[tp(1)].end = 8, 4
+        assert enumerator.latest_offset(first, None, may_hold=True) is first
+        admin.logs[tp(1)].end = 5
+        second = enumerator.latest_offset(first, 5, may_hold=True)
+        assert second.positions == {tp(0): 5, tp(1): 5 * 5 // 10}
+        assert enumerator.latest_offset(second, None, may_hold=True) is second
+        assert enumerator.latest_offset(second, None).positions == {tp(0): 8, tp(1): 5}, (
+            "triggers may lift it"
+        )
+        now_ms = 1_000
+        assert enumerator.latest_offset(second, None, may_hold=True).positions == {tp(0): 8, tp(1): 5}
+
+    def test_what_was_found_while_a_batch_is_held_is_not_forgotten(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 3)})
+        config = source_config(starting=LATEST, min_records_per_batch=10)
+        enumerator = SplitEnumerator(config, admin, lambda: 0)
+        first = enumerator.latest_offset(SourceOffset({tp(0): 0}), None, may_hold=True)
+        admin.logs[tp(1)] = Log(0, 2)
+        assert enumerator.latest_offset(first, None, may_hold=True) is first
+        admin.logs[tp(0)].end = 20
+        end = enumerator.latest_offset(first, None, may_hold=True)
+        assert end == SourceOffset({tp(0): 20, tp(1): 2}, partial_start={tp(1): 0})
+
+    def test_a_frozen_run_holds_nothing(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 9)})
+        enumerator = SplitEnumerator(source_config(min_records_per_batch=100), admin, lambda: 0)
+        enumerator.freeze()
+        offset = enumerator.initial_offset()
+        for _ in range(3):
+            offset = enumerator.latest_offset(offset, 3, may_hold=True)
+        assert offset.positions == {tp(0): 9}
+
+
 class TestUnavailable:
     def test_a_leaderless_topic_partition_delays_only_itself(self, caplog: pytest.LogCaptureFixture) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})

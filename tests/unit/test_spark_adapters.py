@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from penstock.codec.schema import KAFKA_RECORDS
@@ -146,6 +146,16 @@ def test_a_limit_on_bytes_comes_from_the_options_too() -> None:
     both = reader_over(FakeAdmin(logs), max_bytes_per_batch=100, max_records_per_batch=30)
     assert both.getDefaultReadLimit() == ReadMaxRows(30)
     assert both.latestOffset(both.initialOffset(), ReadMaxRows(30))["t"] == {"0": 10}
+
+
+def test_a_limit_from_below_comes_from_the_options_too() -> None:
+    admin = FakeAdmin({tp(0): Log(0, 50)})
+    reader = reader_over(admin, min_records_per_batch=10)
+    assert reader.getDefaultReadLimit() == ReadMinRows(10)
+    first = reader.latestOffset({"t": {"0": 40}}, ReadMinRows(10))
+    admin.logs[tp(0)].end = 55
+    assert reader.latestOffset(first, ReadMinRows(10)) is first
+    assert reader.latestOffset(first, ReadAllAvailable())["t"] == {"0": 55}
 
 
 def test_an_offset_that_did_not_move_keeps_its_text() -> None:

@@ -139,6 +139,8 @@ class SourceConfig:
     discovery_interval_ms: int = 300_000
     max_records_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
+    min_records_per_batch: int | None = None
+    max_batch_delay_ms: int = 900_000
     min_splits: int | None = None
     max_records_per_split: int | None = None
     max_drift_ms: int | None = None

@@ -40,6 +40,8 @@ _log = logging.getLogger("penstock.options")
 
 DISCOVERY_INTERVAL_MS = 300_000
 IDLE_TIMEOUT_MS = 60_000
+MAX_TRIGGER_DELAY_MS = 900_000
+"""Spark's own."""
 SPARK_DISCOVERY_INTERVAL_MS = 1
 """Spark's own source looks for new topic partitions in every micro-batch."""
 
@@ -113,6 +115,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
     stopping = spark_stopping(given, subscription)
     check_spark_ends(given, starting, stopping, streaming)
     default = OffsetsSpec(StartupMode.LATEST if streaming else StartupMode.EARLIEST)
+    delay_ms = given.value(spark.MAX_TRIGGER_DELAY)
     return SourceConfig(
         properties=_with_poll_timeout(given),
         subscription=subscription,
@@ -124,9 +127,22 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         commits_offsets=_commits_offsets(given, streaming),
         discovery_interval_ms=SPARK_DISCOVERY_INTERVAL_MS,
         max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
+        min_records_per_batch=_min_offsets(given),
+        max_batch_delay_ms=MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
         min_splits=given.value(spark.MIN_PARTITIONS),
         max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
     )
+
+
+def _min_offsets(given: GivenOptions) -> int | None:
+    least, most = given.value(spark.MIN_OFFSETS_PER_TRIGGER), given.value(spark.MAX_OFFSETS_PER_TRIGGER)
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"Option '{spark.MIN_OFFSETS_PER_TRIGGER.key}' ({least}) is more than "
+            f"'{spark.MAX_OFFSETS_PER_TRIGGER.key}' ({most}).",
+            option=spark.MIN_OFFSETS_PER_TRIGGER.key,
+        )
+    return least
 
 
 def _spark_subscription(given: GivenOptions) -> Subscription:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.options import offsets
-from penstock.options.declare import Dialect, Option, Reader, not_yet
+from penstock.options.declare import Dialect, Option, Reader
 from penstock.options.declare import Status as _Status
 from penstock.options.values import (
     BOOLEAN,
+    DURATION,
     PATTERN,
     POSITIVE_INT,
     POSITIVE_LONG,
@@ -116,6 +117,23 @@ MAX_OFFSETS_PER_TRIGGER = Option(
     "Offsets that one micro-batch covers at most, shared out by backlog.",
     default="no limit",
 )
+MIN_OFFSETS_PER_TRIGGER = Option(
+    "minOffsetsPerTrigger",
+    _S,
+    _SOURCE,
+    POSITIVE_LONG,
+    "A trigger makes no batch before so many offsets wait, or `maxTriggerDelay` is over since the last one. "
+    "Not for the first batch of a run, nor with `availableNow`.",
+    default="no limit",
+)
+MAX_TRIGGER_DELAY = Option(
+    "maxTriggerDelay",
+    _S,
+    _SOURCE,
+    DURATION,
+    "With `minOffsetsPerTrigger`: how long a small batch is held back.",
+    default="15 min",
+)
 MIN_PARTITIONS = Option(
     "minPartitions",
     _S,
@@ -185,6 +203,8 @@ SPARK_OPTIONS: tuple[Option[Any], ...] = (
     ENDING_TIMESTAMP,
     ENDING_OFFSETS_BY_TIMESTAMP,
     MAX_OFFSETS_PER_TRIGGER,
+    MIN_OFFSETS_PER_TRIGGER,
+    MAX_TRIGGER_DELAY,
     MIN_PARTITIONS,
     MAX_RECORDS_PER_PARTITION,
     FAIL_ON_DATA_LOSS,
@@ -193,8 +213,6 @@ SPARK_OPTIONS: tuple[Option[Any], ...] = (
     GROUP_ID_PREFIX,
     FETCH_OFFSET_NUM_RETRIES,
     FETCH_OFFSET_RETRY_INTERVAL_MS,
-    not_yet("minOffsetsPerTrigger", _S, _SOURCE, "Use a longer trigger interval."),
-    not_yet("maxTriggerDelay", _S, _SOURCE, "Use a longer trigger interval."),
 )
 
 CHECKPOINT_LOCATION = Option(

@@ -23,6 +23,14 @@ class LogEnd(Enum):
     LATEST = "latest"
 
 
+class Wait(Enum):
+    """How long a look-up waits for topic partitions that do not answer."""
+
+    FOR_ALL = "as long as the client's time-out allows, for each"
+    FOR_ONE = "a moment; as long as the time-out allows only where no topic partition answers at all"
+    FOR_NONE = "a moment"
+
+
 @dataclass(frozen=True)
 class TopicView:
     """A topic as the cluster describes it."""
@@ -58,12 +66,9 @@ class OffsetAdmin(Protocol):
         end: LogEnd,
         isolation_level: IsolationLevel,
         *,
-        wait_for_all: bool = True,
+        wait: Wait = Wait.FOR_ALL,
     ) -> OffsetAnswers:
-        """One end of each log. Under read_committed the latest offset is the last stable one.
-
-        Without `wait_for_all` the others do not wait long for one that does not answer.
-        """
+        """One end of each log. Under read_committed the latest offset is the last stable one."""
 
     def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
         """The bytes of each log as its leader stores it; nobody waits long for one that does not answer."""

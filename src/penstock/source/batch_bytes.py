@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from penstock.errors import AuthorizationError
 from penstock.options.config import IsolationLevel
-from penstock.source.admin import LogEnd, OffsetAdmin
+from penstock.source.admin import LogEnd, OffsetAdmin, Wait
 from penstock.source.limits import cap_bytes
 from penstock.source.offsets_json import Positions
 from penstock.types import TopicPartition
@@ -50,7 +50,7 @@ class BatchBytes:
                 raise error
             _log.warning("The size of %s is not known now, so it is guessed: %s", tp, error)
         level = IsolationLevel.READ_UNCOMMITTED
-        starts = self._admin.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait_for_all=False).offsets
+        starts = self._admin.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).offsets
         return {
             tp: size / (ends[tp] - starts[tp])
             for tp, size in sizes.offsets.items()

@@ -22,11 +22,11 @@ from collections.abc import Callable, Collection
 from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
 from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
+from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.alignment import Alignment
 from penstock.source.batch_bytes import BatchBytes
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
-from penstock.source.limits import share_records
+from penstock.source.limits import Holding, share_records
 from penstock.source.look_ups import ConfiguredLookUps
 from penstock.source.offsets_initializer import is_fixed, narrowed, resolve_each
 from penstock.source.offsets_json import Positions, SourceOffset
@@ -65,6 +65,7 @@ class SplitEnumerator:
         self._look_ups = ConfiguredLookUps(config, admin)
         self._stopping = StoppingPoint(config, self._look_ups)
         self._batch_bytes = BatchBytes(admin)
+        self._holding = Holding(config.min_records_per_batch, config.max_batch_delay_ms, clock_ms)
         self._planned_end: Positions | None = None
         self._latest: dict[TopicPartition, int] = {}
 
@@ -94,9 +95,20 @@ class SplitEnumerator:
         self._look_ups.target = answers.offsets
 
     def latest_offset(
-        self, start: SourceOffset, max_records: int | None, max_bytes: int | None = None
+        self,
+        start: SourceOffset,
+        max_records: int | None,
+        max_bytes: int | None = None,
+        *,
+        may_hold: bool = False,
     ) -> SourceOffset:
         """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
+
+        Args:
+            start: where it begins.
+            max_records: the limit on records; None for no limit.
+            max_bytes: the limit on bytes.
+            may_hold: whether to wait for more where the options want a batch to have a size.
 
         Raises:
             DataLossError: topic partitions or records of `start` are gone.
@@ -106,6 +118,8 @@ class SplitEnumerator:
         stops = self._stopping.of(start, begin)
         is_frozen = self._look_ups.target is not None
         ends: Positions = cap(latest, stops)
+        if may_hold and not is_frozen and self._holding.holds(begin, ends):
+            return start
         if self._alignment is not None:
             unfinished = {tp: offset for tp, offset in begin.items() if stops is None or offset < stops[tp]}
             ends = self._alignment.cap(
@@ -117,22 +131,17 @@ class SplitEnumerator:
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
         if stops is not None:
             stops = {tp: stop for tp, stop in stops.items() if tp in begin}
-        end, waiting = start, self._still_waiting(start, begin)
-        if self._is_initial(start):
-            end = SourceOffset(
-                self._planned_end, begin, stops=stops, topic_ids=self._topic_ids(begin), waiting=waiting
-            )
-        elif (special, self._planned_end, stops, waiting) != (
-            {},
-            start.positions,
-            start.stops,
-            start.waiting,
-        ):
-            ids = self._topic_ids(begin)
-            end = SourceOffset(
-                self._planned_end, partial_start=special, stops=stops, topic_ids=ids, waiting=waiting
-            )
-        return self._stopping.announce(start, end, ends_by_itself=is_frozen)
+        is_initial = self._is_initial(start)
+        planned = SourceOffset(
+            self._planned_end,
+            whole_start=begin if is_initial else None,
+            partial_start={} if is_initial else special,
+            stops=stops,
+            topic_ids=self._topic_ids(begin),
+            waiting=self._still_waiting(start, begin),
+        )
+        has_moved = is_initial or bool(special) or _moving_part(planned) != _moving_part(start)
+        return self._stopping.announce(start, planned if has_moved else start, ends_by_itself=is_frozen)
 
     def in_checkpoint(self, start: SourceOffset) -> Positions | None:
         """The positions that Spark's checkpoint holds when it plans from `start`; None before any batch.
@@ -181,13 +190,13 @@ class SplitEnumerator:
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Where the next range begins; those of it that `start` does not say; the ends of the logs."""
         kept, special = self._kept_and_new(start)
-        answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait_for_all=False)
+        answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait=Wait.FOR_ONE)
         is_deleted = any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values())
         if is_deleted or any(answers.offsets.get(tp, offset) < offset for tp, offset in kept.items()):
             # Deleted or created again since the last discovery: look, which says so; go on with the others.
             self._discovery.now()
             kept, special = self._kept_and_new(start)
-            answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait_for_all=False)
+            answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait=Wait.FOR_ONE)
         latest = self._ends_in(answers)
         special.update(self._restarts(kept, latest))
         return {**kept, **special}, special, latest
@@ -252,7 +261,7 @@ class SplitEnumerator:
         first = [tp for tp in added if tp in start.waiting]
         starts = self._starts_of_first(narrowed(self._starting, first), first, may_all_wait=True)
         later = [tp for tp in added if tp not in start.waiting]
-        answers = self._look_ups.log_ends(later, LogEnd.EARLIEST, wait_for_all=False)
+        answers = self._look_ups.log_ends(later, LogEnd.EARLIEST, wait=Wait.FOR_NONE)
         _warn_of(answers, "is new and will be read when it answers")
         found = self._first_offsets(start, answers.offsets)
         if found:
@@ -265,7 +274,8 @@ class SplitEnumerator:
         """Where the user wants those to begin that are there at the start, as far as they answer."""
         if not existing and may_all_wait:
             return {}
-        answers = resolve_each(spec, existing, self._look_ups, wait_for_all=False)
+        wait = Wait.FOR_NONE if may_all_wait else Wait.FOR_ONE
+        answers = resolve_each(spec, existing, self._look_ups, wait=wait)
         if not (may_all_wait or answers.offsets):
             answers.all_or_raise()
         _warn_of(answers, "does not answer, so where it begins is not known; it waits alone")
@@ -320,6 +330,11 @@ class SplitEnumerator:
             restarts[tp] = log_starts[tp]
             latest[tp] = max(log_starts[tp], min(latest[tp], log_ends[tp]))
         return restarts
+
+
+def _moving_part(offset: SourceOffset) -> tuple[object, ...]:
+    """What makes a new offset of an old one when it differs."""
+    return offset.positions, offset.stops, offset.waiting
 
 
 def _warn_of(answers: OffsetAnswers, consequence: str) -> None:

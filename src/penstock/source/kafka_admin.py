@@ -11,14 +11,19 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.client import admin
 from penstock.client.connection import KafkaConnections
+from penstock.client.leader_requests import Answers
 from penstock.client.log_sizes import log_sizes
 from penstock.errors import PenstockError
 from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
-from penstock.source.admin import LogEnd, OffsetAnswers, TopicView
+from penstock.source.admin import LogEnd, OffsetAnswers, TopicView, Wait
 from penstock.types import TopicPartition
 
 STRAGGLERS_TIMEOUT_MS = 3_000
 """How long the other topic partitions of a batch wait for one that does not answer."""
+KNOWN_STRAGGLERS_TIMEOUT_MS = 500
+"""The same for those that did not answer the last time either."""
+_FULL_WAIT_EVERY = 5
+"""Each fifth time known stragglers get the time of the others: a slow broker is not left out for ever."""
 
 _SENTINELS = {LogEnd.EARLIEST: EARLIEST_OFFSET, LogEnd.LATEST: LATEST_OFFSET}
 
@@ -28,6 +33,8 @@ class KafkaOffsetAdmin:
 
     def __init__(self, connections: KafkaConnections) -> None:
         self._connections = connections
+        self._stragglers: set[TopicPartition] = set()
+        self._short_waits = 0
 
     def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
         """See `OffsetAdmin`."""
@@ -47,21 +54,39 @@ class KafkaOffsetAdmin:
         end: LogEnd,
         isolation_level: IsolationLevel,
         *,
-        wait_for_all: bool = True,
+        wait: Wait = Wait.FOR_ALL,
     ) -> OffsetAnswers:
         """See `OffsetAdmin`."""
         timeout_ms = self._connections.settings.default_api_timeout_ms
-        first_timeout_ms = timeout_ms if wait_for_all else min(timeout_ms, STRAGGLERS_TIMEOUT_MS)
         started = time.monotonic()
         wanted = dict.fromkeys(topic_partitions, _SENTINELS[end])
-        answers = admin.list_offsets_each(
-            self._connections, wanted, isolation_level, timeout_ms=first_timeout_ms
-        )
+        answers: Answers[int] = Answers()
+        for part, part_timeout_ms in self._parts(wanted, wait):
+            found = admin.list_offsets_each(
+                self._connections, part, isolation_level, timeout_ms=min(timeout_ms, part_timeout_ms)
+            )
+            answers.values |= found.values
+            answers.errors |= found.errors
         left_ms = timeout_ms - int((time.monotonic() - started) * 1000)
-        if answers.errors and not answers.values and left_ms > 0 and first_timeout_ms < timeout_ms:
+        if wait is Wait.FOR_ONE and answers.errors and not answers.values and left_ms > 0:
             # Nothing at all to go on with: probably the brokers are being restarted.
             answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
+        self._stragglers = (self._stragglers | answers.errors.keys()) - answers.values.keys()
         return OffsetAnswers(answers.values, answers.errors)
+
+    def _parts(
+        self, wanted: Mapping[TopicPartition, int], wait: Wait
+    ) -> list[tuple[Mapping[TopicPartition, int], int]]:
+        """What to ask for how long: nobody waits with each batch again for those known not to answer."""
+        if wait is Wait.FOR_ALL:
+            return [(wanted, self._connections.settings.default_api_timeout_ms)]
+        prompt = {tp: sentinel for tp, sentinel in wanted.items() if tp not in self._stragglers}
+        others = {tp: sentinel for tp, sentinel in wanted.items() if tp in self._stragglers}
+        self._short_waits = self._short_waits + 1 if others else 0
+        is_short = self._short_waits % _FULL_WAIT_EVERY != 0
+        for_others_ms = KNOWN_STRAGGLERS_TIMEOUT_MS if is_short else STRAGGLERS_TIMEOUT_MS
+        parts = [(prompt, STRAGGLERS_TIMEOUT_MS), (others, for_others_ms)]
+        return [(part, part_timeout_ms) for part, part_timeout_ms in parts if part]
 
     def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
         """See `OffsetAdmin`."""

@@ -1,15 +1,44 @@
 """How far a batch may go: a limit on records divided among topic partitions.
 
-Runs on the driver. Pure. Invariant: no topic partition gets more than its backlog, every one with a
-backlog gets at least one record (so none starves behind a big one), and the same input gives the same
-answer whatever the order of the mapping.
+Runs on the driver. Pure, but for the clock of `Holding`. Invariant: no topic partition gets more than its
+backlog, every one with a backlog gets at least one record (so none starves behind a big one), and the same
+input gives the same answer whatever the order of the mapping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from penstock.types import TopicPartition
+
+
+class Holding:
+    """Holds batches back until they have a size, as Spark's `minOffsetsPerTrigger`; one for a running query.
+
+    Args:
+        min_records: the size; None for none.
+        max_delay_ms: a batch that comes so long after the last is not held, however small.
+        clock_ms: a monotonic clock.
+    """
+
+    def __init__(self, min_records: int | None, max_delay_ms: int, clock_ms: Callable[[], int]) -> None:
+        self._min_records = min_records
+        self._max_delay_ms = max_delay_ms
+        self._clock_ms = clock_ms
+        self._released_at_ms: int | None = None
+
+    def holds(self, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether there is too little from `begin` to `ends` for now; never in the first batch of a run."""
+        if self._min_records is None:
+            return False
+        now_ms = self._clock_ms()
+        is_over = self._released_at_ms is None or now_ms - self._released_at_ms >= self._max_delay_ms
+        backlog = sum(max(0, end - begin[tp]) for tp, end in ends.items() if tp in begin)
+        if not is_over and backlog < self._min_records:
+            return True
+        if backlog:
+            self._released_at_ms = now_ms
+        return False
 
 
 def cap_bytes(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.options.config import SourceConfig
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
+from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.offsets_json import Positions
 from penstock.types import TopicPartition
 
@@ -19,9 +19,9 @@ class OffsetLookUps(Protocol):
     """What resolving a starting or stopping point may ask."""
 
     def log_ends(
-        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
     ) -> OffsetAnswers:
-        """One end of each log; `wait_for_all` as in `OffsetAdmin`."""
+        """One end of each log."""
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
         """The first offset whose record is not older; left out where there is none."""
@@ -43,7 +43,7 @@ class ConfiguredLookUps:
         self.target: Positions | None = None
 
     def log_ends(
-        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait_for_all: bool = True
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
     ) -> OffsetAnswers:
         """See `OffsetLookUps`."""
         if not topic_partitions:
@@ -51,7 +51,7 @@ class ConfiguredLookUps:
         if self.target is not None and end is LogEnd.LATEST:
             return OffsetAnswers({tp: self.target[tp] for tp in topic_partitions if tp in self.target})
         level = self._config.isolation_level
-        return self._admin.list_offsets(topic_partitions, end, level, wait_for_all=wait_for_all)
+        return self._admin.list_offsets(topic_partitions, end, level, wait=wait)
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
         """See `OffsetLookUps`."""

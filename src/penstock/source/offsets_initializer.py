@@ -17,7 +17,7 @@ from penstock.options.config import (
     OffsetsSpec,
     StartupMode,
 )
-from penstock.source.admin import LogEnd, OffsetAnswers
+from penstock.source.admin import LogEnd, OffsetAnswers, Wait
 from penstock.source.custom_initializer import ask_initializer
 from penstock.source.look_ups import OffsetLookUps
 from penstock.types import TopicPartition
@@ -59,23 +59,20 @@ def resolve_each(
     topic_partitions: Collection[TopicPartition],
     look_ups: OffsetLookUps,
     *,
-    wait_for_all: bool = True,
+    wait: Wait = Wait.FOR_ALL,
 ) -> OffsetAnswers:
-    """As `resolve_offsets`, with a number or an error for each topic partition.
-
-    Without `wait_for_all` the others do not wait long for one that does not answer.
-    """
+    """As `resolve_offsets`, with a number or an error for each topic partition."""
     if spec.mode is StartupMode.INITIALIZER:
         spec = ask_initializer(spec.initializer, topic_partitions, look_ups)
     if spec.mode is StartupMode.TIMESTAMP:
-        return _by_time(spec, topic_partitions, look_ups, wait_for_all=wait_for_all)
+        return _by_time(spec, topic_partitions, look_ups, wait=wait)
     wanted = _with_committed(spec, _sentinels_and_numbers(spec, topic_partitions), look_ups)
     resolved = {tp: offset for tp, offset in wanted.items() if offset >= 0}
     errors: dict[TopicPartition, PenstockError] = {}
     for sentinel, end in ((EARLIEST_OFFSET, LogEnd.EARLIEST), (LATEST_OFFSET, LogEnd.LATEST)):
         moving = [tp for tp, offset in wanted.items() if offset == sentinel]
         if moving:
-            answers = look_ups.log_ends(moving, end, wait_for_all=wait_for_all)
+            answers = look_ups.log_ends(moving, end, wait=wait)
             resolved.update(answers.offsets)
             errors.update(answers.errors)
     return OffsetAnswers(dict(sorted(resolved.items())), errors)
@@ -133,7 +130,7 @@ def _by_time(
     topic_partitions: Collection[TopicPartition],
     look_ups: OffsetLookUps,
     *,
-    wait_for_all: bool,
+    wait: Wait,
 ) -> OffsetAnswers:
     """Offsets by timestamp, and the end of the log where there is no such record."""
     timestamps_ms = dict(spec.timestamps)
@@ -141,7 +138,7 @@ def _by_time(
         timestamps_ms = dict.fromkeys(topic_partitions, spec.timestamp_ms)
     _check_coverage("Timestamps", timestamps_ms, topic_partitions, may_leave_out=False)
     # The ends first: a record that comes between the two look-ups is found, or lies behind the end.
-    ends = look_ups.log_ends(topic_partitions, LogEnd.LATEST, wait_for_all=wait_for_all)
+    ends = look_ups.log_ends(topic_partitions, LogEnd.LATEST, wait=wait)
     found = look_ups.for_times({tp: timestamps_ms[tp] for tp in ends.offsets})
     errors = {**ends.errors, **found.errors}
     without = sorted(tp for tp in ends.offsets if tp not in found.offsets and tp not in errors)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
 from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers
+from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.offsets_json import Positions
 from penstock.types import OffsetRange, TopicPartition
 
@@ -69,10 +69,10 @@ def check_available(
         return []
     # High watermarks: what a range holds was once below the last stable offset, which never passes them.
     uncommitted = IsolationLevel.READ_UNCOMMITTED
-    starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait_for_all=False)
+    starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait=Wait.FOR_ONE)
     ends = OffsetAnswers()
     if check_ends:
-        ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait_for_all=False)
+        ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait=Wait.FOR_ONE)
     gone = _removed(asked, starts)
     if gone:
         fail = fail_on_data_loss if fail_on_removal is None else fail_on_removal

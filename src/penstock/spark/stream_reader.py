@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -66,11 +67,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._enumerator.initial_offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit that the options set; with two of them the one on records stands for both."""
-        max_records, max_bytes = self._config.max_records_per_batch, self._config.max_bytes_per_batch
-        if max_records is not None:
-            return ReadMaxRows(max_records)
-        return ReadAllAvailable() if max_bytes is None else ReadMaxBytes(max_bytes)
+        """A limit that the options set; it stands for all of them, and its absence for none."""
+        config = self._config
+        if config.max_records_per_batch is not None:
+            return ReadMaxRows(config.max_records_per_batch)
+        if config.max_bytes_per_batch is not None:
+            return ReadMaxBytes(config.max_bytes_per_batch)
+        least = config.min_records_per_batch
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
@@ -80,8 +84,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._committer is not None and in_checkpoint is not None:
             self._committer.submit(in_checkpoint)
         max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        max_bytes = None if isinstance(limit, ReadAllAvailable) else self._config.max_bytes_per_batch
-        end = enumerator.latest_offset(offset, max_records, max_bytes)
+        is_lifted = isinstance(limit, ReadAllAvailable)
+        max_bytes = None if is_lifted else self._config.max_bytes_per_batch
+        end = enumerator.latest_offset(offset, max_records, max_bytes, may_hold=not is_lifted)
         if self._metrics is not None:
             latest = enumerator.latest_known() or {}
             self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)
