@@ -26,6 +26,8 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 
+SLICES = settings(SETTINGS, max_examples=SETTINGS.max_examples // 2)
+
 
 @dataclass
 class Case:
@@ -203,7 +205,7 @@ def test_rows_survive_a_round_trip(case: Case, data: st.DataObject) -> None:
 
 
 @each_format
-@SETTINGS
+@SLICES
 @given(data=st.data())
 def test_a_slice_is_encoded_and_decoded_as_itself(case: Case, data: st.DataObject) -> None:
     rows = data.draw(case.batches())

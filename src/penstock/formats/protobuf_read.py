@@ -186,8 +186,18 @@ def _single_column(pair: FieldPair, reads_defaults: bool, may_lack: bool) -> Col
     if reads_defaults or not pair.field.has_presence:
         return lambda messages: make(list(map(get, messages)))
 
+    if is_message(pair.field) or pair.field.default_value:
+        return lambda messages: make([get(one) if has(one, name) else None for one in messages])
+
     def read(messages: Messages) -> pa.Array:
-        return make([get(one) if has(one, name) else None for one in messages])
+        # What is not empty or zero, the default, is there; that saves half of the calls.
+        values = map(get, messages)
+        return make(
+            [
+                value or (value if has(one, name) else None)
+                for one, value in zip(messages, values, strict=True)
+            ]
+        )
 
     return read
 
