@@ -30,6 +30,8 @@ QUERY_TIMEOUT_S = 120
 class Scene:
     """One copy from topic to topic, run and killed as a test wants it."""
 
+    module = "tests.chaos.exactly_once_job"
+
     def __init__(self, copy: Copy, folder: Path, middle: str | None = None) -> None:
         self.copy = copy
         self.folder = folder
@@ -54,7 +56,7 @@ class Scene:
             arguments.append(f"--middle={self.middle}")
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         environment = {"PYTHONPATH": paths, VARIABLE: "", **(fault.as_environment() if fault else {})}
-        return JobProcess("tests.chaos.exactly_once_job", arguments, self.folder / "job.log", environment)
+        return JobProcess(self.module, arguments, self.folder / "job.log", environment)
 
     def fault(self, step: str, action: str, *, spark_partition_id: int | None = None) -> Fault:
         """A fault in the second batch."""
