@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.client.connection import KafkaConnections
 from penstock.client.properties import connection_settings
@@ -17,6 +18,7 @@ from penstock.devbroker import DevCluster
 from penstock.options.config import KafkaProperties
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.waiting import wait_until
 
 
 def write_options(broker: DevCluster, topic: str) -> dict[str, str]:
@@ -54,6 +56,9 @@ def test_a_batch_write_is_seen_as_a_whole(
     rows = numbers(spark, 1_000)
     rows.write.format("penstock").options(**write_options(broker, topic)).mode("append").save()
     assert_once(broker, topic, 1_000)
+    decisions = judge.consume_all(broker.bootstrap_servers, f"test-{topic}-decisions")
+    newest = {record.key: record.value for record in decisions if b'"batch:' in (record.key or b"")}
+    assert list(newest.values()) == [None], "compaction shall leave nothing of it"
 
 
 def test_a_failed_batch_write_is_not_seen_at_all(
@@ -130,3 +135,72 @@ def test_a_missing_prefix_is_said_on_the_driver(
     del options["sink.transactional-id-prefix"]
     with pytest.raises(Exception, match=r"sink\.transactional-id-prefix"):
         numbers(spark, 1).write.format("penstock").options(**options).mode("append").save()
+
+
+def copy_query(
+    spark: SparkSession, broker: DevCluster, source: str, options: dict[str, str], checkpoint: Path
+) -> DataStreamWriter:
+    rows = (
+        spark.readStream.format("penstock")
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 100)
+        .load()
+        .select("key", "value")
+    )
+    writer = rows.writeStream.format("penstock").options(**options)
+    return writer.option("checkpointLocation", str(checkpoint))
+
+
+def test_two_queries_with_one_prefix_are_told_so(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source = make_topic(1)
+    targets = [make_topic(1, suffix=f"-copy-{number}") for number in range(2)]
+    options = [{**write_options(broker, targets[0]), "topic": target} for target in targets]
+    writers = [
+        copy_query(spark, broker, source, each, tmp_path / str(number)) for number, each in enumerate(options)
+    ]
+    judge.produce(broker.bootstrap_servers, source, *(b"%d" % n for n in range(1_000)))
+    queries = [writer.start() for writer in writers]
+    try:
+        wait_until(lambda: any(query.exception() for query in queries), "one to stop", timeout_s=120)
+        # The one that is left may meet what the other has left behind, but never itself.
+        errors = [str(query.exception()) for query in queries if query.exception()]
+    finally:
+        for query in queries:
+            query.stop()
+    assert all("Another writer has taken the transactional id prefix" in error for error in errors)
+    assert all("two queries use the same" in error for error in errors)
+    for writer in writers:  # one after the other they may
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    for target in targets:
+        seen = [record.value for record in judge.consume_all(broker.bootstrap_servers, target)]
+        assert seen == [b"%d" % number for number in range(1_000)]
+    assert open_transactions(broker, f"test-{targets[0]}-") == []
+
+
+def test_complete_mode_appends_the_whole_result_once_a_batch(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, topic = make_topic(1), make_topic(1, suffix="-counts")
+    for _ in range(2):
+        judge.produce(broker.bootstrap_servers, source, (b"a", b"1"), (b"b", b"2"))
+        counts = (
+            spark.readStream.format("penstock")
+            .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+            .option("subscribe", source)
+            .option("startingOffsets", "earliest")
+            .load()
+            .groupBy("key")
+            .agg(F.count("*").cast("string").alias("value"))
+        )
+        writer = counts.writeStream.format("penstock").options(**write_options(broker, topic))
+        query = writer.outputMode("complete").option("checkpointLocation", str(tmp_path / "c"))
+        assert query.trigger(availableNow=True).start().awaitTermination(120)
+    seen = Counter(
+        (record.key, record.value) for record in judge.consume_all(broker.bootstrap_servers, topic)
+    )
+    assert seen == Counter({(key, count): 1 for key in (b"a", b"b") for count in (b"1", b"2")})
+    assert open_transactions(broker, f"test-{topic}-") == []
