@@ -21,7 +21,7 @@ from tests.registry_server import running_registry
 
 SETTINGS = settings(
     # A third of the profile's (tests/conftest.py): each example goes through every format.
-    max_examples=settings.default.max_examples // 3 if settings.default else 20,
+    max_examples=settings().max_examples // 3,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -144,7 +144,7 @@ def test_every_type_is_written_as_fastavro_reads_it() -> None:
 PLAIN_TYPES = rows_of.nested_types(rows_of.NUMBER_TYPES | rows_of.TEXT_TYPES, rows_of.IDENTIFIERS)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(rows_of.batches(PLAIN_TYPES, rows_of.IDENTIFIERS))
 def test_what_is_written_is_what_fastavro_reads(rows: pa.RecordBatch) -> None:
     values = AvroFormat().encoder(rows.schema).encode(rows).to_pylist()
@@ -231,7 +231,7 @@ def test_bytes_that_are_not_the_schemas_are_failures(
     assert found.row_count == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.binary(max_size=80), st.sampled_from(EVERY_COLUMN.names))
 def test_any_bytes_end_in_a_row_or_a_failure(value: bytes, name: str) -> None:
     found = decode(EVERY_TYPE, [value], EVERY_COLUMN, [name])
