@@ -28,8 +28,9 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.properties import connection_settings
 from penstock.client.transactions import Transactions
 from penstock.devbroker import DevCluster
-from penstock.errors import RowError
+from penstock.errors import CheckpointError, RowError
 from penstock.options.config import KafkaProperties
+from penstock.spark.write_batch import query_id_of_checkpoint
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import stopped
@@ -283,6 +284,14 @@ def test_a_new_checkpoint_is_another_query(
         with stopped(query):
             assert query.awaitTermination(TIMEOUT_S)
     assert seen(broker, topic) == Counter([b"a=1", b"b=1"] * 2)
+
+
+def test_a_checkpoint_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"cannot be read from {tmp_path}/none/metadata"):
+        query_id_of_checkpoint(spark, f"{tmp_path}/none/")
+    (tmp_path / "metadata").write_text('{"name": "q"}')
+    with pytest.raises(CheckpointError, match="KeyError: 'id'"):
+        query_id_of_checkpoint(spark, str(tmp_path))
 
 
 def test_update_mode_through_connect(

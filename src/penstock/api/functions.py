@@ -57,7 +57,8 @@ def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role)
     functions = functions_for(rows)
     checked = RowFunction(to_text(function, FUNCTION), role)
     # Spark wants a plain function, and looks into its type hints, so that there may be none.
-    wrapped = functions.udf(lambda row: checked(row), _SPARK_TYPES[role])  # noqa: PLW0108
+    # Without Arrow, whatever the session says, so that a row is a Row and pairs are structs.
+    wrapped = functions.udf(lambda row: checked(row), _SPARK_TYPES[role], useArrow=False)  # noqa: PLW0108
     column: Column = wrapped(functions.struct("*"))
     return column
 

@@ -14,7 +14,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.errors import ExactlyOnceError, MissingOptionError
+from pyspark.errors import PySparkException
+
+from penstock.errors import CheckpointError, ExactlyOnceError, MissingOptionError
 from penstock.options import parse_sink_options
 from penstock.options.config import DeliveryGuarantee
 
@@ -87,9 +89,22 @@ class MicroBatchWriter:
 
 
 def query_id_of_checkpoint(spark: Any, checkpoint_location: str) -> str:
-    """The id that Spark has given the query of a checkpoint; it is there before the first batch."""
-    lines = spark.read.text(f"{checkpoint_location.rstrip('/')}/metadata").collect()
-    query_id: str = json.loads("".join(line.value for line in lines))["id"]
+    """The id that Spark has given the query of a checkpoint; it is there before the first batch.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    file = f"{checkpoint_location.rstrip('/')}/metadata"
+    try:
+        lines = spark.read.text(file).collect()
+        query_id: str = json.loads("".join(line.value for line in lines))["id"]
+    except (PySparkException, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"The id of the query cannot be read from {file} ({type(error).__name__}: {error}), so that this "
+            "batch could not be recognised when it comes again. Nothing of it was written. Is it the "
+            "checkpoint location that the query was started with? Otherwise give write_batch the query_id.",
+            checkpoint_location=checkpoint_location,
+        ) from error
     return query_id
 
 
