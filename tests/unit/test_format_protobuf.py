@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MissingOptionError, OptionError, RowError, SchemaError
@@ -298,6 +298,7 @@ def test_messages_that_nest_without_end_fail_in_time(shop: Format) -> None:
     assert time.monotonic() - started < 5
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=60), max_size=5))
 def test_any_bytes_end_in_a_row_or_a_failure(values: list[bytes | None]) -> None:
     schema = pa.schema(
@@ -348,6 +349,12 @@ def test_what_names_no_message_is_an_error_on_the_driver(descriptor_file: Path, 
     broken.write_bytes(descriptor_pb2.FileDescriptorSet(file=[importing]).SerializeToString())
     with pytest.raises(OptionError, match="--include_imports"):
         made(broken)
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
+    with pytest.raises(OptionError, match=r"pip install 'penstock\[protobuf\]'"):
+        library("message")
 
 
 @pytest.mark.parametrize(
@@ -560,6 +567,7 @@ def test_a_registry_that_gives_text_makes_bad_records_that_say_what_to_do(regist
     assert "descriptor-file" in found.failures[0].reason
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5))
 def test_message_indexes_read_as_they_were_written(indexes: list[int]) -> None:
     value = header(5) + write_indexes(indexes) + b"rest"

@@ -166,6 +166,18 @@ def test_the_policy_for_bad_records_counts_here_too() -> None:
         BadRecords(OnDecodeError.FAIL).handle(given, found.failures)
 
 
+@pytest.mark.parametrize("gets", [Gets.VALUE, Gets.RECORD, Gets.BATCH])
+def test_bad_records_become_whole_dead_letters(gets: Gets) -> None:
+    made = decoder(Lengths() if gets is Gets.BATCH else lambda _: 1 / 0, gets=gets)
+    given = records(b"bad").select(list(made.record_columns))
+    letters = BadRecords(OnDecodeError.DEAD_LETTER, "dead").handle(given, made.decode(given).failures)
+    assert letters is not None
+    [letter] = letters.to_pylist()
+    assert (letter["topic"], letter["key"], letter["value"]) == ("dead", b"k0", b"bad")
+    names = [header["key"] for header in letter["headers"]]
+    assert names[:3] == ["h", "h", "penstock.dead-letter.topic"]
+
+
 def test_an_error_of_ours_stops_the_query_instead() -> None:
     def fail(_: bytes | None) -> None:
         raise SchemaRegistryError("down")
