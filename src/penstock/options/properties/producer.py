@@ -172,8 +172,8 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     unsupported(
         "partitioner.class",
         _P,
-        "Java classes do not run here: use `sink.partitioner`, which takes Python's. Without it keys are hashed "
-        "as Java's producer hashes them.",
+        "Java classes do not run here: use `sink.partitioner`, which takes Python's. Without it keys are "
+        "hashed as Java's producer hashes them.",
     ),
     no_effect(
         "partitioner.ignore.keys",
