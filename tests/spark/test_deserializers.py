@@ -16,12 +16,14 @@ from penstock import (
     ConsumerRecord,
     JSONKeyValueDeserializationSchema,
     JsonRowDeserializationSchema,
+    JsonRowSerializationSchema,
     KafkaOffsetsInitializer,
     KafkaRecordDeserializationSchema,
     KafkaSource,
     SimpleStringSchema,
 )
 from penstock.api import KafkaSourceBuilder
+from penstock.api.functions import Role
 from tests import judge
 from tests.fix_broker import MakeTopic
 
@@ -112,6 +114,18 @@ def test_batches_and_json_text_with_connect(
     assert [tuple(row) for row in rows] == [
         (offset, None if value is None else len(value)) for offset, value in enumerate(VALUES)
     ]
+
+
+def test_rows_are_written_as_json_with_their_nulls(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, None, "x")], "id INT, `a.b` STRING, c STRING")
+    written = {
+        "all": JsonRowSerializationSchema.builder().build(),
+        "some": JsonRowSerializationSchema.builder().with_type_info("`a.b` STRING, id STRING").build(),
+    }
+    columns = [schema.column(rows, Role.VALUE).alias(name) for name, schema in written.items()]
+    [found] = rows.select(columns).collect()
+    assert found.all == '{"id":1,"a.b":null,"c":"x"}'
+    assert found.some == '{"a.b":null,"id":"1"}'
 
 
 def test_json_text_with_its_place(spark: SparkSession, builder: KafkaSourceBuilder, topic: str) -> None:

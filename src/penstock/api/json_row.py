@@ -35,7 +35,8 @@ class JsonRowSerializationSchema(ColumnSerializationSchema):
             wanted = StructType.fromDDL(wanted)
         columns = [functions.col("*")]
         if wanted is not None:
-            columns = [rows[one.name].cast(one.dataType).alias(one.name) for one in wanted]
+            quoted = {one.name: "`" + one.name.replace("`", "``") + "`" for one in wanted}
+            columns = [rows[quoted[one.name]].cast(one.dataType).alias(one.name) for one in wanted]
         text: Column = functions.to_json(functions.struct(*columns), {"ignoreNullFields": "false"})
         return text
 
