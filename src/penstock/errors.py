@@ -32,6 +32,7 @@ driver), carries its facts as attributes, and never holds a secret.
     │   ├── PrefixTakenError        another writer has taken the transactional id prefix
     │   ├── TransactionsLostError   decided transactions were aborted by the broker; a replay repairs it
     │   ├── TransactionsInDoubtError  the replay of lost transactions is not what was lost
+    │   ├── PrefixChangedError      the batch is decided under the prefix that the query had before
     │   ├── BatchOrderError         a batch older than what the decision log says was written
     │   └── DecisionLogError        the decision log is gone, damaged, or not set up as it has to be
     ├── RowError                    a row of a DataFrame cannot become a Kafka record
@@ -181,6 +182,10 @@ class TransactionsInDoubtError(ExactlyOnceError):
 
 class BatchOrderError(ExactlyOnceError):
     """The checkpoint is older than what was written already."""
+
+
+class PrefixChangedError(ExactlyOnceError):
+    """The batch is decided under the prefix that the query had before."""
 
 
 class DecisionLogError(ExactlyOnceError):

@@ -36,6 +36,7 @@ class SinkUnderTest:
     connections: KafkaConnections
     topic: str
     prefix: str
+    query_id: str = QUERY
 
     @contextmanager
     def driver(self, *, wanted_timeout_ms: int | None = None) -> Iterator[DriverSide]:
@@ -63,8 +64,8 @@ class SinkUnderTest:
     ) -> TaskReport:
         """What a task of the sink does."""
         values = rows_of(batch_id, spark_partition_id) if values is None else values
-        report = TaskReport(QUERY, batch_id, spark_partition_id, mandate.session)
-        plan = mandate.plan(QUERY, batch_id, spark_partition_id)
+        report = TaskReport(self.query_id, batch_id, spark_partition_id, mandate.session)
+        plan = mandate.plan(self.query_id, batch_id, spark_partition_id)
         if plan is TaskPlan.DRAIN or not values:
             return replace(report, drained_record_count=len(values))
         identity = open_transaction(self.connections, mandate, spark_partition_id, attempt)

@@ -21,6 +21,7 @@ from penstock.devbroker import DevCluster
 from penstock.errors import (
     DecisionLogError,
     OptionError,
+    PrefixChangedError,
     PrefixTakenError,
     TransactionsInDoubtError,
     TransactionsLostError,
@@ -102,7 +103,9 @@ def test_batches_are_committed_once(bootstrap: str, sink: SinkUnderTest) -> None
 RECOVERY_STEPS = (Step.TAKEN_PREFIX, Step.BEFORE_FINISHING_OLD, Step.FINISHED_OLD, Step.RECOVERED)
 
 
-@pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name)
+@pytest.mark.parametrize(
+    "step", [step for step in Step if not step.name.startswith("TASK_")], ids=lambda step: step.name
+)
 def test_death_at_each_step(bootstrap: str, sink: SinkUnderTest, step: Step) -> None:
     is_in_recovery = step in RECOVERY_STEPS
     with sink.driver() as recovering:
@@ -390,6 +393,41 @@ def cli(sink: SinkUnderTest, command: str, *more: str) -> Any:
     result = CliRunner().invoke(transactions_app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def test_changed_prefix_does_not_double_what_the_old_one_has_decided(
+    bootstrap: str, sink: SinkUnderTest
+) -> None:
+    sink = replace(sink, query_id=sink.topic)
+    run_batch(sink, 0)
+    with sink.driver() as driver:
+        reports = sink.tasks(driver.recover(), 1)
+        die_at(Step.DECIDED)
+        with sink.driver() as dying, pytest.raises(Death):
+            dying.commit(reports, is_only_sink=True)
+    renamed = replace(sink, prefix=f"{sink.prefix}-renamed")
+    with renamed.driver() as driver:
+        replay = renamed.tasks(driver.recover(), 1)
+        with pytest.raises(PrefixChangedError, match=f"was {sink.prefix} before .*batch 1 .* decided under"):
+            driver.commit(replay, is_only_sink=True)
+        driver.abort(replay)
+    run_batch(sink, 1)
+    with renamed.driver() as driver:
+        driver.commit(renamed.tasks(driver.recover(), 2), is_only_sink=True)
+    assert_seen(bootstrap, sink.topic, expected(3))
+    assert_none_open(sink)
+    assert_none_open(renamed)
+
+
+def test_topics_that_are_only_named_like_decision_logs_are_passed_over(
+    bootstrap: str, sink: SinkUnderTest
+) -> None:
+    judge.create_topic(bootstrap, f"{sink.topic}-loan-decisions")
+    sink = replace(sink, query_id=sink.topic)
+    judge.produce(bootstrap, f"{sink.topic}-loan-decisions", (sink.query_id.encode(), b"granted"))
+    with sink.driver() as driver:
+        driver.commit(sink.tasks(driver.recover(), 0), is_only_sink=True)
+    assert_seen(bootstrap, sink.topic, expected(1))
 
 
 def test_tools_show_and_recover(bootstrap: str, sink: SinkUnderTest) -> None:

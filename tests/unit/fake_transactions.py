@@ -6,7 +6,7 @@ the real broker (tests/kafka has that), but quick enough to die in every place a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.client.transaction_append import ProducerSession
@@ -161,6 +161,9 @@ class FakeCluster:
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         return self.log[first_offset:end_offset]
+
+    def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
+        return ((self.topic, record) for record in self.log if text in (record.key or b""))
 
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         self.calls.append("append")

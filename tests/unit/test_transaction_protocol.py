@@ -19,6 +19,7 @@ from penstock.errors import (
     ExactlyOnceError,
     OptionError,
     PenstockError,
+    PrefixChangedError,
     PrefixTakenError,
     RequestTimeoutError,
     TransactionsInDoubtError,
@@ -360,6 +361,33 @@ def test_new_checkpoint_counts_from_zero_again() -> None:
     assert cluster.committed[-1] == "fresh"
     # And the first query may come back where it was.
     assert driver(cluster).recover().plan(QUERY, 4, 0) is TaskPlan.DRAIN
+
+
+def test_batch_that_is_written_under_another_prefix_is_not_written_again() -> None:
+    cluster = FakeCluster()
+    for batch_id in range(2):
+        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id), is_only_sink=True)
+    renamed = driver(cluster, "renamed")
+    replay = run_tasks(cluster, renamed.recover(), 1)
+    with pytest.raises(PrefixChangedError, match=r"was app before and is renamed now.*batch 1 .*finished"):
+        renamed.commit(replay, is_only_sink=True)
+    renamed.abort(replay)
+    assert Counter(cluster.committed) == expected(range(2))
+    # The batch after it may have another prefix, and the first prefix may come back after that.
+    renamed.commit(run_tasks(cluster, renamed.recover(), 2), is_only_sink=True)
+    replay = run_tasks(cluster, driver(cluster).recover(), 2)
+    with pytest.raises(PrefixChangedError):
+        driver(cluster).commit(replay, is_only_sink=True)
+    driver(cluster).abort(replay)
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 3), is_only_sink=True)
+    assert Counter(cluster.committed) == expected(range(4))
+
+
+def test_two_sinks_of_one_query_have_prefixes_of_their_own() -> None:
+    cluster = FakeCluster()
+    for prefix in ("app", "other"):
+        driver(cluster, prefix).commit(run_tasks(cluster, driver(cluster, prefix).recover(), 0))
+    assert Counter(cluster.committed) == expected(range(1)) + expected(range(1))
 
 
 def test_older_checkpoint_is_refused() -> None:

@@ -24,6 +24,7 @@ from penstock.client.transactions import EndState, TransactionIdentity, Transact
 from penstock.errors import (
     ExactlyOnceError,
     PenstockError,
+    PrefixChangedError,
     PrefixTakenError,
     ProducerFencedError,
     TransactionsLostError,
@@ -70,13 +71,16 @@ class Committer:
         self._log = log
         self._names = names
 
-    def commit(self, reports: Sequence[TaskReport]) -> CommitSummary:
+    def commit(self, reports: Sequence[TaskReport], *, is_only_sink: bool = False) -> CommitSummary:
         """Decide that the batch of these reports is written, and finish it.
 
         Args:
             reports: one of each task of the batch, written under one mandate.
+            is_only_sink: the query writes each batch under one prefix. Then it is made sure that the batch
+                is not written under a prefix that it had before.
 
         Raises:
+            PrefixChangedError: it is.
             PrefixTakenError: another writer has taken the prefix; this one must stop.
             TransactionsLostError: the broker has aborted transactions; the batch has to be replayed.
             TransactionsInDoubtError: a replay is not what was lost, or an outcome cannot be known.
@@ -90,6 +94,8 @@ class Committer:
         previous = self._previous(head)
         if not written and previous is None:
             return CommitSummary()  # nothing to decide on: the batch has no rows
+        if previous is None and is_only_sink:
+            self._check_elsewhere(head)
         decision = self._decision(head, len(reports), written, previous)
         if decision is None:
             return CommitSummary(is_drained=True)
@@ -146,6 +152,23 @@ class Committer:
             return None
         check_order(self._names.prefix, head.query_id, head.batch_id, decision.batch_id)
         return None if decision.status is DecisionStatus.WITHDRAWN else decision
+
+    def _check_elsewhere(self, head: TaskReport) -> None:
+        found = self._log.written_elsewhere(head.query_id, head.batch_id)
+        if found is None:
+            return
+        prefix, decision = self._names.prefix, found.decision
+        raise PrefixChangedError(
+            f"The query's transactional id prefix was {found.prefix} before and is {prefix} now, while "
+            f"{decision.where} is {decision.status.value} under the old one (decision log {found.topic}) and "
+            f"batch {head.batch_id} comes again. Written under the new prefix it could be doubled, so it is "
+            f"not written. Start the query once more with sink.transactional-id-prefix={found.prefix}, let "
+            f"it finish that batch, stop it, and change the prefix then.",
+            prefix=prefix,
+            previous_prefix=found.prefix,
+            query_id=head.query_id,
+            batch_id=head.batch_id,
+        )
 
     def _decision(
         self,

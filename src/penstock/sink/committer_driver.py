@@ -69,9 +69,11 @@ class DriverSide:
         """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`."""
         return self._run(self._recover)
 
-    def commit(self, reports: Sequence[TaskReport]) -> CommitSummary:
+    def commit(self, reports: Sequence[TaskReport], *, is_only_sink: bool = False) -> CommitSummary:
         """After all tasks of a batch: decide and finish. See `Committer.commit`."""
-        return self._run(lambda log: Committer(self._kafka, log, self._names).commit(reports))
+        return self._run(
+            lambda log: Committer(self._kafka, log, self._names).commit(reports, is_only_sink=is_only_sink)
+        )
 
     def abort(self, reports: Sequence[TaskReport]) -> None:
         """After a failed batch. See `Committer.abort`."""

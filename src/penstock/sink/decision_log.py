@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -131,6 +131,20 @@ def decide_again(lost: Decision, replayed: Sequence[Committable]) -> Decision:
     return replace(lost, status=DecisionStatus.DECIDED, transactions=transactions, at_ms=_now_ms())
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A decision about a query that was made under another prefix."""
+
+    prefix: str
+    topic: str
+    decision: Decision
+
+    def holds(self, batch_id: int) -> bool:
+        """Whether this batch, or a later one, is written by it."""
+        is_written = self.decision.status is not DecisionStatus.WITHDRAWN
+        return is_written and self.decision.batch_id >= batch_id
+
+
 class LogRecord(NamedTuple):
     """One record of the topic."""
 
@@ -167,6 +181,9 @@ class LogStore(Protocol):
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record."""
 
+    def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
+        """The records whose key contains the text, in this and all other decision logs, with their topic."""
+
 
 class DecisionLog:
     """The decisions of one prefix. Not for several threads."""
@@ -178,6 +195,7 @@ class DecisionLog:
         self._next_offset = 0
         self._decisions: dict[str, Decision] = {}
         self._is_started = False
+        self._looked_up: set[str] = set()
 
     @property
     def topic(self) -> str:
@@ -266,6 +284,23 @@ class DecisionLog:
         self._remember(decision.query_id, None if is_over else decision)
         return following
 
+    def written_elsewhere(self, query_id: str, batch_id: int) -> Elsewhere | None:
+        """The decision about this batch of a query, or a later one, under a prefix that it had before.
+
+        Looked for once for a query: while this process is at work, it has this prefix.
+        """
+        if query_id in self._looked_up:
+            return None
+        newest: dict[tuple[str, str], Elsewhere | None] = {}
+        for topic, record in self._store.mentions(json.dumps(query_id).encode()):
+            prefix, found_id = _decode_key(record.key)
+            if found_id == query_id and prefix != self._prefix:
+                is_gone = record.value is None
+                decision = None if is_gone else _decode(query_id, record.value or b"")
+                newest[topic, prefix] = None if decision is None else Elsewhere(prefix, topic, decision)
+        self._looked_up.add(query_id)
+        return next((each for each in newest.values() if each is not None and each.holds(batch_id)), None)
+
     def forget(self, session: ProducerSession, query_id: str) -> ProducerSession:
         """Remove what is known of a query; for `penstock transactions`, by a human's decision."""
         following = self._store.append(session, self._key(query_id), None)
@@ -283,8 +318,7 @@ class DecisionLog:
 
     def _apply(self, record: LogRecord) -> None:
         try:
-            key = json.loads(record.key or b"")
-            prefix, query_id = str(key["prefix"]), str(key["query_id"])
+            prefix, query_id = _decode_key(record.key)
             if prefix != self._prefix:
                 return
             if query_id == _NO_QUERY:
@@ -312,6 +346,21 @@ class DecisionLog:
             topic=self.topic,
             prefix=self._prefix,
         )
+
+
+def _decode_key(key: bytes | None) -> tuple[str, str]:
+    """Prefix and query id; KeyError, TypeError or ValueError for what is no key of a decision."""
+    stored = json.loads(key or b"")
+    return str(stored["prefix"]), str(stored["query_id"])
+
+
+def is_decision_key(key: bytes | None) -> bool:
+    """Whether a record of some topic is one of a decision log."""
+    try:
+        _decode_key(key)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _encode(decision: Decision) -> bytes:

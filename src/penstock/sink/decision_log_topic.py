@@ -7,10 +7,12 @@ transactions it is about; what is read is complete up to the end of the log (see
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_offsets
+from penstock.client.admin import EARLIEST_OFFSET, LATEST_OFFSET, NewTopic, create_topics, list_offsets
 from penstock.client.backoff import Backoff
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
@@ -19,10 +21,13 @@ from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.properties import FetchSettings
 from penstock.client.transaction_append import ProducerSession, TransactionalAppender
 from penstock.client.transaction_settings import topic_config
-from penstock.errors import DecisionLogError, UnknownTopicOrPartitionError
+from penstock.errors import DecisionLogError, PenstockError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
-from penstock.sink.decision_log import LogRecord
+from penstock.sink.decision_log import LogRecord, is_decision_key
+from penstock.sink.transaction_names import LOG_SUFFIX
 from penstock.types import OffsetRange, TopicPartition
+
+_LOG = logging.getLogger(__name__)
 
 _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
@@ -130,19 +135,56 @@ class DecisionTopic:
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         """The committed records of the range, as far as compaction has left them."""
-        offset_range = OffsetRange(self._topic_partition, first_offset, end_offset)
-        batches = fetch_range(
-            self._connections, offset_range, self._settings.fetch, columns=_COLUMNS, read_committed=True
-        )
-        return [
-            LogRecord(offset, key, value)
-            for batch in batches
-            for key, value, offset in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
-        ]
+        return list(self._records(OffsetRange(self._topic_partition, first_offset, end_offset)))
 
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record. Errors as `TransactionalAppender.append`."""
         return self._appender.append(session, key, value, timeout_ms=self._settings.timeout_ms)
+
+    def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
+        """Records whose key contains the text, in this topic and those that are named like decision logs.
+
+        A topic that cannot be read (by this user, or now) is left out, with a warning.
+        """
+        for topic in self._log_topics():
+            try:
+                for record in self._committed(TopicPartition(topic, 0)):
+                    if text in (record.key or b""):
+                        yield topic, record
+                    elif not is_decision_key(record.key):
+                        break  # something else that is named so
+            except PenstockError as error:
+                _LOG.warning("cannot look for decisions in topic %s: %s", topic, error)
+
+    def _log_topics(self) -> list[str]:
+        topics = fetch_metadata(self._connections, None, timeout_ms=self._settings.timeout_ms).topics
+        return sorted(
+            name
+            for name, found in topics.items()
+            if len(found.partitions) == 1 and (name == self.topic or name.endswith(LOG_SUFFIX))
+        )
+
+    def _committed(self, topic_partition: TopicPartition) -> Iterator[LogRecord]:
+        timeout_ms = self._settings.timeout_ms
+        first, end = (
+            list_offsets(
+                self._connections,
+                {topic_partition: which},
+                IsolationLevel.READ_COMMITTED,
+                timeout_ms=timeout_ms,
+            )[topic_partition]
+            for which in (EARLIEST_OFFSET, LATEST_OFFSET)
+        )
+        return self._records(OffsetRange(topic_partition, first, end)) if first < end else iter(())
+
+    def _records(self, offset_range: OffsetRange) -> Iterator[LogRecord]:
+        batches = fetch_range(
+            self._connections, offset_range, self._settings.fetch, columns=_COLUMNS, read_committed=True
+        )
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in _COLUMNS)
+            for key, value, offset in zip(*columns, strict=True):
+                yield LogRecord(offset, key, value)
 
     def _metadata(self, *, is_expected: bool) -> TopicMetadata | None:
         """The topic as the cluster knows it now; None when it knows none.

@@ -26,7 +26,8 @@ _PREFIX = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBER = r"(0|[1-9][0-9]{0,9})"
 _DATA_ID = re.compile(rf"(?P<prefix>.+)-(?P<spark_partition_id>{_NUMBER})-(?P<attempt>{_NUMBER})")
 _COMMITTER_SUFFIX = "-committer"
-_LOG_SUFFIX = "-decisions"
+LOG_SUFFIX = "-decisions"
+"""Ends the names of decision logs that are named by their prefix."""
 
 
 class DataTransactionName(NamedTuple):
@@ -60,7 +61,7 @@ class TransactionNames:
     @property
     def default_log_topic(self) -> str:
         """The decision log's topic, unless `sink.commit-log.topic` names another."""
-        return self.prefix + _LOG_SUFFIX
+        return self.prefix + LOG_SUFFIX
 
     def data_id(self, spark_partition_id: int, attempt: int) -> str:
         """The transactional id of one attempt at one Spark partition."""

@@ -90,7 +90,7 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Decide that the batch is written, and finish its transactions."""
-        self._driver_side.commit(_reports(messages))
+        self._driver_side.commit(_reports(messages), is_only_sink=True)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Abort what is not decided. Spark also calls this when `commit` raised after its decision."""
