@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from penstock.errors import OffsetOutOfRangeError
+from penstock.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from penstock.options import parse_source_options
 from penstock.options.config import SourceConfig
 from penstock.source.split_reader import read_split
@@ -66,6 +67,26 @@ def test_records_deleted_while_they_are_read(
     ]
     assert len(warnings) == 2
     assert f"{topic}-0" in warnings[1]
+
+
+def test_a_topic_deleted_after_planning_is_dropped_only_where_the_user_says_so(
+    bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    judge.produce(bootstrap, topic, *many(3))
+    flink = {
+        "properties.bootstrap.servers": bootstrap,
+        "properties.default.api.timeout.ms": "1500",  # as long as a topic may be unknown
+        "topic": topic,
+    }
+    config = parse_source_options(flink, streaming=True)
+    judge.delete_topic(bootstrap, topic)
+    for fails in (config, dataclasses.replace(config, fail_on_data_loss=False)):
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-0"):
+            list(read_split(fails, whole(topic, 3), ["offset"]))
+    drops = parse_source_options({**flink, "scan.on-removed-partition": "drop"}, streaming=True)
+    assert list(read_split(drops, whole(topic, 3), ["offset"])) == []
+    assert f"was reading {topic}-0, which Kafka does not have any more" in caplog.text
 
 
 def test_memory_stays_bounded_however_long_the_range(bootstrap: str, make_topic: MakeTopic) -> None:

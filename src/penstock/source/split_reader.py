@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.client.connection import connections_for
 from penstock.client.fetcher import fetch_range
 from penstock.client.properties import ConnectionSettings, connection_settings, fetch_settings
-from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError
+from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
 from penstock.source.metrics import SPLIT_METRICS
@@ -59,6 +59,11 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
             rest = _still_there(rest, error)
         except TopicPartitionsRemovedError as error:
             data_loss.report(error, fail=config.fails_on_removal)
+            rest = None
+        except UnknownTopicOrPartitionError:
+            if config.fail_on_removed_partition is not False:
+                raise  # planning looks twice before it drops anything for the sake of failOnDataLoss
+            data_loss.report(data_loss.removed([rest.topic_partition]), fail=False)
             rest = None
         else:
             rest = None
