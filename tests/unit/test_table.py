@@ -178,6 +178,35 @@ def test_raw_keys_and_values_keep_nulls() -> None:
     assert [f.record_index for f in found.failures] == [2]
 
 
+@pytest.mark.parametrize(
+    ("kind", "rows", "failures"),
+    [
+        (pa.field("k", pa.string(), nullable=False), [("", 0)], [(1, "null")]),
+        (pa.field("k", pa.string()), [("", 0), (None, 1)], []),
+        (pa.field("k", pa.int64(), nullable=False), [], [(0, "8 bytes"), (1, "null")]),
+        (pa.field("k", pa.int64()), [(None, 1)], [(0, "8 bytes")]),
+    ],
+)
+@pytest.mark.parametrize("value_format", ["raw", "json"])
+def test_a_record_with_an_empty_key_is_a_row_or_a_failure_never_both(
+    value_format: str, kind: pa.Field, rows: list[tuple[Any, int]], failures: list[tuple[int, str]]
+) -> None:
+    options = {
+        "key.format": "raw",
+        "key.fields": "k",
+        "value.fields-include": "EXCEPT_KEY",
+        "value.format": value_format,
+    }
+    batch = records(record(b"0", key=b""), record(b"1", key=None))
+    if value_format == "json":
+        batch = records(record(b'{"v": "0"}', key=b""), record(b'{"v": "1"}', key=None))
+    found = decode(options, pa.schema([kind, ("v", pa.string())]), batch)
+    assert found.rows.to_pylist() == [{"k": key, "v": str(value)} for key, value in rows]
+    assert [one.record_index for one in found.failures] == [index for index, _ in failures]
+    assert all(reason in one.reason for one, (_, reason) in zip(found.failures, failures, strict=True))
+    assert found.dropped_count == 0
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -97,14 +97,17 @@ class TableDecoder:
         """Decode records that have at least `record_columns`."""
         value = self._value.decode(records.column("value"))
         failures = _failures("value", value.failures)
-        key = None
+        key, without_key = None, pa.array([], pa.int32())
         if self._key is not None:
             key = self._key.decode(records.column("key"))
             failures = _merge(failures, _failures("key", key.failures))
-            failures = _merge(failures, self._missing_keys(records, value))
+            without_key = _records_without_key(records, key)
+            if not self._may_lack_key:
+                failures = _merge(failures, _missing_keys(without_key, value))
+                without_key = without_key.slice(0, 0)
         has_rows = set(value.indices().to_pylist()) if failures and key is not None else set()
         lost_to_failures = len(has_rows & {one.record_index for one in failures})
-        value, key_rows, lost_count = self._joined(records, value, key)
+        value, key_rows, lost_count = _joined(without_key, value, key)
         arrays = [self._column(name, records, value, key_rows) for name in self._schema.names]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         # What the join lost for a reason is a failure; the rest the key's format dropped.
@@ -140,27 +143,26 @@ class TableDecoder:
         wanted = self._schema.field(name).type
         return column if column.type.equals(wanted) else column.cast(wanted)
 
-    def _missing_keys(self, records: pa.RecordBatch, value: DecodedRows) -> list[RecordFailure]:
-        """A record without a key is bad where the key's columns are declared NOT NULL."""
-        if self._may_lack_key:
-            return []
-        missing = set(_records_without_key(records).to_pylist()) & set(value.indices().to_pylist())
-        reason = "the key is null or empty, and its columns are declared NOT NULL"
-        return [RecordFailure(record, "key", reason, "") for record in sorted(missing)]
 
-    def _joined(
-        self, records: pa.RecordBatch, value: DecodedRows, key: DecodedRows | None
-    ) -> tuple[DecodedRows, pa.RecordBatch | None, int]:
-        """Put the key's rows beside the value's; returns how many records found no key, too."""
-        if key is None:
-            return value, None, 0
-        if key.value_indices is None and value.value_indices is None:
-            return value, key.rows, 0
-        without_key = _records_without_key(records) if self._may_lack_key else pa.array([], pa.int32())
-        if len(pc.unique(key.indices())) < key.row_count:
-            return _multiplied(without_key, value, key)
-        positions = pc.index_in(value.indices(), value_set=key.indices())
-        return _beside(without_key, value, key, positions)
+def _missing_keys(without_key: pa.Int32Array, value: DecodedRows) -> list[RecordFailure]:
+    """A record without a key is bad where the key's columns are declared NOT NULL."""
+    missing = without_key.filter(pc.is_in(without_key, value_set=value.indices()))
+    reason = "the key is null or empty, and its columns are declared NOT NULL"
+    return [RecordFailure(record, "key", reason, "") for record in missing.to_pylist()]
+
+
+def _joined(
+    without_key: pa.Int32Array, value: DecodedRows, key: DecodedRows | None
+) -> tuple[DecodedRows, pa.RecordBatch | None, int]:
+    """Put the key's rows beside the value's; returns how many records found no key, too."""
+    if key is None:
+        return value, None, 0
+    if key.value_indices is None and value.value_indices is None:
+        return value, key.rows, 0
+    if len(pc.unique(key.indices())) < key.row_count:
+        return _multiplied(without_key, value, key)
+    positions = pc.index_in(value.indices(), value_set=key.indices())
+    return _beside(without_key, value, key, positions)
 
 
 def _beside(
@@ -175,10 +177,15 @@ def _beside(
     return kept, key.rows.take(positions.filter(keeps)), lost
 
 
-def _records_without_key(records: pa.RecordBatch) -> pa.Array:
-    """The indices of records whose key is null or empty: no key, rather than a bad one."""
+def _records_without_key(records: pa.RecordBatch, key: DecodedRows) -> pa.Int32Array:
+    """Records whose key is null or empty, and neither a row nor a failure to the key's format: no key."""
     lengths = pc.fill_null(pc.binary_length(records.column("key")), 0)
-    return pc.indices_nonzero(pc.equal(lengths, 0)).cast(pa.int32())
+    empty = pc.indices_nonzero(pc.equal(lengths, 0)).cast(pa.int32())
+    if not len(empty):
+        return empty
+    failed = pa.array([one.value_index for one in key.failures], pa.int32())
+    is_settled = pc.or_(pc.is_in(empty, value_set=key.indices()), pc.is_in(empty, value_set=failed))
+    return empty.filter(pc.invert(is_settled))
 
 
 def _filtered(value: DecodedRows, keeps: pa.Array) -> DecodedRows:
