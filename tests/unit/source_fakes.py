@@ -44,20 +44,28 @@ class FakeAdmin:
     failing_sizes: dict[TopicPartition, PenstockError] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    hidden: dict[TopicPartition, Log] = field(default_factory=dict)
     discovery_count: int = 0
     look_up_count: int = 0
 
     def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
         self.discovery_count += 1
-        existing = {topic_partition.topic for topic_partition in self.logs}
+        logs = dict(self.logs)
+        self.logs |= self.hidden
+        self.hidden = {}
+        existing = {topic_partition.topic for topic_partition in logs}
         return {
             name: TopicView(
-                frozenset(tp for tp in self.logs if tp.topic == name),
+                frozenset(tp for tp in logs if tp.topic == name),
                 is_internal=name in self.internal_topics,
                 topic_id=self.topic_ids.get(name),
             )
             for name in sorted(existing if topics is None else existing & set(topics))
         }
+
+    def show_after_next_discovery(self, topic_partition: TopicPartition, log: Log) -> None:
+        """One discovery does not see it, as when a broker is behind with its metadata."""
+        self.hidden[topic_partition] = log
 
     def list_offsets(
         self,

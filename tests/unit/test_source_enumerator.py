@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Collection, Mapping
 
 import pytest
 
+from penstock import KafkaOffsetsInitializer, KafkaSource
+from penstock.api import PartitionOffsetsRetriever
 from penstock.errors import (
     AuthorizationError,
     CheckpointError,
@@ -15,6 +18,7 @@ from penstock.errors import (
     TopicPartitionsRemovedError,
     UnknownTopicOrPartitionError,
 )
+from penstock.options import parse_source_options
 from penstock.options.config import IsolationLevel, OffsetsSpec, StartupMode, TopicPartitionSet, TopicPattern
 from penstock.source import data_loss
 from penstock.source.enumerator import SplitEnumerator
@@ -35,6 +39,15 @@ def ranges(splits: list[Split]) -> dict[TopicPartition, list[tuple[int, int]]]:
 
 def through_json(offset: SourceOffset) -> SourceOffset:
     return SourceOffset.from_json(json.loads(json.dumps(offset.to_json())))
+
+
+class SaysAll(KafkaOffsetsInitializer):
+    """A user's own, which does not look at what it is asked."""
+
+    def get_partition_offsets(
+        self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
+    ) -> Mapping[TopicPartition, int]:
+        return {TopicPartition("t", 0): 3, TopicPartition("t", 1): -1}
 
 
 class TestStart:
@@ -329,6 +342,41 @@ class TestUnavailable:
         wanted = {tp(1): [(expected, 10)]} if expected < 10 else {}
         assert ranges(enumerator.plan(first, second)) == wanted
 
+    def test_an_initializer_may_say_more_than_it_is_asked_when_one_answers_late(self) -> None:
+        source = KafkaSource.builder().set_bootstrap_servers("a:9092").set_topics("t")
+        options = source.set_starting_offsets(SaysAll()).build().options
+        starting = parse_source_options(options, streaming=True).starting
+        assert starting is not None
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        enumerator = SplitEnumerator(source_config(starting=starting), admin)
+        first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
+        assert (first.positions, first.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
+        admin.failing.clear()
+        admin.logs[tp(1)].end = 12
+        assert enumerator.latest_offset(first, None).partial_start == {tp(1): 12}
+
+    def test_one_that_waits_and_is_missed_once_does_not_come_back_as_a_later_one(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
+        admin.show_after_next_discovery(tp(1), admin.logs.pop(tp(1)))
+        admin.logs[tp(0)].end = 11
+        second = through_json(enumerator.latest_offset(first, None))
+        assert second.waiting == frozenset({tp(1)})
+        admin.failing.clear()
+        assert enumerator.latest_offset(second, None).partial_start == {tp(1): 10}
+
+    def test_one_that_waits_and_is_deleted_is_said(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
+        del admin.logs[tp(1)]
+        with pytest.raises(TopicPartitionsRemovedError, match="t-1"):
+            enumerator.latest_offset(first, None)
+
     def test_an_offset_that_is_given_needs_no_answer(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)}, committed={"g": {tp(0): 3, tp(1): 4}})
         admin.failing[tp(1)] = RequestTimeoutError("no leader")
@@ -408,15 +456,7 @@ class TestDataLoss:
     def test_a_missing_answer_is_asked_for_again(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
         enumerator = SplitEnumerator(source_config(), admin)
-        whole = admin.describe_topics
-        hidden = admin.logs.pop(tp(1))
-
-        def describe_then_show(topics: object) -> object:
-            views = whole(topics)  # type: ignore[arg-type]  # passed through
-            admin.logs[tp(1)] = hidden
-            return views
-
-        admin.describe_topics = describe_then_show  # type: ignore[method-assign,assignment]  # one stale answer
+        admin.show_after_next_discovery(tp(1), admin.logs.pop(tp(1)))
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 5}), None)
         assert end.positions == {tp(0): 10, tp(1): 10}
 
@@ -524,6 +564,19 @@ class TestAvailableNow:
         second.freeze()
         after = second.latest_offset(end, None)
         assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 7})
+
+    def test_one_that_does_not_answer_in_the_first_run_begins_at_the_offset_given_for_it(self) -> None:
+        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 3), (tp(1), 4)))
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
+        first = SplitEnumerator(source_config(starting=starting), admin)
+        first.freeze()
+        end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
+        assert end == SourceOffset({tp(0): 10}, whole_start={tp(0): 3}, waiting=frozenset({tp(1)}))
+        admin.failing.clear()
+        second = SplitEnumerator(source_config(starting=starting), admin)
+        second.freeze()
+        after = second.latest_offset(end, None)
+        assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 4})
 
     def test_a_run_in_which_nothing_answers_is_an_error(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("none")})

@@ -28,7 +28,7 @@ from penstock.source.batch_bytes import BatchBytes
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
 from penstock.source.limits import Holding, share_records
 from penstock.source.look_ups import ConfiguredLookUps
-from penstock.source.offsets_initializer import is_fixed, narrowed, resolve_each
+from penstock.source.offsets_initializer import is_fixed, resolve_each
 from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_available, forward_ranges
 from penstock.source.splits import Split, divide
@@ -76,7 +76,7 @@ class SplitEnumerator:
             discovery.raise_if_missing()
             target = self._look_ups.target
             existing = discovery.topic_partitions if target is None else target.keys()
-            starts = self._starts_of_first(self._starting, existing)
+            starts = self._starts_of_first(existing, are_all=discovery.topic_partitions <= set(existing))
             waiting = discovery.topic_partitions - starts.keys()
             self._initial = SourceOffset(starts, stops=self._stopping.of(None, existing), waiting=waiting)
         return self._initial
@@ -242,7 +242,9 @@ class SplitEnumerator:
         return initial is not None and start.whole_start is None and start.positions == initial.positions
 
     def _existing(self, start: SourceOffset) -> Collection[TopicPartition]:
-        existing: Collection[TopicPartition] = self._discovery.current(start.positions.keys())
+        # One that waits is in use too: should it be missed once, it must not come back as a later one.
+        in_use = start.positions.keys() | start.waiting
+        existing: Collection[TopicPartition] = self._discovery.current(in_use)
         target = self._look_ups.target
         if target is not None:
             existing = [tp for tp in existing if tp in target or tp in start.positions]
@@ -257,9 +259,9 @@ class SplitEnumerator:
             return {}
         if self._has_found_nothing(start):
             # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
-            return self._starts_of_first(self._starting, added)
+            return self._starts_of_first(added)
         first = [tp for tp in added if tp in start.waiting]
-        starts = self._starts_of_first(narrowed(self._starting, first), first, may_all_wait=True)
+        starts = self._starts_of_first(first, are_all=False, may_all_wait=True)
         later = [tp for tp in added if tp not in start.waiting]
         answers = self._look_ups.log_ends(later, LogEnd.EARLIEST, wait=Wait.FOR_NONE)
         _warn_of(answers, "is new and will be read when it answers")
@@ -269,13 +271,13 @@ class SplitEnumerator:
         return {**starts, **found}
 
     def _starts_of_first(
-        self, spec: OffsetsSpec, existing: Collection[TopicPartition], *, may_all_wait: bool = False
+        self, existing: Collection[TopicPartition], *, are_all: bool = True, may_all_wait: bool = False
     ) -> dict[TopicPartition, int]:
         """Where the user wants those to begin that are there at the start, as far as they answer."""
         if not existing and may_all_wait:
             return {}
         wait = Wait.FOR_NONE if may_all_wait else Wait.FOR_ONE
-        answers = resolve_each(spec, existing, self._look_ups, wait=wait)
+        answers = resolve_each(self._starting, existing, self._look_ups, wait=wait, are_all=are_all)
         if not (may_all_wait or answers.offsets):
             answers.all_or_raise()
         _warn_of(answers, "does not answer, so where it begins is not known; it waits alone")

@@ -60,10 +60,16 @@ def resolve_each(
     look_ups: OffsetLookUps,
     *,
     wait: Wait = Wait.FOR_ALL,
+    are_all: bool = True,
 ) -> OffsetAnswers:
-    """As `resolve_offsets`, with a number or an error for each topic partition."""
+    """As `resolve_offsets`, with a number or an error for each topic partition.
+
+    With `are_all` false these are not all that are subscribed, so `spec` may say something of others.
+    """
     if spec.mode is StartupMode.INITIALIZER:
         spec = ask_initializer(spec.initializer, topic_partitions, look_ups)
+    if not are_all:
+        spec = _narrowed(spec, topic_partitions)
     if spec.mode is StartupMode.TIMESTAMP:
         return _by_time(spec, topic_partitions, look_ups, wait=wait)
     wanted = _with_committed(spec, _sentinels_and_numbers(spec, topic_partitions), look_ups)
@@ -78,19 +84,19 @@ def resolve_each(
     return OffsetAnswers(dict(sorted(resolved.items())), errors)
 
 
-def narrowed(spec: OffsetsSpec, topic_partitions: Collection[TopicPartition]) -> OffsetsSpec:
+def is_fixed(spec: OffsetsSpec) -> bool:
+    """Whether resolving again later gives the same records: false as soon as "latest" has a part in it."""
+    moves = spec.mode in _MOVING_MODES or spec.fallback in _MOVING_MODES or spec.uses_group
+    return not moves and not any(offset in _MOVING_OFFSETS for _, offset in spec.offsets)
+
+
+def _narrowed(spec: OffsetsSpec, topic_partitions: Collection[TopicPartition]) -> OffsetsSpec:
     """What `spec` says of these topic partitions only."""
     return replace(
         spec,
         offsets=tuple((tp, offset) for tp, offset in spec.offsets if tp in topic_partitions),
         timestamps=tuple((tp, time_ms) for tp, time_ms in spec.timestamps if tp in topic_partitions),
     )
-
-
-def is_fixed(spec: OffsetsSpec) -> bool:
-    """Whether resolving again later gives the same records: false as soon as "latest" has a part in it."""
-    moves = spec.mode in _MOVING_MODES or spec.fallback in _MOVING_MODES or spec.uses_group
-    return not moves and not any(offset in _MOVING_OFFSETS for _, offset in spec.offsets)
 
 
 def _sentinels_and_numbers(
