@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -212,6 +213,114 @@ def test_nested_values_are_checked_to_the_bottom() -> None:
     ):
         found = decode(lambda _, wrong=wrong, name=name: {name: wrong}, b"x", schema=NESTED)
         assert [f"column '{name}'" in failure.reason for failure in found.failures] == [True]
+
+
+class PandasTimestamp(datetime):
+    """Pandas' own is a datetime with this more."""
+
+    nanosecond = 1
+
+
+class PandasTimedelta(timedelta):
+    nanoseconds = 1
+
+
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+FILLED = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+FILLED_LIST = pa.list_(pa.field("element", pa.int64(), nullable=False))
+FILLED_MAP = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
+INSTANT, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (INSTANT, 1_767_323_045_678, "a int is no datetime"),
+        (INSTANT, 1.5, "a float is no datetime"),
+        (INSTANT, PandasTimestamp(2026, 1, 2), "has nanoseconds"),
+        (LOCAL, 5, "a int is no datetime"),
+        (LOCAL, datetime(2026, 1, 2, tzinfo=timezone.utc), "with zone is no TIMESTAMP_NTZ"),
+        (pa.date32(), 5, "a int is no date"),
+        (pa.time64("ns"), 5, "a int is no time"),
+        (pa.duration("us"), 5, "a int is no timedelta"),
+        (pa.duration("us"), PandasTimedelta(1), "has nanoseconds"),
+        (pa.float32(), 1e300, "too large"),
+        (pa.float64(), True, "a bool is no number"),
+        (pa.list_(pa.string()), "abc", "a str is no list"),
+        (pa.list_(pa.int64()), b"abc", "a bytes is no list"),
+        (STRUCT, {"a": 1, "c": 2}, "not declared: c"),
+        (STRUCT, Row(b=1, a=2), "a Row of the fields b, a; declared are a, b"),
+        (FILLED, {"a": None}, "column 'value.a' is declared NOT NULL"),
+        (pa.list_(FILLED), [{"a": 1}, {}], "column 'value.item.a' is declared NOT NULL"),
+        (FILLED_LIST, [1, None], "column 'value.element' is declared NOT NULL"),
+        (FILLED_MAP, {"k": None}, "column 'value.entries.value' is declared NOT NULL"),
+    ],
+)
+def test_what_arrow_would_change_in_silence_is_refused(kind: pa.DataType, value: Any, reason: str) -> None:
+    found = decode(lambda _: (value,), b"x", schema=pa.schema([("value", kind)]))
+    assert found.row_count == 0
+    assert reason in found.failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (INSTANT, datetime(2026, 1, 2, tzinfo=timezone.utc)),
+        (LOCAL, datetime(2026, 1, 2)),  # noqa: DTZ001 - has no zone
+        (pa.date32(), date(2026, 1, 2)),
+        (pa.time64("ns"), time(1, 2, 3, 4)),
+        (pa.duration("us"), timedelta(microseconds=5)),
+        (pa.float32(), math.inf),
+        (pa.float64(), 1e300),
+        (FILLED, None),
+        (pa.list_(FILLED), [{"a": 1}, None]),
+        (FILLED_MAP, [("k", 1)]),
+        (STRUCT, {"b": 1, "a": None}),
+    ],
+)
+def test_what_fits_is_in_the_row_as_it_was_given(kind: pa.DataType, value: Any) -> None:
+    schema = pa.schema([("value", kind)])
+    assert decode(lambda _: (value,), b"x", schema=schema).rows.column(0).to_pylist() == [value]
+
+    def batch(records: pa.RecordBatch) -> pa.RecordBatch:
+        given = pa.array([None, value, None], kind)
+        return pa.RecordBatch.from_arrays([given.slice(1, 1)], names=["value"])
+
+    found = decode(batch, b"x", schema=schema, gets=Gets.BATCH)
+    assert found.rows.column(0).to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "reason"),
+    [
+        (INSTANT, pa.array([5]), "gave int64"),
+        (pa.int64(), pa.array([5], INSTANT), "gave timestamp[us, tz=UTC]"),
+        (pa.date32(), pa.array([5], INSTANT), "gave timestamp[us, tz=UTC]"),
+        (LOCAL, pa.array([5], INSTANT), "gave timestamp[us, tz=UTC]"),
+        (pa.list_(LOCAL), pa.array([[5]]), "gave int64"),
+        (pa.float32(), pa.array([1e300]), "a double is too large"),
+        (STRUCT, pa.array([{"c": 1}]), "gave struct<c: int64>"),
+        (FILLED, pa.array([{"a": None}], FILLED), "column 'value.a' is declared NOT NULL"),
+    ],
+)
+def test_casts_that_would_change_values_are_refused(kind: pa.DataType, given: pa.Array, reason: str) -> None:
+    def batch(records: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([given], names=["value"])
+
+    found = decode(batch, b"x", schema=pa.schema([("value", kind)]), gets=Gets.BATCH)
+    assert found.row_count == 0
+    assert reason in found.failures[0].reason
+
+
+def test_a_users_error_of_any_size_and_text_becomes_a_dead_letter() -> None:
+    def fail(_: bytes | None) -> None:
+        raise ValueError("\ud800" * 1_000_000)
+
+    made = decoder(fail)
+    given = records(b"bad").select(list(made.record_columns))
+    letters = BadRecords(OnDecodeError.DEAD_LETTER, "dead").handle(given, made.decode(given).failures)
+    assert letters is not None
+    assert 1_000 < len(letters.column("headers")[0].as_py()[-1]["value"]) < 10_000
 
 
 class Opened(DeserializationSchema):

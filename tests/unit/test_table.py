@@ -420,6 +420,22 @@ def test_metadata_is_written_to_topic_headers_and_timestamp() -> None:
     assert [row["headers"] for row in mapped] == [[{"key": "a", "value": b"1"}], None]
 
 
+def test_header_lists_of_a_slice_are_its_own() -> None:
+    lists = [
+        [],
+        [{"key": "a", "value": b"1"}],
+        None,
+        [{"key": None, "value": b"2"}, {"key": "b", "value": None}],
+    ]
+    headers = pa.array(lists, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    rows = pa.RecordBatch.from_pydict({"id": pa.array(range(4)), "h": headers})
+    options = JSON | {"metadata.columns": "h = header-list"}
+    whole = encode(options, rows)
+    assert [one["headers"] for one in whole] == [*lists[:3], [{"key": "b", "value": None}]]
+    for start in range(4):
+        assert encode(options, rows.slice(start, 2)) == whole[start : start + 2]
+
+
 @pytest.mark.parametrize(
     ("columns", "kinds", "topic", "message"),
     [

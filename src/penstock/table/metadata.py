@@ -98,7 +98,9 @@ READABLE: Mapping[str, ReadableMetadata] = {
 
 def write_header_list(column: pa.Array) -> pa.Array:
     """Turn a list of (key, value) into headers; entries without a key are left out, as in Flink."""
-    if not column.flatten().null_count and not column.flatten().field(0).null_count:
+    # All that is behind a slice, because a cast looks there, too.
+    entries = column.values
+    if not entries.null_count and not entries.field(0).null_count:
         return column.cast(HEADERS_TYPE)
     lists = [
         None if one is None else [entry for entry in one if entry is not None and entry["key"] is not None]

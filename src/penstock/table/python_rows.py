@@ -26,6 +26,8 @@ OPTION = "scan.deserializer"
 _FEW = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """What the policy for bad records may need."""
 
+REASON_LENGTH_MAX = 1_000
+
 
 class PythonDecoder:
     """Decodes KafkaRecords with the deserializer in the text of an option."""
@@ -168,7 +170,9 @@ def _prepared(travelling: TravellingDeserializer) -> Callable[..., Any]:
 
 def _failure(records: pa.RecordBatch, index: int, reason: str) -> RecordFailure:
     value = records.column("value")[index].as_py()
-    return RecordFailure(index, "record", reason, excerpt(value or b""))
+    # Errors of users may show whole records, and hold what is no text in UTF-8.
+    text = reason[:REASON_LENGTH_MAX].encode(errors="backslashreplace").decode()
+    return RecordFailure(index, "record", text, excerpt(value or b""))
 
 
 def consumer_records(records: pa.RecordBatch) -> Iterator[ConsumerRecord]:

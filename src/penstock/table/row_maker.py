@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
+
+from penstock.table.row_values import check_cast, check_of, path_of_null
 
 
 class UnfitRowError(Exception):
@@ -26,7 +28,7 @@ class RowMaker:
         self._schema = schema
         self._names: list[str] = schema.names
         self._gives_values = gives_values
-        self._checks = [_check_of(field.type) for field in schema]
+        self._checks = [check_of(field.type) for field in schema]
 
     def rows(self, given: Any) -> list[tuple[Any, ...]]:
         """The rows in what a deserializer gave for one record.
@@ -95,8 +97,10 @@ class RowMaker:
             UnfitRowError: it does not fit.
         """
         if isinstance(given, pa.Table):
-            given = given.combine_chunks().to_batches() or [self.batch([])]
-            given = given[0]
+            batches = given.combine_chunks().to_batches() or [self.batch([])]
+            if len(batches) > 1:
+                raise UnfitRowError("the deserializer gave a table that is too large for one batch")
+            given = batches[0]
         if not isinstance(given, pa.RecordBatch):
             raise UnfitRowError(f"the deserializer gave a {type(given).__name__}, not an Arrow RecordBatch")
         if sorted(given.schema.names) != sorted(self._names):
@@ -120,63 +124,24 @@ def _array(values: Sequence[Any], field: pa.Field, check: Callable[[Any], None] 
     return made
 
 
-def _check_of(kind: pa.DataType) -> Callable[[Any], None] | None:
-    """What refuses values that Arrow would cut off in silence: fractions, and times of dates."""
-    if pt.is_integer(kind):
-        return _check_integer
-    if pt.is_date(kind):
-        return _check_date
-    if pt.is_list(kind):
-        return _check_of_items(_check_of(kind.value_type))
-    if pt.is_map(kind):
-        both = (_check_of(kind.key_type), _check_of(kind.item_type))
-        entries = _check_of_items(_check_of_fields(dict(enumerate(both))))
-        return lambda value: entries(value.items() if isinstance(value, Mapping) else value)
-    if pt.is_struct(kind):
-        fields = [kind.field(i) for i in range(kind.num_fields)]
-        return _check_of_fields({field.name: _check_of(field.type) for field in fields})
-    return None
-
-
-def _check_integer(value: Any) -> None:
-    if value is not None and not hasattr(value, "__index__"):
-        raise TypeError(f"a {type(value).__name__} is no integer")
-
-
-def _check_date(value: Any) -> None:
-    if isinstance(value, datetime):
-        raise TypeError("a datetime is no date")
-
-
-def _check_of_items(check: Callable[[Any], None] | None) -> Callable[[Any], None]:
-    def check_all(values: Any) -> None:
-        if check is not None and values is not None:
-            for value in values:
-                check(value)
-
-    return check_all
-
-
-def _check_of_fields(checks: Mapping[Any, Callable[[Any], None] | None]) -> Callable[[Any], None]:
-    def check_all(row: Any) -> None:
-        if row is None:
-            return
-        for at, (name, check) in enumerate(checks.items()):
-            if check is not None:
-                check(row.get(name) if isinstance(row, Mapping) else row[at])
-
-    return check_all
-
-
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
+        check_cast(column.type, field.type)
         made = column if column.type.equals(field.type) else column.cast(field.type)
-    except pa.ArrowException as error:
+        if pt.is_float32(field.type) and pt.is_float64(column.type):
+            _check_overflow(column, made)
+    except (pa.ArrowException, TypeError) as error:
         raise UnfitRowError(f"column '{field.name}' is {field.type}: {error}") from None
     _check_nulls(made, field)
     return made
 
 
+def _check_overflow(doubles: pa.Array, floats: pa.Array) -> None:
+    if not pc.is_inf(floats).equals(pc.is_inf(doubles)):
+        raise TypeError("a double is too large")
+
+
 def _check_nulls(made: pa.Array, field: pa.Field) -> None:
-    if not field.nullable and made.null_count:
-        raise UnfitRowError(f"column '{field.name}' is declared NOT NULL, and the deserializer gave None")
+    path = path_of_null(made, field, field.name)
+    if path is not None:
+        raise UnfitRowError(f"column '{path}' is declared NOT NULL, and the deserializer gave None")

@@ -1,0 +1,189 @@
+"""What a value has to be for its column, where Arrow would take it for something else in silence.
+
+Runs on executors. Invariant: what passes here and in Arrow is in its column as it was given. Arrow cuts off
+fractions, nanoseconds and fields that it does not know, takes numbers for times and text for lists, and lets
+nulls into places that are declared NOT NULL, which Spark then reads as anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+Check: TypeAlias = Callable[[Any], None]
+"""Raises TypeError or ValueError for a value that its column cannot hold as it is."""
+
+FLOAT_MAX = 3.4028234663852886e38
+
+
+def check_of(kind: pa.DataType) -> Check | None:
+    """What checks the values of a type; None where Arrow does it well."""
+    if pt.is_list(kind):
+        return _check_of_list(check_of(kind.value_type))
+    if pt.is_map(kind):
+        entry = _check_of_fields(dict(enumerate((check_of(kind.key_type), check_of(kind.item_type)))))
+        entries = _check_of_items(entry)
+        return lambda value: entries(value.items() if isinstance(value, Mapping) else value)
+    if pt.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return _check_of_struct({field.name: check_of(field.type) for field in fields})
+    return _check_of_scalar(kind)
+
+
+def _check_of_scalar(kind: pa.DataType) -> Check | None:
+    if pt.is_integer(kind):
+        return _check_integer
+    if pt.is_floating(kind):
+        return _check_float if pt.is_float32(kind) else _check_double
+    if pt.is_timestamp(kind):
+        return _check_ntz if kind.tz is None else _check_timestamp
+    types: list[tuple[Callable[[pa.DataType], bool], type, str]] = [
+        (pt.is_date, date, "date"),
+        (pt.is_time, time, "time"),
+        (pt.is_duration, timedelta, "timedelta"),
+    ]
+    return next((_check_of_type(python, name) for fits, python, name in types if fits(kind)), None)
+
+
+def _check_integer(value: Any) -> None:
+    if value is not None and not hasattr(value, "__index__"):
+        raise TypeError(f"a {type(value).__name__} is no integer")
+
+
+def _check_double(value: Any) -> None:
+    if isinstance(value, bool):
+        raise TypeError("a bool is no number")
+
+
+def _check_float(value: Any) -> None:
+    _check_double(value)
+    if isinstance(value, float) and abs(value) > FLOAT_MAX and not math.isinf(value):
+        raise ValueError(f"{value} is too large")
+
+
+def _check_timestamp(value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, datetime):
+        raise TypeError(f"a {type(value).__name__} is no datetime")
+    _check_whole(value, "nanosecond")
+
+
+def _check_ntz(value: Any) -> None:
+    _check_timestamp(value)
+    if value is not None and value.tzinfo is not None:
+        raise TypeError("a datetime with zone is no TIMESTAMP_NTZ")
+
+
+def _check_of_type(wanted: type, name: str) -> Check:
+    def check(value: Any) -> None:
+        if value is not None and (not isinstance(value, wanted) or isinstance(value, datetime)):
+            raise TypeError(f"a {type(value).__name__} is no {name}")
+        _check_whole(value, "nanoseconds")
+
+    return check
+
+
+def _check_whole(value: Any, attribute: str) -> None:
+    """Times of pandas have nanoseconds, which Spark has not; its NaT has not a number of them."""
+    if getattr(value, attribute, 0) > 0:
+        raise ValueError(f"{value} has nanoseconds")
+
+
+def _check_of_items(check: Check | None) -> Check:
+    def check_all(values: Any) -> None:
+        if check is not None and values is not None:
+            for value in values:
+                check(value)
+
+    return check_all
+
+
+def _check_of_list(check: Check | None) -> Check:
+    check_items = _check_of_items(check)
+
+    def check_all(values: Any) -> None:
+        # Both are sequences, of letters and of numbers.
+        if isinstance(values, (str, bytes, bytearray)):
+            raise TypeError(f"a {type(values).__name__} is no list")
+        check_items(values)
+
+    return check_all
+
+
+def _check_of_struct(checks: Mapping[str, Check | None]) -> Check:
+    check_fields = _check_of_fields(checks)
+
+    def check_all(row: Any) -> None:
+        unknown = row.keys() - checks.keys() if isinstance(row, Mapping) else ()
+        if unknown:
+            raise TypeError(f"fields that are not declared: {', '.join(sorted(map(str, unknown)))}")
+        # A Row of PySpark goes into Arrow by position.
+        of_row = getattr(row, "__fields__", None)
+        if isinstance(row, tuple) and of_row is not None and list(of_row) != list(checks):
+            raise TypeError(f"a Row of the fields {', '.join(of_row)}; declared are {', '.join(checks)}")
+        check_fields(row)
+
+    return check_all
+
+
+def _check_of_fields(checks: Mapping[Any, Check | None]) -> Check:
+    def check_all(row: Any) -> None:
+        if row is None:
+            return
+        for at, (name, check) in enumerate(checks.items()):
+            if check is not None:
+                check(row.get(name) if isinstance(row, Mapping) else row[at])
+
+    return check_all
+
+
+def check_cast(given: pa.DataType, wanted: pa.DataType) -> None:
+    """Refuse casts of Arrow that turn a value into another.
+
+    Raises:
+        TypeError: e.g. numbers to times, times with zone to times without.
+    """
+    if given.equals(wanted) or pt.is_null(given):
+        return
+    if pt.is_struct(given) and pt.is_struct(wanted):
+        inner = {given.field(i).name: given.field(i).type for i in range(given.num_fields)}
+        declared = {wanted.field(i).name: wanted.field(i).type for i in range(wanted.num_fields)}
+        if inner.keys() - declared.keys():
+            raise TypeError(f"the deserializer gave {given}")
+        for name, kind in inner.items():
+            check_cast(kind, declared[name])
+    elif pt.is_nested(given) and given.num_fields == wanted.num_fields:
+        for i in range(given.num_fields):
+            check_cast(given.field(i).type, wanted.field(i).type)
+    elif _is_another(given, wanted):
+        raise TypeError(f"the deserializer gave {given}")
+
+
+def _is_another(given: pa.DataType, wanted: pa.DataType) -> bool:
+    if pt.is_timestamp(given) and pt.is_timestamp(wanted):
+        return given.tz is not None and wanted.tz is None
+    families = (pt.is_timestamp, pt.is_date, pt.is_time, pt.is_duration)
+    return any(is_one(given) != is_one(wanted) for is_one in families)
+
+
+def path_of_null(made: pa.Array, field: pa.Field, path: str) -> str | None:
+    """Where a null is that its field does not allow; None if nowhere. What is under a null does not count."""
+    if not field.nullable and made.null_count:
+        return path
+    kind = field.type
+    inner: list[tuple[pa.Array, pa.Field]] = []
+    if pt.is_map(kind):
+        entries = pa.struct([kind.key_field, kind.item_field])
+        inner = [(made.cast(pa.list_(pa.field("entries", entries))).flatten(), pa.field("entries", entries))]
+    elif pt.is_list(kind):
+        inner = [(made.flatten(), kind.value_field)]
+    elif pt.is_struct(kind):
+        present = made.filter(made.is_valid()) if made.null_count else made
+        inner = [(present.field(i), kind.field(i)) for i in range(kind.num_fields)]
+    return next((found for one, of in inner if (found := path_of_null(one, of, f"{path}.{of.name}"))), None)
