@@ -292,6 +292,34 @@ class TestHolding:
         end = enumerator.latest_offset(first, None, may_hold=True)
         assert end == SourceOffset({tp(0): 20, tp(1): 2}, partial_start={tp(1): 0})
 
+    def test_a_start_at_the_end_that_was_found_is_kept(self) -> None:
+        """Held back it would be looked up again, behind the records that came meanwhile."""
+        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), -2), (tp(1), -1)))
+        admin = FakeAdmin({tp(0): Log(0, 3), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
+        config = source_config(starting=starting, min_records_per_batch=10)
+        enumerator = SplitEnumerator(config, admin, lambda: 0)
+        start = through_json(enumerator.initial_offset())
+        first = through_json(enumerator.latest_offset(start, None, may_hold=True))
+        admin.failing.clear()
+        second = enumerator.latest_offset(first, None, may_hold=True)
+        assert second == SourceOffset({tp(0): 3, tp(1): 7}, partial_start={tp(1): 7})
+        admin.logs[tp(1)].end = 17
+        third = enumerator.latest_offset(second, None, may_hold=True)
+        assert ranges(enumerator.plan(second, third)) == {tp(1): [(7, 17)]}
+
+    def test_what_is_left_of_a_bounded_stream_is_not_held(self) -> None:
+        stopping = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 8),))
+        admin = FakeAdmin({tp(0): Log(0, 3)})
+        config = source_config(stopping=stopping, min_records_per_batch=10)
+        enumerator = SplitEnumerator(config, admin, lambda: 0)
+        first = enumerator.latest_offset(enumerator.initial_offset(), None, may_hold=True)
+        admin.logs[tp(0)].end = 7
+        assert enumerator.latest_offset(first, None, may_hold=True) is first
+        admin.logs[tp(0)].end = 12
+        last = enumerator.latest_offset(first, None, may_hold=True)
+        assert (last.positions, last.ended_runs) == ({tp(0): 8}, 0)
+        assert enumerator.latest_offset(last, None, may_hold=True).ended_runs == 1
+
     def test_a_frozen_run_holds_nothing(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 9)})
         enumerator = SplitEnumerator(source_config(min_records_per_batch=100), admin, lambda: 0)

@@ -32,7 +32,7 @@ from penstock.source.offsets_initializer import is_fixed, resolve_each
 from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_available, forward_ranges
 from penstock.source.splits import Split, divide
-from penstock.source.stopping import StoppingPoint, cap
+from penstock.source.stopping import StoppingPoint, cap, is_reached
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -118,7 +118,11 @@ class SplitEnumerator:
         stops = self._stopping.of(start, begin)
         is_frozen = self._look_ups.target is not None
         ends: Positions = cap(latest, stops)
-        if may_hold and not is_frozen and self._holding.holds(begin, ends):
+        # Nothing comes after the last records. A start that is looked up once cannot wait: it would move.
+        is_urgent = (
+            is_frozen or is_reached(SourceOffset(ends, stops=stops)) or bool(special.keys() & start.waiting)
+        )
+        if may_hold and not is_urgent and self._holding.holds(begin, ends):
             return start
         if self._alignment is not None:
             unfinished = {tp: offset for tp, offset in begin.items() if stops is None or offset < stops[tp]}
