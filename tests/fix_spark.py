@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.devbroker.jars import spark_kafka_connector_jars
+from penstock.devbroker.jars import spark_avro_jars, spark_kafka_connector_jars
 
 if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
     from pyspark.sql import SparkSession
@@ -33,14 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def spark_settings(folder: Path) -> dict[str, str]:
-    """Settings of a small local Spark that has its own Kafka source beside ours."""
+    """Settings of a small local Spark that has its own Kafka source and Avro functions beside ours."""
     return {
         "spark.master": "local[2]",
         "spark.app.name": "penstock-tests",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, spark_kafka_connector_jars())),
+        "spark.driver.extraClassPath": os.pathsep.join(
+            map(str, [*spark_kafka_connector_jars(), *spark_avro_jars()])
+        ),
         "spark.local.dir": str(folder / "local"),
         "spark.python.worker.reuse": "true",
         "spark.sql.session.timeZone": "UTC",

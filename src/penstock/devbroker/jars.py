@@ -66,6 +66,12 @@ SPARK_KAFKA_CONNECTOR_JARS = JarSet(
     ),
     pins_file="spark_kafka.sha256",
 )
+SPARK_AVRO_JARS = JarSet(
+    name="spark-avro-4.1.1",
+    title="Spark's own Avro functions 4.1.1",
+    coordinates=(Coordinate("org.apache.spark", "spark-avro_2.13", "4.1.1"),),
+    pins_file="spark_avro.sha256",
+)
 
 
 def print_progress(message: str) -> None:
@@ -91,6 +97,11 @@ def kafka_jars(progress: Progress = print_progress) -> list[Path]:
 def spark_kafka_connector_jars(progress: Progress = print_progress) -> list[Path]:
     """Return the jars of Spark's own Kafka source and sink, which tests compare penstock with."""
     return ensure_jars(SPARK_KAFKA_CONNECTOR_JARS, progress)
+
+
+def spark_avro_jars(progress: Progress = print_progress) -> list[Path]:
+    """Return the jar of Spark's `from_avro`, which tests compare penstock's Avro with."""
+    return ensure_jars(SPARK_AVRO_JARS, progress)
 
 
 def ensure_jars(jar_set: JarSet, progress: Progress = print_progress) -> list[Path]:
@@ -166,3 +177,4 @@ def fetch_all() -> None:
     """Fetch all jars ahead of their use (from the Makefile)."""
     kafka_jars()
     spark_kafka_connector_jars()
+    spark_avro_jars()
