@@ -365,6 +365,11 @@ def test_a_formats_own_metadata_is_read_with_the_value_prefix() -> None:
             "x=leader-epoch",
             "'leader-epoch' may be null",
         ),
+        (
+            pa.schema([("x", pa.map_(pa.string(), pa.field("value", pa.binary(), nullable=False)))]),
+            "x=headers",
+            "'headers' may be null",
+        ),
         (pa.schema([("x", pa.int8()), ("x", pa.int8())]), "x=offset", "declared twice"),
     ],
 )
@@ -478,6 +483,7 @@ def test_metadata_that_cannot_be_written_is_refused(
         ({**JSON, "key.fields-prefix": "k_"}, OptionError, "needs 'value.fields-include' = 'EXCEPT_KEY'"),
         ({**JSON, "value.fields-include": "SOME"}, OptionError, "Allowed: one of ALL, EXCEPT_KEY"),
         ({**JSON, "scan.on-decode-error": "dead-letter"}, MissingOptionError, "scan.dead-letter.topic"),
+        ({**JSON, "metadata.columns": "a=offset; a=timestamp"}, OptionError, "'a' is there twice"),
         ({**JSON, "scan.dead-letter.topic": "d"}, OptionError, "would never get there"),
         ({"json.ignore-parse-errors": "true"}, MissingOptionError, "set 'format' or 'value.format'"),
         ({**JSON, "csv.null-literal": "x"}, OptionError, "format 'csv', which is not in use"),

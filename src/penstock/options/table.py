@@ -36,11 +36,13 @@ def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
     """Split `column = key; column` into pairs; a column without a key is named as its key."""
     if not text.strip():
         return ()
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for item in split_list(text, ";"):
         column, separator, key = (part.strip() for part in item.partition("="))
         if not column or (separator and not key):
             raise ValueError("columns separated by ';', each `column` or `column = metadata key`")
+        if column in dict(pairs):
+            raise ValueError(f"each column once, and '{column}' is there twice")
         pairs.append((column, key or column))
     return tuple(pairs)
 

@@ -114,7 +114,9 @@ def check_readable(table: Table) -> None:
                 column=column,
             )
         _check_type(table, column, key, kind, table.schema.field(column).type)
-        if key in READABLE and READABLE[key].nullable and not table.schema.field(column).nullable:
+        field = table.schema.field(column)
+        lacks_null = key in READABLE and READABLE[key].nullable and not field.nullable
+        if lacks_null or not _holds_nulls_of(kind, field.type):
             raise SchemaError(
                 f"Column '{column}' is declared NOT NULL, and metadata '{key}' may be null. Declare it "
                 "nullable.",
@@ -188,6 +190,14 @@ def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     # Kafka's timestamps are whole milliseconds, so every unit from there on holds them.
     both = pt.is_timestamp(given) and pt.is_timestamp(wanted)
     return both and (given.tz is None) == (wanted.tz is None) and wanted.unit != "s"
+
+
+def _holds_nulls_of(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether each field of a struct in `wanted` that may be null in `given` may be null there, too."""
+    pairs = [(given.field(i), wanted.field(i)) for i in range(given.num_fields)]
+    if pt.is_struct(given) and any(a.nullable and not b.nullable for a, b in pairs):
+        return False
+    return all(_holds_nulls_of(a.type, b.type) for a, b in pairs)
 
 
 def _is_nested_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
