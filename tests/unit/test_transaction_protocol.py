@@ -163,6 +163,21 @@ def test_lost_transaction_is_written_again(protocol: TransactionProtocol) -> Non
     assert Counter(cluster.committed) == expected(range(1))
 
 
+def test_later_batch_is_refused_while_a_lost_part_waits_for_its_replay() -> None:
+    """A function of foreachBatch that swallows the error would have its loss forgotten."""
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    observe(lambda step: cluster.time_out("app-1-0") if step is Step.DECIDED else None)
+    with pytest.raises(TransactionsLostError):
+        driver(cluster).commit(reports)
+    observe(None)
+    with pytest.raises(BatchOrderError, match=r"Batch 1 .* batch 0 .* lost.*Spark partitions 1 among"):
+        run_tasks(cluster, driver(cluster).recover(), 1)
+    for batch_id in range(2):
+        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
+    assert Counter(cluster.committed) == expected(range(2))
+
+
 def test_loss_found_in_commit_fails_the_batch_and_the_replay_repairs_it() -> None:
     cluster = FakeCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
@@ -255,6 +270,18 @@ def test_older_driver_is_fenced_and_says_so(protocol: TransactionProtocol) -> No
         driver(cluster).commit(old_reports)
     driver(cluster).abort(old_reports)
     driver(cluster).commit(new_reports)
+    assert Counter(cluster.committed) == expected(range(1))
+
+
+def test_driver_that_is_overtaken_while_it_recovers_says_so() -> None:
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    die_at(Step.DECIDED)
+    with pytest.raises(Death):
+        driver(cluster).commit(reports)
+    observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_FINISHING_OLD else None)
+    with pytest.raises(PrefixTakenError, match="two queries use the same"):
+        driver(cluster).recover()
     assert Counter(cluster.committed) == expected(range(1))
 
 

@@ -32,7 +32,7 @@ from penstock.errors import (
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import check_order
+from penstock.sink.committer_mandate import check_order, taken_error
 from penstock.sink.committer_replay import check_replay
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.decision_log import (
@@ -238,13 +238,10 @@ class Committer:
             _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 
     def _taken(self, decision: Decision, consequence: str) -> PrefixTakenError:
-        prefix = self._names.prefix
-        return PrefixTakenError(
-            f"Another writer has taken the transactional id prefix {prefix} while {decision.where} was being "
-            f"committed. {consequence} This query must stop. Either an older driver of the query was still "
-            "running and is this one: then let the newer one go on. Or two queries use the same "
-            "sink.transactional-id-prefix: then give each its own.",
-            prefix=prefix,
+        return taken_error(
+            self._names.prefix,
+            f"{decision.where} was being committed",
+            consequence,
             query_id=decision.query_id,
             batch_id=decision.batch_id,
         )

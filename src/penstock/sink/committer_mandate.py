@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import TransactionProtocol
-from penstock.errors import BatchOrderError
+from penstock.errors import BatchOrderError, PrefixTakenError
 from penstock.sink.decision_log import Decision, DecisionStatus, Outcome
 
 
@@ -48,10 +49,13 @@ class Mandate:
         """What the task of this Spark partition has to do.
 
         Raises:
-            BatchOrderError: a later batch of the query is written already.
+            BatchOrderError: a later batch of the query is written already, or an earlier one not whole.
         """
         known = self.known.get(query_id)
-        if known is None or batch_id > known.batch_id:
+        if known is None:
+            return TaskPlan.WRITE
+        if batch_id > known.batch_id:
+            _check_whole(self.prefix, query_id, batch_id, known)
             return TaskPlan.WRITE
         check_order(self.prefix, query_id, batch_id, known.batch_id)
         if known.status is DecisionStatus.WITHDRAWN:
@@ -74,6 +78,36 @@ def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int)
         query_id=query_id,
         batch_id=batch_id,
         newest_batch_id=newest_batch_id,
+    )
+
+
+def taken_error(prefix: str, doing: str, consequence: str, **facts: Any) -> PrefixTakenError:
+    """The error for a writer that has lost its prefix to another."""
+    return PrefixTakenError(
+        f"Another writer has taken the transactional id prefix {prefix} while {doing}. {consequence} This "
+        "query must stop. Either an older driver of the query was still running and is this one: then let "
+        "the newer one go on. Or two queries use the same sink.transactional-id-prefix: then give each its "
+        "own.",
+        prefix=prefix,
+        **facts,
+    )
+
+
+def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -> None:
+    """Its decision would replace the one that says what is lost, and nobody would know of that any more."""
+    if known.status is not DecisionStatus.LOST:
+        return
+    lost = ", ".join(map(str, sorted(known.lost_spark_partition_ids)[:10]))
+    raise BatchOrderError(
+        f"Batch {batch_id} of query {query_id} comes, although batch {known.batch_id} is not whole: what was "
+        f"lost of it (Spark partitions {lost} among them) waits for its replay (transactional id prefix "
+        f"{prefix}). Nothing of batch {batch_id} was written. Let the query fail when a write fails "
+        "(do not catch the error in foreachBatch), and restart it from the checkpoint that repeats batch "
+        f"{known.batch_id}; or decide by hand: `penstock transactions abort --query ...` (see its help).",
+        prefix=prefix,
+        query_id=query_id,
+        batch_id=batch_id,
+        newest_batch_id=known.batch_id,
     )
 
 

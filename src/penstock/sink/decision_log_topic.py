@@ -33,6 +33,7 @@ _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
 _REPLICAS_WANTED = 3
 _EXPECTED_GRACE_MS = 2_000
+_LOOK_ELSEWHERE_MS = 10_000
 _FIRST_PAUSE_MS = 1
 _LONGEST_PAUSE_MS = 50
 
@@ -165,7 +166,7 @@ class DecisionTopic:
         )
 
     def _committed(self, topic_partition: TopicPartition) -> Iterator[LogRecord]:
-        timeout_ms = self._settings.timeout_ms
+        timeout_ms = min(self._settings.timeout_ms, _LOOK_ELSEWHERE_MS)
         first, end = (
             list_offsets(
                 self._connections,

@@ -24,10 +24,10 @@ from penstock.client.transactions import (
     TransactionProtocol,
     TransactionState,
 )
-from penstock.errors import DecisionLogError, OptionError
+from penstock.errors import DecisionLogError, OptionError, ProducerFencedError
 from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import Mandate, known_batch
+from penstock.sink.committer_mandate import Mandate, known_batch, taken_error
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.decision_log import DecisionLog, DecisionStatus, Outcome
 from penstock.sink.transaction_names import TransactionNames
@@ -74,6 +74,7 @@ def recover(
     """Finish and clean up what earlier runs left, and take the right to decide.
 
     Raises:
+        PrefixTakenError: another writer recovers at the same time.
         DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
         TransactionsInDoubtError: see `finish`.
         PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
@@ -90,9 +91,14 @@ def recover(
     reached(Step.TAKEN_PREFIX)
     if not log.is_open:
         log.open(create=True)
-    session = _finish_all(kafka, log, ProducerSession(identity))
-    if not log.is_started:
-        session = log.start(session)
+    try:
+        session = _finish_all(kafka, log, ProducerSession(identity))
+        if not log.is_started:
+            session = log.start(session)
+    except ProducerFencedError as error:
+        raise taken_error(
+            names.prefix, "this one was starting a batch", "Nothing of that batch was written."
+        ) from error
     abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
     reached(Step.RECOVERED)
     return Mandate(

@@ -20,12 +20,12 @@ from penstock.client.producer import Producer
 from penstock.client.properties import connection_settings, produce_settings
 from penstock.client.transaction_markers import Witness
 from penstock.client.transactions import TransactionIdentity, Transactions
-from penstock.errors import PenstockError, ProduceError
+from penstock.errors import PenstockError, ProduceError, ProducerFencedError
 from penstock.options.config import SinkConfig
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committable_task import abort_transaction, open_transaction
-from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.committer_mandate import Mandate, TaskPlan, taken_error
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.rows import check_write_schema
 from penstock.sink.writer import CLIENT_ID, RowWriter, with_first
@@ -69,6 +69,9 @@ def write_in_transaction(
     identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
     try:
         committable = _write(connections, config, identity, place, with_first(first, filled))
+    except ProducerFencedError as error:
+        _check_prefix_is_ours(connections, mandate, place, error)
+        raise
     except BaseException:
         _abort_quietly(connections, identity)
         raise
@@ -143,6 +146,25 @@ def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
             row_count=digest.record_count,
             record_count=producer.acknowledged_record_count,
         )
+
+
+def _check_prefix_is_ours(
+    connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: ProducerFencedError
+) -> None:
+    """Raise PrefixTakenError when another writer has recovered, which aborts what this task has open."""
+    committer_id = mandate.session.identity.transactional_id
+    description = Transactions(connections).describe([committer_id])[committer_id]
+    if description is None:
+        return
+    now, ours = description.identity, mandate.session.identity
+    if (now.producer_id, now.producer_epoch) != (ours.producer_id, ours.producer_epoch):
+        raise taken_error(
+            mandate.prefix,
+            f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
+            "Nothing of the batch is visible.",
+            query_id=place.query_id,
+            batch_id=place.batch_id,
+        ) from error
 
 
 def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity) -> None:
