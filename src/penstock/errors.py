@@ -181,7 +181,7 @@ class TransactionsInDoubtError(ExactlyOnceError):
 
 
 class BatchOrderError(ExactlyOnceError):
-    """The checkpoint is older than what was written already."""
+    """The checkpoint is older than what was written already, or goes on past a batch that is not whole."""
 
 
 class PrefixChangedError(ExactlyOnceError):
