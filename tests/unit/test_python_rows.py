@@ -242,6 +242,7 @@ INSTANT, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
         (LOCAL, datetime(2026, 1, 2, tzinfo=timezone.utc), "with zone is no TIMESTAMP_NTZ"),
         (pa.date32(), 5, "a int is no date"),
         (pa.time64("ns"), 5, "a int is no time"),
+        (pa.time64("ns"), time(1, 2, tzinfo=timezone.utc), "a time with zone is no TIME"),
         (pa.duration("us"), 5, "a int is no timedelta"),
         (pa.duration("us"), PandasTimedelta(1), "has nanoseconds"),
         (pa.float32(), 1e300, "too large"),

@@ -84,6 +84,8 @@ def _check_of_type(wanted: type, name: str) -> Check:
     def check(value: Any) -> None:
         if value is not None and (not isinstance(value, wanted) or isinstance(value, datetime)):
             raise TypeError(f"a {type(value).__name__} is no {name}")
+        if isinstance(value, time) and value.tzinfo is not None:
+            raise TypeError("a time with zone is no TIME")
         _check_whole(value, "nanoseconds")
 
     return check
