@@ -48,7 +48,11 @@ class JsonRowSerializationSchemaBuilder:
         self._type_info: Any = None
 
     def with_type_info(self, type_info: Any) -> JsonRowSerializationSchemaBuilder:
-        """The columns to write and their types: a StructType or text; without it all as they are."""
+        """The columns to write and their types: a StructType or text; without it all as they are.
+
+        Columns of other types are cast as Spark casts them: what does not fit fails the query, unless the
+        session sets `spark.sql.ansi.enabled` to false, where it becomes null or another number.
+        """
         self._type_info = type_info
         return self
 
