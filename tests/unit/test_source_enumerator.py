@@ -606,6 +606,17 @@ class TestAvailableNow:
         after = second.latest_offset(end, None)
         assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 4})
 
+    def test_one_that_is_added_while_the_target_is_taken_is_a_later_one(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        first = SplitEnumerator(source_config(starting=LATEST), admin)
+        first.freeze()
+        admin.logs[tp(1)] = Log(0, 4)
+        end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
+        assert (end.positions, end.waiting) == ({tp(0): 10}, frozenset())
+        second = SplitEnumerator(source_config(starting=LATEST), admin)
+        second.freeze()
+        assert second.latest_offset(end, None).partial_start == {tp(1): 0}
+
     def test_a_run_in_which_nothing_answers_is_an_error(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("none")})
         with pytest.raises(RequestTimeoutError):

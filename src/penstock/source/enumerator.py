@@ -33,6 +33,7 @@ from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_available, forward_ranges
 from penstock.source.splits import Split, divide
 from penstock.source.stopping import StoppingPoint, cap, is_reached
+from penstock.source.subscriber import Discovery
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class SplitEnumerator:
         self._alignment = alignment
         self._discovery = DiscoverySchedule(config, admin, clock_ms)
         self._starting = config.starting or OffsetsSpec(StartupMode.EARLIEST)
+        self._frozen: Discovery | None = None
         self._initial: SourceOffset | None = None
         self._look_ups = ConfiguredLookUps(config, admin)
         self._stopping = StoppingPoint(config, self._look_ups)
@@ -72,7 +74,8 @@ class SplitEnumerator:
     def initial_offset(self) -> SourceOffset:
         """Where a new query starts, in numbers; the same on every call of one run."""
         if self._initial is None:
-            discovery = self._discovery.now()
+            # In a frozen run those that its target was taken of: what was added since is a later one.
+            discovery = self._frozen or self._discovery.now()
             discovery.raise_if_missing()
             target = self._look_ups.target
             existing = discovery.topic_partitions if target is None else target.keys()
@@ -87,12 +90,13 @@ class SplitEnumerator:
         A topic partition that does not answer, although it gets all the time there is, is left for the next
         run. A bounded stream has no next one, so there it is an error.
         """
-        existing = self._discovery.now().topic_partitions
-        answers = self._look_ups.log_ends(existing, LogEnd.LATEST)
+        discovery = self._discovery.now()
+        answers = self._look_ups.log_ends(discovery.topic_partitions, LogEnd.LATEST)
         if self._config.stopping is not None or not answers.offsets:
             answers.all_or_raise()
         _warn_of(answers, "is not read in this run, but in the next")
         self._look_ups.target = answers.offsets
+        self._frozen = discovery
 
     def latest_offset(
         self,
