@@ -31,10 +31,10 @@ kafka: $(SETUP) $(JARS) ## Against the real broker
 	$(PYTEST) -n 2 tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
-	$(PYTEST) tests/spark tests/compat $(PYTEST_ARGS)
+	$(PYTEST) -n 2 tests/spark tests/compat $(PYTEST_ARGS)
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
-	$(PYTEST) tests/chaos $(PYTEST_ARGS)
+	$(PYTEST) -n 2 tests/chaos $(PYTEST_ARGS)
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) tests/parity $(PYTEST_ARGS)
