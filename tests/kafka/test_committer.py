@@ -233,7 +233,8 @@ def test_lingering_transactions_are_aborted_and_foreign_ones_are_not(
     target = TopicPartition(sink.topic, 2)
     foreign_ids = [f"{sink.prefix}-2-1-0", f"{sink.prefix}-x", f"x-{sink.prefix}-1-0", f"{sink.prefix}-1-00"]
     foreign = [write_open(sink.connections, name, target, [b"foreign"]).identity for name in foreign_ids]
-    assert sink.open_ids() == {f"{sink.prefix}-0-0", f"{sink.prefix}-1-9"}
+    ours = {f"{sink.prefix}-0-0", f"{sink.prefix}-1-9"}
+    wait_until(lambda: sink.open_ids() == ours, "the committer's own transaction to end with its marker")
     with sink.driver() as recovering:
         recovering.recover()
     assert_none_open(sink)
@@ -441,6 +442,7 @@ def test_tools_show_and_recover(bootstrap: str, sink: SinkUnderTest) -> None:
         with sink.driver() as dying, pytest.raises(Death):
             dying.commit(reports)
     sink.task(mandate, 0, 1, attempt=5)
+    wait_until(lambda: len(sink.open_ids()) == 4, "the decision's own transaction to end with its marker")
     listed = cli(sink, "list")
     decided_ids = [f"{sink.prefix}-{at}-0" for at in range(3)]
     assert [each["transactional_id"] for each in listed if each["is_decided"]] == decided_ids
