@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -15,6 +17,8 @@ from penstock.options.config import (
     StartupMode,
     TopicPattern,
 )
+from penstock.source import discovery
+from penstock.source.admin import TopicView
 from penstock.source.bounded import plan_bounded
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
@@ -264,6 +268,26 @@ def test_what_is_in_the_checkpoint_is_the_end_of_a_batch_only() -> None:
     assert SplitEnumerator(source_config(), admin).in_checkpoint(SourceOffset({tp(0): 3})) == {tp(0): 3}
 
 
+class Forgetful(FakeAdmin):
+    """Shows another id of topic `t` a few times, as a broker does that is behind with its metadata."""
+
+    def __init__(self, truth: FakeAdmin, answers: int) -> None:
+        super().__init__(truth.logs, topic_ids=truth.topic_ids)
+        self.answers = answers
+
+    def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
+        found = dict(super().describe_topics(topics))
+        self.answers -= 1
+        if self.answers >= 0:
+            found["t"] = dataclasses.replace(found["t"], topic_id="another")
+        return found
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "CONFIRMATION_PAUSE_S", 0.0)
+
+
 class TestRecreatedTopic:
     """A topic that was deleted and created again with more records than were read of the first one."""
 
@@ -309,6 +333,14 @@ class TestRecreatedTopic:
             SplitEnumerator(source_config(), admin).plan(start, end)
         dropping = SplitEnumerator(source_config(fail_on_removed_partition=False), admin)
         assert dropping.plan(start, end) == []
+
+    def test_a_broker_that_still_shows_the_first_one_is_not_believed(self) -> None:
+        admin, _, end = self.before()
+        config = source_config(TopicPattern("[tu]"), starting=LATEST, fail_on_removed_partition=False)
+        self.recreate(admin)
+        after = through_json(SplitEnumerator(config, admin).latest_offset(end, None))
+        behind = SplitEnumerator(config, Forgetful(admin, answers=5))
+        assert behind.latest_offset(after, None) is after
 
     def test_without_ids_nothing_is_claimed(self) -> None:
         admin, _, end = self.before()

@@ -19,6 +19,10 @@ from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
 
+CONFIRMATIONS = 10
+CONFIRMATION_PAUSE_S = 0.2
+"""How often, and how far apart, a topic has to show another id before that is believed."""
+
 
 def monotonic_ms() -> int:
     """Milliseconds of a clock that never goes back."""
@@ -71,13 +75,22 @@ class DiscoverySchedule:
         Raises:
             TopicPartitionsRemovedError: there are some, and removal is an error.
         """
-        now = self.topic_ids
-        ids = offset.topic_ids
-        changed = {topic for topic, topic_id in ids.items() if now.get(topic, topic_id) != topic_id}
+        changed = self._changed(offset.topic_ids)
+        for _ in range(CONFIRMATIONS if changed else 0):
+            # A broker that is behind may still show the topic before: only what lasts is true.
+            time.sleep(CONFIRMATION_PAUSE_S)
+            self.now()
+            changed &= self._changed(offset.topic_ids)
+            if not changed:
+                return []
         found = sorted(tp for tp in offset.positions if tp.topic in changed)
         if found:
             data_loss.report(data_loss.recreated(found), fail=self._config.fails_on_removal)
         return found
+
+    def _changed(self, topic_ids: Mapping[str, str]) -> set[str]:
+        now = self.topic_ids
+        return {topic for topic, topic_id in topic_ids.items() if now.get(topic, topic_id) != topic_id}
 
     def _is_due(self) -> bool:
         interval_ms = self._config.discovery_interval_ms
