@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import threading
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -281,7 +282,7 @@ EXACTLY_ONCE = {
 class FakeRows:
     """Stands for a DataFrame; also for its session, its writer, and what reads the checkpoint."""
 
-    def __init__(self, query_id: str | None = None, run_id: str = "run") -> None:
+    def __init__(self, query_id: str | None = None, run_id: str = str(uuid.UUID(int=1))) -> None:
         self.properties = {"sql.streaming.queryId": query_id, "spark.jobGroup.id": run_id}
         self.saved: list[dict[str, str]] = []
         self.given: dict[str, str] = {}
@@ -346,10 +347,18 @@ class TestWriteBatch:
         assert len(rows.saved) == 3
 
     def test_a_batch_that_comes_again_in_another_run_goes_to_the_log_of_decisions(self) -> None:
-        first, second = FakeRows("q-3", run_id="one"), FakeRows("q-3", run_id="two")
+        first, second = FakeRows("q-3"), FakeRows("q-3", run_id=str(uuid.UUID(int=2)))
         write_batch(first, 7, EXACTLY_ONCE)
         write_batch(second, 7, EXACTLY_ONCE)
         assert first.saved == second.saved
+
+    def test_a_job_group_of_the_user_would_hide_the_run(self) -> None:
+        rows = FakeRows("q-6")
+        write_batch(rows, 7, EXACTLY_ONCE)
+        rows.properties["spark.jobGroup.id"] = "nightly"
+        with pytest.raises(ExactlyOnceError, match="has set the job group nightly"):
+            write_batch(rows, 7, EXACTLY_ONCE)
+        assert len(rows.saved) == 1
 
     def test_a_write_that_failed_may_be_tried_again(self) -> None:
         rows = FakeRows("q-4")

@@ -344,7 +344,8 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
         _F,
         _SINK,
         "A data source cannot choose how many tasks write: use `df.repartition(n, 'key')` before writing, "
-        "which keeps the order of each key, or `set_parallelism(n)` of `penstock.KafkaSink.builder()`.",
+        "or `set_parallelism(n)` of `penstock.KafkaSink.builder()`; docs/sink.md says when that keeps the "
+        "order of each key.",
     ),
     not_yet("sink.buffer-flush.*", _F, _SINK, "Upsert sinks."),
     *TABLE_OPTIONS,

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -39,13 +41,15 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
 
     Raises:
         MissingOptionError: `query_id` is needed.
-        ExactlyOnceError: this batch was written already under the same prefix in this run.
+        ExactlyOnceError: this batch was written already under the same prefix in this run; or the function
+            has set a job group, so that this cannot be known.
     """
     config = parse_sink_options(options)
     if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         _save(rows, options)
         return
-    query_id = query_id or local_property(rows, _QUERY_ID_PROPERTY)
+    running_id = local_property(rows, _QUERY_ID_PROPERTY)
+    query_id = query_id or running_id
     if query_id is None:
         raise MissingOptionError(
             "Which query this micro-batch belongs to is unknown, so that the batch could not be recognised "
@@ -54,7 +58,8 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
             "KafkaSink.write_stream, which finds it in the checkpoint.",
             option="sink.query-id",
         )
-    written = _Written(local_property(rows, _RUN_ID_PROPERTY), query_id, config.transactional_id_prefix or "")
+    run_id = None if running_id is None else _run_id(rows)
+    written = _Written(run_id, query_id, config.transactional_id_prefix or "")
     written.check_new(batch_id)
     _save(rows, {**options, "sink.query-id": query_id, "sink.batch-id": str(batch_id)})
     written.note(batch_id)
@@ -114,6 +119,23 @@ def local_property(rows: Any, name: str) -> str | None:
         return None
     value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)
     return value
+
+
+def _run_id(rows: Any) -> str | None:
+    """The id of the query's run, which Spark has as its job group.
+
+    Raises:
+        ExactlyOnceError: somebody has set another job group.
+    """
+    group = local_property(rows, _RUN_ID_PROPERTY)
+    with suppress(ValueError):
+        return None if group is None else str(uuid.UUID(group))
+    raise ExactlyOnceError(
+        f"The function of foreachBatch has set the job group {group}, in place of Spark's own, by which this "
+        "run of the query is known. Without it a second write of a batch could not be told from its "
+        "repetition. Nothing was written. Call write_batch before setJobGroup, or use setJobDescription.",
+        job_group=group,
+    )
 
 
 class _Written:
