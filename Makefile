@@ -28,7 +28,7 @@ unit: $(SETUP) ## No JVM, no broker, under 30 s
 	$(PYTEST) -n 2 tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST) -n 2 tests/kafka $(PYTEST_ARGS)
+	$(PYTEST) -n 3 tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
 	$(PYTEST) -n 2 tests/spark tests/compat $(PYTEST_ARGS)

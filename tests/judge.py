@@ -1,7 +1,9 @@
 """An independent judge: what is in Kafka, as librdkafka sees it.
 
 Runs in tests only. Invariant: uses nothing of penstock and never sleeps for a fixed time; every wait
-has a condition and an end.
+has a condition and an end. What librdkafka has no call for is asked of kafka-python's admin client.
+A broker answers a commit once it is decided and writes its markers afterwards: until then the records are
+open to every read_committed reader, so the judge waits for the markers wherever it looks.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -144,6 +148,28 @@ def produce_in_transaction(
         producer.commit_transaction(timeout_s)
     else:
         producer.abort_transaction(timeout_s)
+    wait_for_markers(bootstrap, timeout_s=timeout_s)
+
+
+def wait_for_markers(bootstrap: str, *, timeout_s: float = 60.0) -> None:
+    """Wait until every transaction that is decided has its markers in the log. Open ones do not count."""
+    deadline_s = time.monotonic() + timeout_s
+    client = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+    try:
+        while decided := _decided_without_markers(client):
+            assert time.monotonic() < deadline_s, f"no markers after {timeout_s} s: {decided}"
+    finally:
+        client.close()
+
+
+def _decided_without_markers(client: KafkaAdminClient) -> list[Any]:
+    try:
+        found = client.list_transactions(state_filters=["PrepareCommit", "PrepareAbort"])
+    except kafka_errors.KafkaError as error:  # a coordinator that is loading, a broker that is coming back
+        if not error.retriable:
+            raise
+        return [error]
+    return [listing for listings in found.values() for listing in listings]
 
 
 def transactional_producer(
@@ -201,6 +227,8 @@ def offsets_of(
     bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = 30.0
 ) -> dict[int, tuple[int, int]]:
     """Return the first offset and the end offset (last stable one when read_committed) of each partition."""
+    if isolation == "read_committed":
+        wait_for_markers(bootstrap, timeout_s=timeout_s)
     consumer = _consumer(bootstrap, isolation)
     try:
         return _watermarks(consumer, topic, timeout_s)
@@ -212,6 +240,8 @@ def consume_all(
     bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = 60.0
 ) -> list[Record]:
     """Read a topic from its first offsets to the end offsets of now, partition by partition in order."""
+    if isolation == "read_committed":
+        wait_for_markers(bootstrap, timeout_s=timeout_s)
     consumer = _consumer(bootstrap, isolation)
     deadline_s = time.monotonic() + timeout_s
     try:

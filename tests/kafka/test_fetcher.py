@@ -160,6 +160,7 @@ def test_interleaved_transactions(
     producers[1].abort_transaction(30)
     producers[0].commit_transaction(30)
     producers[2].abort_transaction(30)
+    judge.wait_for_markers(bootstrap)
     committed = as_records(read(connections, topic, settings=SMALL, read_committed=True))
     assert committed == judge.consume_all(bootstrap, topic, "read_committed")
     assert len(committed) == 4

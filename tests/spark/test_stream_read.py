@@ -260,6 +260,7 @@ def test_read_committed_reads_up_to_open_transactions(
     options = options_for(bootstrap, topic, **{"kafka.isolation.level": "read_committed"})
     first = run_available_now(read_stream(spark, "penstock", options), tmp_path)
     open_one.commit_transaction()
+    judge.wait_for_markers(bootstrap)
     second = run_available_now(read_stream(spark, "penstock", options), tmp_path)
     values = [[bytes(row.value) for row in in_order(batch)] for batch in first + second]
     assert values == [[b"before"], [b"in", b"behind"]]
