@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,8 +100,8 @@ class Registry:
 
 
 @contextmanager
-def running_registry(**settings: Any) -> Iterator[Registry]:
-    """Run a registry until the block ends."""
+def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iterator[Registry]:
+    """Run a registry until the block ends, over TLS when given a server's context."""
     registry = Registry(**settings)
 
     class Handler(BaseHTTPRequestHandler):
@@ -129,7 +130,9 @@ def running_registry(**settings: Any) -> Iterator[Registry]:
             self.handle_request("POST")
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        registry.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -426,7 +426,7 @@ def test_servers_stand_in_for_each_other(registry: Registry) -> None:
         ),
     ],
 )
-def test_credentials_are_sent_and_never_shown(server: dict[str, str], options: dict[str, str]) -> None:
+def test_credentials_are_sent_and_never_shown(server: dict[str, Any], options: dict[str, str]) -> None:
     with running_registry(**server) as registry:
         schema_id = registry.register("s", V1)
         value = pa.array([behind(schema_id, written(V1, {"id": 1, "name": "a"})[0])], pa.binary())

@@ -206,10 +206,11 @@ class SchemaRegistry:
     def _call(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         """Ask the registry's servers in turn, a few times; 404 is an answer, other refusals are errors."""
         last = "no URL"
+        tls = _tls(self._settings)
         for attempt in range(_ATTEMPTS):
             for url in self._settings.urls:
                 try:
-                    status, answer = _request(self._settings, url, method, path, body)
+                    status, answer = _request(self._settings, tls, url, method, path, body)
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     last = f"{safe_url(url)}: {type(error).__name__}: {error}"
                     continue
@@ -246,7 +247,12 @@ def _accepted(url: str, path: str, status: int, answer: dict[str, Any]) -> tuple
 
 
 def _request(
-    settings: RegistrySettings, url: str, method: str, path: str, body: dict[str, Any] | None
+    settings: RegistrySettings,
+    tls: ssl.SSLContext | None,
+    url: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
 ) -> tuple[int, dict[str, Any]]:
     """Make one HTTP request; redirects are not followed, so credentials stay with the host they are for."""
     parts = urllib.parse.urlsplit(url)
@@ -254,7 +260,7 @@ def _request(
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         connection = http.client.HTTPSConnection(
-            parts.hostname or "", parts.port, timeout=timeout, context=_tls(settings)
+            parts.hostname or "", parts.port, timeout=timeout, context=tls
         )
     else:
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
@@ -292,10 +298,28 @@ def _headers(settings: RegistrySettings, parts: urllib.parse.SplitResult) -> dic
     return headers
 
 
-def _tls(settings: RegistrySettings) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    if settings.certificate_file is not None:
-        context.load_cert_chain(settings.certificate_file, password=settings.key_password)
+def _tls(settings: RegistrySettings) -> ssl.SSLContext | None:
+    """Make the context for servers that are asked over TLS.
+
+    Raises:
+        SchemaRegistryError: a file is missing or is none of certificates, or the key's password is wrong.
+    """
+    if not any(url.startswith("https:") for url in settings.urls):
+        return None
+    file = settings.ca_file
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.certificate_file is not None:
+            file = settings.certificate_file
+            # Without any password OpenSSL would ask the terminal for one, and wait.
+            context.load_cert_chain(file, password=settings.key_password or "")
+    except OSError as error:
+        raise SchemaRegistryError(
+            f"The file '{file}' for TLS with the Schema Registry cannot be used: {error}. Check "
+            "'ssl.truststore.location' (certificates in PEM), 'ssl.keystore.location' (certificate and key "
+            "in PEM) and 'ssl.keystore.password' of the format. No record was decoded or written with it.",
+            file=file,
+        ) from error
     return context
 
 
