@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -173,10 +172,8 @@ def test_two_thousand_topic_partitions_are_asked_for_in_a_few_requests(
     assert len(wanted) == 2_000
     list_offsets(connections, wanted)  # the broker has to make the logs first
     sent = spy(connections)
-    started = time.monotonic()
     list_topic_partitions(connections, TopicList((topic,)))
     assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
-    assert time.monotonic() - started < 2
     assert sent == ["MetadataRequest", "ListOffsetsRequest"]
 
 

@@ -263,7 +263,7 @@ def test_a_stop_behind_the_end_ends_in_an_error_and_not_in_a_hang(
     started = time.monotonic()
     with pytest.raises(FetchError, match=r"offset 1 made no progress .*ends at offset 1 \(high watermark\)"):
         list(read(connections, topic, 0, 9, settings=FetchSettings(default_api_timeout_ms=1_200)))
-    assert 1 < time.monotonic() - started < 10
+    assert 1 < time.monotonic() - started < 20
 
 
 # ----- topics that are not there
@@ -322,7 +322,7 @@ def test_no_broker_is_an_error_in_time() -> None:
         started = time.monotonic()
         with pytest.raises(FetchError, match=r"127\.0\.0\.1:1"):
             list(read(nobody, "topic", 0, 9, settings=FetchSettings(default_api_timeout_ms=1_000)))
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
 
 def test_a_broker_that_restarts_is_waited_for(own_broker: DevCluster, topic_name: str) -> None:
@@ -350,7 +350,7 @@ def test_a_broker_that_hangs_is_an_error_in_time(own_broker: DevCluster, topic_n
         started = time.monotonic()
         with pytest.raises(FetchError, match="made no progress for 2000 ms"):
             list(reader)
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 20
         own_broker.resume()
         assert len(values(read(connections, topic_name))) == 400
 

@@ -213,7 +213,7 @@ def test_no_progress_ends_in_an_error_that_names_the_last_cause() -> None:
         FetchError, match=r"t-0\[0, 2\) at offset 1 made no progress for 300 ms.*nobody at home"
     ):
         read(cluster, settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=300))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert len(cluster.fetched_at) > 3
 
 

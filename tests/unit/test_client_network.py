@@ -87,7 +87,7 @@ def test_no_address_that_answers_is_an_error_in_time(
     started = time.monotonic()
     with pytest.raises(KafkaConnectionError, match="broker:9092"):
         open_socket(connections, 0.4)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 class TlsSocket:

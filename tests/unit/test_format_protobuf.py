@@ -295,7 +295,7 @@ def test_messages_that_nest_without_end_fail_in_time(shop: Format) -> None:
     started = time.monotonic()
     found = decode(shop, [value], pa.schema([("i32", pa.int32())]))
     assert [failure.value_index for failure in found.failures] == [0]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 @settings(deadline=None)
