@@ -7,19 +7,17 @@ executors, with an unpickled copy. Invariant: pickles as configuration only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.client.connection import connections_for
 from penstock.options.config import SourceConfig
-from penstock.source.bounded import plan_bounded
-from penstock.source.kafka_admin import KafkaOffsetAdmin
-from penstock.source.split_reader import source_connection_settings
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
-from penstock.spark.tables import TableSource
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark.tables import TableSource
 
 
 class PenstockReader(DataSourceReader):
@@ -34,6 +32,12 @@ class PenstockReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the splits."""
+        # Here and not above: executors read this class, and plan nothing.
+        from penstock.client.connection import connections_for  # noqa: PLC0415
+        from penstock.source.bounded import plan_bounded  # noqa: PLC0415
+        from penstock.source.kafka_admin import KafkaOffsetAdmin  # noqa: PLC0415
+        from penstock.source.split_reader import source_connection_settings  # noqa: PLC0415
+
         connections = connections_for(source_connection_settings(self._config))
         return [SplitPartition(split) for split in plan_bounded(self._config, KafkaOffsetAdmin(connections))]
 

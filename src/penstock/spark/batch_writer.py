@@ -8,6 +8,7 @@ double some of its rows, and rows of a failed job may stand in Kafka. So there i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter
@@ -16,7 +17,9 @@ from pyspark.sql.types import StructType
 from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
 from penstock.spark.commit_message import Written, check_rows_fit, records_of, refuse_overwrite, turn_of_task
-from penstock.spark.tables import TableSink
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark.tables import TableSink
 
 
 class PenstockWriter(DataSourceArrowWriter):

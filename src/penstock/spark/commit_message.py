@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -18,7 +19,9 @@ from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
 from penstock.sink.custom_partitioner import check_partitioner
 from penstock.sink.rows import check_placing, check_write_schema
-from penstock.spark.tables import TableSink
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark.tables import TableSink
 
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 """The local property in which Spark tells the tasks of a stream their micro-batch."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,13 +23,15 @@ from penstock.errors import ExactlyOnceError
 from penstock.options.config import SinkConfig
 from penstock.options.properties import property_value
 from penstock.sink.committable import TaskReport
-from penstock.sink.committer_driver import DriverSide, ExactlyOnceSettings, driver_side
 from penstock.sink.committer_mandate import Mandate
 from penstock.sink.decision_log import BATCH_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.commit_message import check_rows_fit, records_of, refuse_overwrite
-from penstock.spark.tables import TableSink
+
+if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.sink.committer_driver import DriverSide, ExactlyOnceSettings
+    from penstock.spark.tables import TableSink
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
@@ -49,7 +51,7 @@ class _ExactlyOnce:
         check_rows_fit(schema, config, table)
         self._config = config
         self._table = table
-        self._settings = _settings_of(config)
+        _settings_of(config)  # a prefix that is not allowed is said here, before a task starts
         self._mandate: Mandate | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,7 +61,9 @@ class _ExactlyOnce:
 
     @property
     def _driver_side(self) -> DriverSide:
-        return driver_side(self._settings)
+        from penstock.sink.committer_driver import driver_side  # noqa: PLC0415 - tasks never decide
+
+        return driver_side(_settings_of(self._config))
 
     def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
         context = TaskContext.get()
@@ -128,11 +132,13 @@ def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]
 
 
 def _settings_of(config: SinkConfig) -> ExactlyOnceSettings:
+    from penstock.sink.committer_driver import ExactlyOnceSettings  # noqa: PLC0415 - tasks never decide
+
     settings = ExactlyOnceSettings(
         connection=connection_settings(config.properties, client_id=CLIENT_ID),
         prefix=config.transactional_id_prefix or "",
         log_topic=config.commit_log_topic,
         transaction_timeout_ms=property_value(config.properties, "transaction.timeout.ms"),
     )
-    _ = settings.names  # a prefix that is not allowed is said here, on the driver
+    _ = settings.names  # raises for a prefix that is not allowed
     return settings

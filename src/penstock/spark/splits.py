@@ -7,7 +7,7 @@ travels once, with the reader.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
@@ -16,7 +16,9 @@ from penstock.options.config import SourceConfig
 from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
 from penstock.spark.schema import RowSchema
-from penstock.spark.tables import TableSource
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark.tables import TableSource
 
 
 class SplitPartition(InputPartition):

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -29,16 +29,17 @@ from pyspark.sql.types import StructType
 
 from penstock.client.connection import KafkaConnections
 from penstock.options.config import SourceConfig
-from penstock.source.enumerator import SplitEnumerator
-from penstock.source.kafka_admin import KafkaOffsetAdmin
-from penstock.source.kafka_event_times import alignment_of
 from penstock.source.metrics import SourceMetrics
-from penstock.source.offset_committer import OffsetCommitter
 from penstock.source.offsets_json import SourceOffset, positions_to_json
 from penstock.source.split_reader import source_connection_settings
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
-from penstock.spark.tables import TableSource
+
+if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.source.enumerator import SplitEnumerator
+    from penstock.source.kafka_admin import KafkaOffsetAdmin
+    from penstock.source.offset_committer import OffsetCommitter
+    from penstock.spark.tables import TableSource
 
 _log = logging.getLogger(__name__)
 _SPARKS_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
@@ -123,6 +124,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _enumerator(self) -> SplitEnumerator:
         if self._opened is None:
+            # Here and not above: executors read with this class, and plan nothing.
+            from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
+            from penstock.source.kafka_admin import KafkaOffsetAdmin  # noqa: PLC0415
+            from penstock.source.kafka_event_times import alignment_of  # noqa: PLC0415
+
             _stop_in_order_on_sigterm()
             # Connections of its own, not shared ones: this reader alone decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
@@ -140,6 +146,8 @@ def _committer(
     group_id = config.group_id
     if group_id is None or not config.commits_offsets:
         return None
+    from penstock.source.offset_committer import OffsetCommitter  # noqa: PLC0415 - the driver's, too
+
     return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics)
 
 

@@ -11,6 +11,7 @@ Complete mode is accepted as Spark's own Kafka sink does: each batch appends the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -19,7 +20,9 @@ from pyspark.sql.types import StructType
 from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
 from penstock.spark.commit_message import Written, check_rows_fit, records_of, turn_of_task
-from penstock.spark.tables import TableSink
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark.tables import TableSink
 
 
 class PenstockStreamWriter(DataSourceStreamArrowWriter):

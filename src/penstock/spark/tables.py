@@ -23,7 +23,6 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError, SchemaError
 from penstock.options.config import SinkConfig, SourceConfig
-from penstock.options.dead_letters import dead_letter_sink
 from penstock.spark.table_schema import marked_metadata, table_schema
 from penstock.table import (
     BadRecords,
@@ -189,7 +188,12 @@ def table_source(schema: StructType, options: Mapping[str, str], config: SourceC
 
 
 def _dead_letters(options: Mapping[str, str], topic: str | None, config: SourceConfig) -> SinkConfig | None:
-    return None if topic is None else dead_letter_sink(options, topic, config.subscription)
+    if topic is None:
+        return None
+    # Here and not above: it loads the parsers of options, and tasks parse none.
+    from penstock.options.dead_letters import dead_letter_sink  # noqa: PLC0415
+
+    return dead_letter_sink(options, topic, config.subscription)
 
 
 def table_sink(schema: StructType, options: Mapping[str, str], config: SinkConfig) -> TableSink | None:

@@ -1,0 +1,116 @@
+"""What a worker imports before its first row: `python -m benchmarks.startup [--rounds 9]`.
+
+For each kind of task, milliseconds that a fresh process needs beyond pyarrow and PySpark's own worker, from
+the pickled reader or writer to its first call: by the wall clock, and of processor time, which a busy
+machine stretches less. Under 150 ms is promised. No broker and no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
+from rich.console import Console
+
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transactions import TransactionIdentity, TransactionProtocol
+from penstock.sink.committer_mandate import Mandate
+from penstock.source.splits import Split
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.splits import SplitPartition
+from penstock.types import OffsetRange, TopicPartition
+
+_READ = {"properties.bootstrap.servers": "127.0.0.1:1", "topic": "t", "scan.startup.mode": "earliest-offset"}
+_WRITE = {"properties.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+_ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "startup"}
+_ROWS = StructType().add("id", LongType()).add("name", StringType())
+_RECORDS = StructType().add("key", BinaryType()).add("value", BinaryType())
+
+
+def raw_read() -> Any:
+    source = PenstockDataSource(_READ)
+    return source.streamReader(source.schema())
+
+
+def json_read() -> Any:
+    return PenstockDataSource({**_READ, "format": "json"}).streamReader(_ROWS)
+
+
+def write() -> Any:
+    return PenstockDataSource(_WRITE).streamWriter(_RECORDS, overwrite=False)
+
+
+def exactly_once_write() -> Any:
+    """With the mandate that `recover()` would have brought."""
+    writer: Any = PenstockDataSource({**_WRITE, **_ONCE}).streamWriter(_RECORDS, overwrite=False)
+    session = ProducerSession(TransactionIdentity("startup-committer", 1, 0))
+    writer._mandate = Mandate("startup", session, TransactionProtocol.V2, 60_000, known={})  # noqa: SLF001
+    return writer
+
+
+TASKS: dict[str, Callable[[], Any]] = {
+    "raw read": raw_read,
+    "JSON read": json_read,
+    "write at-least-once": write,
+    "write exactly-once": exactly_once_write,
+}
+
+WORKER = """
+import json, pickle, sys, time
+import pyarrow
+import pyspark.sql.worker.plan_data_source_read, pyspark.worker
+task = sys.stdin.buffer.read()
+before, wall, cpu = set(sys.modules), time.perf_counter(), time.process_time()
+works, split = pickle.loads(task)
+if split is not None:
+    list(works.read(split))
+elif getattr(works, "_mandate", None) is None:
+    works.write(iter([]))
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+print(json.dumps({"wall_ms": wall * 1000, "cpu_ms": cpu * 1000, "modules": sorted(sys.modules),
+                  "beyond": len(set(sys.modules) - before)}))
+"""
+"""What the worker runs: a split without offsets, or a write without rows, asks no broker. An exactly-once
+writer is only loaded, because its `write` needs a task of Spark around it."""
+
+
+def run_task(kind: str) -> dict[str, Any]:
+    """Do one task in a fresh process, and return what it measured and which modules it had at the end."""
+    works = TASKS[kind]()
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    split = SplitPartition(Split(OffsetRange(TopicPartition("t", 0), 7, 7)))
+    task = dumps((works, split if "read" in kind else None))
+    worker = subprocess.run(
+        [sys.executable, "-c", WORKER], input=task, capture_output=True, check=True, timeout=120
+    )
+    measured: dict[str, Any] = json.loads(worker.stdout)
+    return measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    rounds = parser.parse_args().rounds
+    console = Console()
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in TASKS}
+    for _ in range(rounds):
+        for kind, runs in found.items():
+            runs.append(run_task(kind))
+    for kind, runs in found.items():
+        wall_ms, cpu_ms = (statistics.median(run[name] for run in runs) for name in ("wall_ms", "cpu_ms"))
+        best_ms = min(run["wall_ms"] for run in runs)
+        console.print(
+            f"{kind}: {wall_ms:.0f} ms beyond pyarrow (best {best_ms:.0f}), of the processor {cpu_ms:.0f}; "
+            f"{runs[0]['beyond']} modules"
+        )
+
+
+if __name__ == "__main__":
+    main()
