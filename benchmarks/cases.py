@@ -1,63 +1,83 @@
 """One function a question: what is timed, for each system.
 
-A case takes a `Bench` (Spark, broker, topics) and a system, and does the work once. Whatever it needs is
-prepared by the harness, and what comes out is checked against what is known to be in the topic.
+A case takes a `Bench` (Spark, broker, topics) and a system, does the work once and returns what came out.
+Invariant: what comes out is the same for every system, and the harness ends the run when it is not.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from benchmarks import scanned, yardsticks
 from benchmarks.inputs import PARTITION_COUNT
-from benchmarks.systems import ARROW, CONFLUENT, PENSTOCK, SYSTEMS, YARDSTICKS, Bench, read, write
+from benchmarks.systems import ARROW, CONFLUENT, FLINK, PENSTOCK, SYSTEMS, YARDSTICKS, Bench, read, write
 
 COLUMNS = "id BIGINT, customer STRING, amount DOUBLE, is_paid BOOLEAN, note STRING"
-BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came out, and the seconds to take instead of the clock's, where a system tells them.
+
+    `values` begin with the number of records. Where they are None, `later` tells them when the clock has
+    stopped, and without it the harness reads what was written.
+    """
+
+    values: tuple[Any, ...] | None
+    net_s: float | None = None
+    later: Callable[[], tuple[Any, ...]] | None = None
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked, of which input, and of whom besides the three systems."""
+    """What is asked, of which input, and of whom besides the three systems and Flink."""
 
-    run: Callable[[Bench, str], None]
+    run: Callable[[Bench, str], Answer]
     input_topic: str = "orders"
     yardsticks: tuple[str, ...] = ()
+    is_generated: bool = False
 
-    @property
-    def systems(self) -> tuple[str, ...]:
+    def systems(self, *, with_flink: bool) -> tuple[str, ...]:
         """Everybody who takes part, penstock first."""
-        return (*SYSTEMS, *self.yardsticks)
+        return (*SYSTEMS, *((FLINK,) if with_flink else ()), *self.yardsticks)
 
 
-def raw_read_to_noop(bench: Bench, system: str) -> None:
+def raw_read_to_noop(bench: Bench, system: str) -> Answer:
     """All columns of every record to Spark's noop sink."""
+    if system == FLINK:
+        count, net_s = bench.flink.count(bench.input_topic)
+        return Answer((count,), net_s)
     if system == CONFLUENT:
-        _consume_all(bench)
-    elif system == ARROW:
-        _transfer(bench).write.format("noop").mode("overwrite").save()
-    else:
-        read(bench, system).write.format("noop").mode("overwrite").save()
+        return Answer((yardsticks.consume_all(bench),))
+    executions = scanned.execution_count(bench.spark)
+    rows = yardsticks.transfer(bench) if system == ARROW else read(bench, system)
+    rows.write.format("noop").mode("overwrite").save()
+    return Answer(None, later=lambda: (scanned.rows_since(bench.spark, executions),))
 
 
-def raw_read_and_aggregate(bench: Bench, system: str) -> None:
+def raw_read_and_aggregate(bench: Bench, system: str) -> Answer:
     """The sum of the lengths of all values."""
-    _aggregate(bench, read(bench, system))
+    return _aggregate(bench, system, "read_uncommitted")
 
 
-def read_committed(bench: Bench, system: str) -> None:
+def read_committed(bench: Bench, system: str) -> Answer:
     """The same of transactions, of which one in ten was aborted first."""
-    _aggregate(bench, read(bench, system, {"kafka.isolation.level": "read_committed"}))
+    return _aggregate(bench, system, "read_committed")
 
 
-def json_and_aggregate(bench: Bench, system: str) -> None:
+def json_and_aggregate(bench: Bench, system: str) -> Answer:
     """Five typed columns of JSON values, each of them used."""
+    if system == FLINK:
+        expressions = (
+            "COUNT(*), SUM(id), MAX(customer), SUM(amount), COUNT(*) FILTER (WHERE is_paid), MAX(note)"
+        )
+        return Answer(*bench.flink.aggregate_json(bench.input_topic, COLUMNS, expressions))
     if system == PENSTOCK:
         source = bench.spark.read.format("penstock").schema(COLUMNS).option("format", "json")
         source = source.option("kafka.bootstrap.servers", bench.bootstrap_servers)
@@ -65,37 +85,64 @@ def json_and_aggregate(bench: Bench, system: str) -> None:
     else:
         parsed = F.from_json(F.col("value").cast("string"), COLUMNS)
         rows = read(bench, system).select(parsed.alias("row")).select("row.*")
-    found = rows.agg(
-        F.count("*"), F.sum("id"), F.max("customer"), F.sum("amount"), F.count_if("is_paid"), F.max("note")
-    ).first()
-    count = bench.record_count
-    assert found is not None
-    assert tuple(found)[:2] == (count, count * (count - 1) // 2)
+    return _first(
+        rows.agg(
+            F.count("*"),
+            F.sum("id"),
+            F.max("customer"),
+            F.sum("amount"),
+            F.count_if("is_paid"),
+            F.max("note"),
+        )
+    )
 
 
-def write_at_least_once(bench: Bench, system: str) -> None:
+def write_at_least_once(bench: Bench, system: str) -> Answer:
     """Generated rows of key and value into a topic."""
-    write(bench, system, _generated(bench))
+    if system == FLINK:
+        net_s = bench.flink.write(bench.output_topic, bench.record_count, exactly_once=False)
+        return Answer(None, net_s)
+    if system == CONFLUENT:
+        yardsticks.produce_all(bench)
+    else:
+        write(bench, system, _generated(bench))
+    return Answer(None)
 
 
-def write_exactly_once(bench: Bench, system: str) -> None:
-    """The same, exactly-once by penstock; the others can do no better than before."""
+def write_exactly_once(bench: Bench, system: str) -> Answer:
+    """The same, exactly-once by penstock and Flink; Spark's own can do no better than before."""
+    if system == FLINK:
+        net_s = bench.flink.write(bench.output_topic, bench.record_count, exactly_once=True)
+        return Answer(None, net_s)
     options = {
         "sink.delivery-guarantee": "exactly-once",
         "sink.transactional-id-prefix": f"bench-{uuid.uuid4().hex}",
     }
     write(bench, system, _generated(bench), **(options if system == PENSTOCK else {}))
+    return Answer(None)
 
 
-def kafka_to_kafka(bench: Bench, system: str) -> None:
+def kafka_to_kafka(bench: Bench, system: str) -> Answer:
     """Key and value of one topic into another."""
+    if system == FLINK:
+        return Answer(None, bench.flink.copy(bench.input_topic, bench.output_topic))
     write(bench, system, read(bench, system).select("key", "value"))
+    return Answer(None)
 
 
-def _aggregate(bench: Bench, rows: DataFrame) -> None:
-    row = rows.agg(F.sum(F.length("value")), F.count("*")).first()
+def _aggregate(bench: Bench, system: str, isolation_level: str) -> Answer:
+    if system == FLINK:
+        options = {"properties.isolation.level": isolation_level}
+        expressions = "COUNT(*), SUM(CAST(OCTET_LENGTH(CAST(`value` AS STRING)) AS BIGINT))"
+        return Answer(*bench.flink.aggregate(bench.input_topic, expressions, **options))
+    rows = read(bench, system, {"kafka.isolation.level": isolation_level})
+    return _first(rows.agg(F.count("*"), F.sum(F.length("value"))))
+
+
+def _first(rows: DataFrame) -> Answer:
+    row = rows.first()
     assert row is not None
-    assert row[1] == bench.record_count
+    return Answer(tuple(row))
 
 
 def _generated(bench: Bench) -> DataFrame:
@@ -103,45 +150,6 @@ def _generated(bench: Bench) -> DataFrame:
         F.lpad(F.col("id").cast("string"), 8, "0").alias("key"),
         F.format_string('{"id":%d,"name":"customer-%d","amount":%d.25}', "id", "id", "id").alias("value"),
     )
-
-
-def _consume_all(bench: Bench) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bench.bootstrap_servers,
-            "group.id": "bench",
-            "enable.auto.commit": False,
-            "fetch.queue.backoff.ms": 1,
-            "queued.max.messages.kbytes": 1 << 20,
-        }
-    )
-    consumer.assign([TopicPartition(bench.input_topic, each, 0) for each in range(PARTITION_COUNT)])
-    count = 0
-    while count < bench.record_count:
-        count += len(consumer.consume(BATCH_ROWS, timeout=30))
-    consumer.close()
-
-
-def _transfer(bench: Bench) -> DataFrame:
-    """Rows as those of the topic, made once a task, handed from Python to Spark."""
-    count = bench.record_count // PARTITION_COUNT // BATCH_ROWS
-    schema = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
-
-    def produce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            rows = {
-                "key": pa.array([b"12345678"] * BATCH_ROWS, pa.binary()),
-                "value": pa.array([b"v" * 107] * BATCH_ROWS, pa.binary()),
-                "topic": pa.array(["orders"] * BATCH_ROWS),
-                "partition": pa.array([0] * BATCH_ROWS, pa.int32()),
-                "offset": pa.array(range(BATCH_ROWS), pa.int64()),
-                "timestamp": pa.array([0] * BATCH_ROWS, pa.timestamp("us", tz="UTC")),
-            }
-            batch = pa.record_batch(rows)
-            for _ in range(count):
-                yield batch
-
-    return bench.spark.range(0, PARTITION_COUNT, 1, PARTITION_COUNT).mapInArrow(produce, schema)
 
 
 CASES = {
@@ -153,7 +161,7 @@ CASES = {
     "read-1k-values": Case(raw_read_and_aggregate, "orders-1k"),
     "read-200-partitions": Case(raw_read_and_aggregate, "orders-200-partitions"),
     "read-committed": Case(read_committed, "orders-transactional"),
-    "write-at-least-once": Case(write_at_least_once),
-    "write-exactly-once": Case(write_exactly_once),
+    "write-at-least-once": Case(write_at_least_once, yardsticks=(CONFLUENT,), is_generated=True),
+    "write-exactly-once": Case(write_exactly_once, is_generated=True),
     "kafka-to-kafka": Case(kafka_to_kafka),
 }

@@ -22,14 +22,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.__main__ import prepared
-from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, fill
-from benchmarks.report import RESULTS
-from benchmarks.systems import Bench
+from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic, repeat
+from benchmarks.systems import Bench, prepared
 
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
 WARM_UP_BATCHES = 2
 CALIBRATION_RECORDS = 400_000
+INPUT_TOPIC = "bench-exactly-once"
 
 
 @dataclass(frozen=True)
@@ -50,42 +49,51 @@ class Report:
         """Of a batch, over at-least-once."""
         return self.small_batch_ms[EXACTLY_ONCE] - self.small_batch_ms[AT_LEAST_ONCE]
 
+    def figures(self) -> dict[str, float]:
+        """For a table."""
+        return {
+            "throughput_ratio": round(self.throughput_ratio, 3),
+            "large_batch_s": round(self.large_batch_ms[EXACTLY_ONCE] / 1_000, 2),
+            "fixed_cost_ms": round(self.fixed_cost_ms, 1),
+        }
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exactly_once", description=__doc__)
-    parser.add_argument("--records", type=int, default=4_000_000, help="in the input, read again and again")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long a large batch shall take")
     parser.add_argument("--rounds", type=int, default=3, help="of both guarantees in turn")
     parser.add_argument("--small-batches", type=int, default=20, help="in a round")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, prepared() as (spark, bootstrap_servers):
-        fill(bootstrap_servers, "orders", arguments.records)
-        bench = Bench(spark, bootstrap_servers, "orders", OUTPUT_TOPIC, arguments.records)
-        report = _measure(bench, Path(folder), arguments)
-    found = {
-        **asdict(report),
-        "throughput_ratio": report.throughput_ratio,
-        "fixed_cost_ms": report.fixed_cost_ms,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(found, indent=2) + "\n"
-    (RESULTS / "exactly-once.json").write_text(text)
-    sys.stdout.write(text)
+    with prepared() as (spark, bootstrap_servers):
+        bench = Bench(spark, bootstrap_servers, INPUT_TOPIC, OUTPUT_TOPIC, 0)
+        report = measure(bench, arguments.seconds, arguments.rounds, arguments.small_batches)
+    found = {**asdict(report), **report.figures()}
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
 
 
-def _measure(bench: Bench, folder: Path, arguments: argparse.Namespace) -> Report:
+def measure(bench: Bench, seconds: float, rounds: int, small_batches: int) -> Report:
+    """Both questions, on an input that is made as large as a batch of so many seconds needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _measure(bench, Path(folder), seconds, rounds, small_batches)
+
+
+def _measure(bench: Bench, folder: Path, seconds: float, rounds: int, small_batches: int) -> Report:
     def run(guarantee: str, record_count: int, batch_count: int) -> list[float]:
         return _batches_ms(bench, folder, guarantee, record_count, batch_count)
 
-    per_record_ms = min(run(AT_LEAST_ONCE, CALIBRATION_RECORDS, 2)) / CALIBRATION_RECORDS
-    # The input is read once per run: a run of large batches has one after the small warm-up ones.
-    large = min(int(arguments.seconds * 1_000 / per_record_ms), bench.record_count)
+    make_topic(bench.bootstrap_servers, INPUT_TOPIC, PARTITION_COUNT)
+    calibration = min(CALIBRATION_RECORDS, int(CALIBRATION_RECORDS * seconds))
+    repeat(bench.bootstrap_servers, INPUT_TOPIC, 3 * calibration)
+    per_record_ms = min(run(AT_LEAST_ONCE, calibration, 2)) / calibration
+    large = int(seconds * 1_000 / per_record_ms)
+    # A run reads the input once: the large batch comes after the small ones that warm up.
+    repeat(bench.bootstrap_servers, INPUT_TOPIC, max(0, large - 2 * calibration))
     large_ms: dict[str, list[float]] = {each: [] for each in GUARANTEES}
     small_ms: dict[str, list[float]] = {each: [] for each in GUARANTEES}
-    for _ in range(arguments.rounds):
+    for _ in range(rounds):
         for guarantee in GUARANTEES:
-            large_ms[guarantee] += run(guarantee, large, max(1, bench.record_count // large))
-            small = run(guarantee, PARTITION_COUNT, arguments.small_batches + WARM_UP_BATCHES)
+            large_ms[guarantee] += run(guarantee, large, 1)
+            small = run(guarantee, PARTITION_COUNT, small_batches + WARM_UP_BATCHES)
             small_ms[guarantee] += small[WARM_UP_BATCHES:]
     return Report(
         large,

@@ -20,6 +20,7 @@ from penstock.options.config import SinkConfig
 from penstock.sink.writer import write_rows
 
 PARTITION_COUNT = 4
+KEY_BYTES = 8
 OUTPUT_TOPIC = "bench-output"
 BATCH_ROWS = 10_000
 TRANSACTION_RECORDS = 10_000
@@ -39,6 +40,11 @@ class Input:
     def count(self, record_count: int) -> int:
         """Records that a reader gets."""
         return record_count // self.share
+
+    def byte_count(self, count: int) -> int:
+        """Bytes of keys and values of that many records, to a thousandth."""
+        sample = range(0, count, max(1, count // 1_000))
+        return count * sum(len(order(number, self.padding)) + KEY_BYTES for number in sample) // len(sample)
 
 
 INPUTS = {
@@ -70,6 +76,20 @@ def fill(bootstrap_servers: str, name: str, record_count: int) -> None:
         write_rows(config, _rows(count, wanted.padding, wanted.partition_count))
 
 
+def repeat(bootstrap_servers: str, name: str, record_count: int) -> None:
+    """Add that many records to a topic, the same few over and over: that is fast."""
+    block = block_of_orders()
+    batches = (
+        block.slice(0, min(BATCH_ROWS, record_count - at)) for at in range(0, record_count, BATCH_ROWS)
+    )
+    write_rows(_sink(bootstrap_servers, name, "lz4"), batches)
+
+
+def block_of_orders() -> pa.RecordBatch:
+    """The first rows of `orders`."""
+    return next(_rows(BATCH_ROWS, 0, PARTITION_COUNT))
+
+
 def order(number: int, padding: int = 0) -> bytes:
     """One JSON value of about 107 bytes with five fields."""
     return (
@@ -80,7 +100,7 @@ def order(number: int, padding: int = 0) -> bytes:
 
 
 def _rows(
-    count: int, padding: int, partition_count: int, batch_rows: int = 10_000
+    count: int, padding: int, partition_count: int, batch_rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
     for first in range(0, count, batch_rows):
         numbers = range(first, min(first + batch_rows, count))

@@ -1,61 +1,38 @@
-"""What a run found: as JSON, as a table, as a plot, and held to `bounds.json`.
+"""What a run found: as JSON, as Markdown, as a table in the terminal, as a plot, and held to `bounds.json`.
 
-Invariant: everything shown is computed from the times in the JSON file; figures of two runs are never mixed.
+Invariant: everything shown is computed from what is in the JSON file; figures of two runs are never mixed.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-import statistics
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyspark
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.systems import PENSTOCK, SPARK_DEFAULT, SPARK_TUNED
+from benchmarks.harness import SLOW_S
+from benchmarks.measured import Cases, Measured, Measures
+from benchmarks.systems import FLINK, PENSTOCK, SPARK_DEFAULT, SPARK_TUNED
 
 RESULTS = Path(__file__).parent / "results"
 BOUNDS = Path(__file__).parent / "bounds.json"
-_COLORS = {PENSTOCK: "#2f6f4f", SPARK_DEFAULT: "#c9a227", SPARK_TUNED: "#b5651d"}
+_HEADINGS = ("case", "system", "M records/s", "MB/s", "penstock is", "CPU s", "peak MB")
+_COLORS = {PENSTOCK: "#2f6f4f", SPARK_DEFAULT: "#c9a227", SPARK_TUNED: "#b5651d", FLINK: "#b03a5b"}
 _OTHER_COLOR = "#9aa5b1"
 
 
 @dataclass
-class Measured:
-    """One system in one case."""
+class Run:
+    """Everything that one run found."""
 
-    record_count: int
-    byte_count: int
-    seconds: list[float] = field(default_factory=list)
-    cpu_s: dict[str, float] = field(default_factory=dict)
-    peak_memory_mb: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def median_s(self) -> float:
-        """Of the timed rounds."""
-        return statistics.median(self.seconds)
-
-    def as_json(self) -> dict[str, Any]:
-        """Rates beside the raw times; processor seconds and memory are of the last round."""
-        return {
-            "records": self.record_count,
-            "median_s": round(self.median_s, 3),
-            "records_per_s": round(self.record_count / self.median_s),
-            "mb_per_s": round(self.byte_count / self.median_s / 1e6, 1),
-            "seconds": [round(each, 3) for each in self.seconds],
-            "cpu_s": self.cpu_s,
-            "peak_memory_mb": {kind: round(peak) for kind, peak in self.peak_memory_mb.items()},
-        }
-
-
-Results = dict[str, dict[str, Measured]]
+    machine: dict[str, str]
+    settings: dict[str, int]
+    cases: Cases = field(default_factory=dict)
+    measures: Measures = field(default_factory=dict)
 
 
 def ratio(systems: dict[str, Measured], other: str) -> float | None:
@@ -65,51 +42,61 @@ def ratio(systems: dict[str, Measured], other: str) -> float | None:
     return systems[other].median_s / systems[PENSTOCK].median_s
 
 
-def save(results: Results) -> Path:
-    """Write `results/latest.json` and `results/latest.svg`."""
-    machine = {
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "pyspark": pyspark.__version__,
-        "pyarrow": pa.__version__,
-        "platform": platform.platform(),
-    }
+def save(run: Run, name: str, folder: Path = RESULTS) -> Path:
+    """Write `<name>.json`, `<name>.md` and `<name>.svg`."""
     cases = {
         case: {system: measured.as_json() for system, measured in systems.items()}
-        for case, systems in results.items()
+        for case, systems in run.cases.items()
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / "latest.json"
-    path.write_text(json.dumps({"machine": machine, "cases": cases}, indent=2) + "\n")
-    (RESULTS / "latest.svg").write_text(plot(results))
+    found = {"machine": run.machine, "settings": run.settings, "cases": cases, "measures": run.measures}
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+    (folder / f"{name}.svg").write_text(plot(run.cases))
+    path = folder / f"{name}.md"
+    path.write_text(markdown(run, name))
     return path
 
 
-def show(results: Results, console: Console) -> None:
-    """A table of medians; the JSON file has processor seconds and memory of each kind of process."""
-    table = Table(title="Medians")
-    for heading in ("case", "system", "M records/s", "MB/s", "penstock is", "CPU s", "worker MB"):
-        table.add_column(heading)
-    for case, systems in results.items():
-        for system, measured in systems.items():
-            found = ratio(systems, system)
-            table.add_row(
-                case if system == PENSTOCK else "",
-                system,
-                f"{measured.record_count / measured.median_s / 1e6:.2f}",
-                f"{measured.byte_count / measured.median_s / 1e6:.0f}",
-                "" if system == PENSTOCK or found is None else f"{found:.2f}x",
-                f"{sum(measured.cpu_s.values()):.1f}",
-                f"{measured.peak_memory_mb.get('Python workers', 0):.0f}",
-            )
+def show(run: Run, console: Console) -> None:
+    """Tables for the terminal."""
+    table = Table(*_HEADINGS, title="Throughput, medians")
+    for row in _rows(run.cases):
+        table.add_row(*row)
     console.print(table)
+    if run.measures:
+        table = Table("measure", "system", "figures", title="Other measures")
+        for measure in _measure_rows(run.measures):
+            table.add_row(*measure)
+        console.print(table)
 
 
-def plot(results: Results) -> str:
+def markdown(run: Run, name: str) -> str:
+    """The page of a run."""
+    machine = [f"- {what}: {value}" for what, value in run.machine.items()]
+    settings = ", ".join(f"{value:,} {what}" for what, value in run.settings.items())
+    lines = [
+        "# What `make bench` measured",
+        "",
+        *machine,
+        f"- {settings}; one warm-up of each system, then the systems in turn; medians",
+        f"- who took more than {SLOW_S:.0f} s in the first round was timed once: the JSON file has all times",
+        "",
+        "Every row of a case gave the same answer. CPU seconds and peak memory are by kind of process.",
+        "",
+        f"![Million records a second]({name}.svg)",
+        "",
+        *_markdown_table(_HEADINGS, _rows(run.cases)),
+    ]
+    if run.measures:
+        lines += ["", *_markdown_table(("measure", "system", "figures"), _measure_rows(run.measures))]
+    return "\n".join([*lines, ""])
+
+
+def plot(cases: Cases) -> str:
     """Bars of million records a second, as SVG."""
     bars = [
-        (case if system == PENSTOCK else "", system, measured.record_count / measured.median_s / 1e6)
-        for case, systems in results.items()
+        (case if system == PENSTOCK else "", system, measured.records_per_s / 1e6)
+        for case, systems in cases.items()
         for system, measured in systems.items()
     ]
     widest = max((rate for _, _, rate in bars), default=1.0)
@@ -127,18 +114,67 @@ def plot(results: Results) -> str:
         y += 19
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="800" height="{y + 20}" '
-        'font-family="sans-serif" font-size="12"><text x="10" y="18">Million records a second, median</text>'
+        'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
+        '<text x="10" y="18">Million records a second, median</text>'
     )
     return "\n".join([head, *lines, "</svg>", ""])
 
 
-def missed_bounds(results: Results) -> list[str]:
-    """Each ratio of `bounds.json` that was measured and is not reached."""
-    bounds: dict[str, dict[str, float]] = json.loads(BOUNDS.read_text())["ratios"]
+def missed_bounds(run: Run, bounds: dict[str, Any] | None = None) -> list[str]:
+    """Each bound of `bounds.json` that was measured and is not reached."""
+    held_to = bounds or json.loads(BOUNDS.read_text())
     missed = []
-    for case, wanted in bounds.items():
+    for case, wanted in held_to["ratios"].items():
         for other, least in wanted.items():
-            found = ratio(results.get(case, {}), other)
+            found = ratio(run.cases.get(case, {}), other)
             if found is not None and found < least:
                 missed.append(f"{case}: {found:.2f}x of {other}, at least {least}x wanted")
+    for measure, systems in held_to["figures"].items():
+        for system, figures in systems.items():
+            found_figures = run.measures.get(measure, {}).get(system, {})
+            missed += [
+                f"{measure}: {figure} of {system} is {found_figures[figure]}, wanted is {limits}"
+                for figure, limits in figures.items()
+                if figure in found_figures and not _is_within(found_figures[figure], limits)
+            ]
     return missed
+
+
+def _is_within(figure: float, limits: dict[str, float]) -> bool:
+    return limits.get("at_least", figure) <= figure <= limits.get("at_most", figure)
+
+
+def _rows(cases: Cases) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for case, systems in cases.items():
+        for system, measured in systems.items():
+            found = ratio(systems, system)
+            rows.append(
+                (
+                    case if system == PENSTOCK else "",
+                    system,
+                    f"{measured.records_per_s / 1e6:.2f}",
+                    f"{measured.mb_per_s:.0f}",
+                    "" if system == PENSTOCK or found is None else f"{found:.2f}x",
+                    ", ".join(f"{kind} {spent:.1f}" for kind, spent in measured.cpu_s.items()),
+                    ", ".join(f"{kind} {peak:.0f}" for kind, peak in measured.peak_memory_mb.items()),
+                )
+            )
+    return rows
+
+
+def _measure_rows(measures: Measures) -> list[tuple[str, ...]]:
+    return [
+        (
+            measure if number == 0 else "",
+            system,
+            ", ".join(f"{name} {figure:g}" for name, figure in figures.items()),
+        )
+        for measure, systems in measures.items()
+        for number, (system, figures) in enumerate(systems.items())
+    ]
+
+
+def _markdown_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    lines = [headings, tuple("---" for _ in headings), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]

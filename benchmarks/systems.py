@@ -1,23 +1,28 @@
 """The systems that are compared, and how each reads and writes.
 
-Invariant: all of them read and write the same topics through the same Spark session; "tuned" is Spark's own
-connector with every setting that we know to make it faster.
+Invariant: all of them read and write the same topics, ours and Spark's through the same Spark session; "spark
+tuned" is Spark's own connector with every setting that we know to make it faster. Flink has its own module.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.flink import FlinkSession
+from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic
+from penstock.devbroker import DevCluster
 from penstock.devbroker.jars import spark_kafka_connector_jars
 
 PENSTOCK = "penstock"
 SPARK_DEFAULT = "spark default"
 SPARK_TUNED = "spark tuned"
+FLINK = "Flink SQL"
 SYSTEMS = (PENSTOCK, SPARK_DEFAULT, SPARK_TUNED)
 CONFLUENT = "confluent-kafka alone"
 ARROW = "Arrow transfer alone"
@@ -28,6 +33,8 @@ _READ_TUNING = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.max.poll.records": "10000",
+    # Spark asks for a partition's ends behind a fetch at its end, which waits for so long (default 500 ms).
+    "kafka.fetch.max.wait.ms": "10",
 }
 _WRITE_TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "kafka.compression.type": "lz4"}
 _READ_OPTIONS: Mapping[str, Mapping[str, str]] = {SPARK_TUNED: _READ_TUNING}
@@ -46,6 +53,13 @@ class Bench:
     input_topic: str
     output_topic: str
     record_count: int
+    flink_session: FlinkSession | None = None
+
+    @property
+    def flink(self) -> FlinkSession:
+        """Of a run with FLINK=1."""
+        assert self.flink_session is not None
+        return self.flink_session
 
 
 def spark_session() -> SparkSession:
@@ -64,6 +78,18 @@ def spark_session() -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def prepared() -> Iterator[tuple[SparkSession, str]]:
+    """A broker with the output topic, and a Spark session."""
+    with DevCluster() as cluster:
+        make_topic(cluster.bootstrap_servers, OUTPUT_TOPIC, PARTITION_COUNT)
+        spark = spark_session()
+        try:
+            yield spark, cluster.bootstrap_servers
+        finally:
+            spark.stop()
 
 
 def read(

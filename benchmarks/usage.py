@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+FLINK_JVM = "Flink's JVM"
 _PROC = Path("/proc")
+_LEAST_CPU_S = 0.02
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -24,7 +26,10 @@ class _Process:
     kind: str
 
 
-def snapshot() -> dict[int, _Process]:
+Snapshot = dict[int, _Process]
+
+
+def snapshot() -> Snapshot:
     """This process and all below it."""
     table = {int(folder.name): found for folder in _PROC.glob("[0-9]*") if (found := _process(folder))}
     ours = {os.getpid()}
@@ -36,27 +41,30 @@ def snapshot() -> dict[int, _Process]:
     return {pid: table[pid] for pid in ours if pid in table}
 
 
-def reset_peaks(processes: dict[int, _Process]) -> None:
+def reset_peaks(processes: Snapshot) -> None:
     """Let the peaks of memory begin anew."""
     for pid in processes:
         with suppress(OSError):
             (_PROC / str(pid) / "clear_refs").write_text("5")
 
 
-def cpu_seconds(before: dict[int, _Process], after: dict[int, _Process]) -> dict[str, float]:
-    """Processor seconds between two snapshots, by kind of process."""
-    spent: dict[str, float] = defaultdict(float)
+@dataclass(frozen=True)
+class Spent:
+    """By kind of process: processor seconds, and the largest resident memory of a process."""
+
+    cpu_s: dict[str, float]
+    peak_memory_mb: dict[str, float]
+
+
+def spent(before: Snapshot, after: Snapshot) -> Spent:
+    """What happened between two snapshots, `reset_peaks` at the first; kinds that did nothing left out."""
+    cpu_s: dict[str, float] = defaultdict(float)
+    peak_mb: dict[str, float] = defaultdict(float)
     for pid, process in after.items():
-        spent[process.kind] += process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
-    return {kind: round(seconds, 2) for kind, seconds in sorted(spent.items())}
-
-
-def peak_memory_mb(processes: dict[int, _Process]) -> dict[str, float]:
-    """The largest resident memory that a process of each kind has had since the peaks were reset."""
-    peaks: dict[str, float] = defaultdict(float)
-    for process in processes.values():
-        peaks[process.kind] = max(peaks[process.kind], process.peak_memory_mb)
-    return dict(sorted(peaks.items()))
+        cpu_s[process.kind] += process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
+        peak_mb[process.kind] = max(peak_mb[process.kind], process.peak_memory_mb)
+    busy = sorted(kind for kind, seconds in cpu_s.items() if seconds >= _LEAST_CPU_S)
+    return Spent({kind: cpu_s[kind] for kind in busy}, {kind: peak_mb[kind] for kind in busy})
 
 
 def _process(folder: Path) -> _Process | None:
@@ -74,6 +82,10 @@ def _kind(folder: Path) -> str:
     command = (folder / "cmdline").read_bytes().decode(errors="replace")
     if "kafka.Kafka" in command:
         return "broker"
+    if "org.apache.flink" in command:
+        return FLINK_JVM
     if "java" in command.partition("\0")[0]:
         return "Spark's JVM"
+    if "flink_worker" in command:
+        return "Flink's client"
     return "driver" if int(folder.name) == os.getpid() else "Python workers"

@@ -1,0 +1,251 @@
+"""Flink SQL beside us: `FLINK=1 make bench`.
+
+apache-flink is installed into a virtual environment of its own in the user's cache, its Kafka connector is
+fetched by the devbroker's Ivy. Invariant: Flink reads and writes the topics that the others do, with
+parallelism 2, object reuse, and the fetch and producer settings of "spark tuned"; its figures leave out what
+Spark's include: planning, submission and the start of processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from penstock.devbroker.ivy import Coordinate
+from penstock.devbroker.jars import JarSet, ensure_jars
+from penstock.devbroker.paths import cache_folder, locked
+
+FLINK_VERSION = "2.3.0"
+CONNECTOR_VERSION = "5.0.0-2.2"
+_PYTHONS = ((3, 9), (3, 12))  # that Flink 2.3 is released for
+_HERE = Path(__file__).parent
+_CONNECTOR = JarSet(
+    name=f"flink-sql-connector-kafka-{CONNECTOR_VERSION}",
+    title=f"Flink's Kafka connector {CONNECTOR_VERSION}",
+    coordinates=(Coordinate("org.apache.flink", "flink-sql-connector-kafka", CONNECTOR_VERSION),),
+    pins_file=str(_HERE / "flink_kafka.sha256"),
+)
+_READ_TUNING = {
+    "properties.max.partition.fetch.bytes": str(8 << 20),
+    "properties.fetch.max.bytes": str(64 << 20),
+    "properties.max.poll.records": "10000",
+    "properties.fetch.max.wait.ms": "10",
+}
+_WRITE_TUNING = {
+    "properties.linger.ms": "20",
+    "properties.batch.size": str(256 << 10),
+    "properties.compression.type": "lz4",
+}
+_RAW_KEY_AND_VALUE = {
+    "key.format": "raw",
+    "key.fields": "key",
+    "value.format": "raw",
+    "value.fields-include": "EXCEPT_KEY",
+}
+_ALL_COLUMNS = (
+    "`key` BYTES, `value` BYTES, `topic` STRING METADATA VIRTUAL, `partition` INT METADATA VIRTUAL, "
+    "`offset` BIGINT METADATA VIRTUAL, `timestamp` TIMESTAMP_LTZ(3) METADATA VIRTUAL, "
+    "`timestamp-type` STRING METADATA VIRTUAL"
+)
+_GENERATED = (
+    "LPAD(CAST(id AS STRING), 8, '0'), "
+    '\'{"id":\' || CAST(id AS STRING) || \',"name":"customer-\' || CAST(id AS STRING) || '
+    "'\",\"amount\":' || CAST(id AS STRING) || '.25}'"
+)
+
+
+class FlinkError(Exception):
+    """Flink could not be installed, started, or do what was asked."""
+
+
+class FlinkSession:
+    """A warm Flink in a child process."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-flink-")
+        self._log = Path(self._folder.name) / "flink.log"
+        environment = {
+            **os.environ,
+            # On Flink's own class path, as in its lib folder: what the compiler learned of it stays.
+            "HADOOP_CLASSPATH": str(ensure_jars(_CONNECTOR)[0]),
+            "FLINK_LOG_DIR": self._folder.name,
+            "JVM_ARGS": "-Xmx4g",  # as much as Spark's driver
+        }
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [flink_python(), "-I", _HERE / "flink_worker.py"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+            )
+        self._answer()
+
+    def close(self) -> None:
+        """End the child process, and with it the JVM."""
+        _pipe(self._process.stdin).close()
+        self._process.wait(60)
+        _pipe(self._process.stdout).close()
+        self._folder.cleanup()
+
+    def count(self, topic: str) -> tuple[int, float]:
+        """All columns of every record to a sink that drops them; how many there were, and net seconds."""
+        columns = _ALL_COLUMNS.replace(" METADATA VIRTUAL", "")
+        tables = {
+            "records": self._source(topic, _ALL_COLUMNS),
+            "nothing": _table(columns, connector="blackhole"),
+        }
+        answer = self._run(tables, "INSERT INTO nothing SELECT * FROM records")
+        return answer["read_records"], answer["net_s"]
+
+    def aggregate(self, topic: str, expressions: str, **options: str) -> tuple[tuple[Any, ...], float]:
+        """Aggregates over raw values."""
+        tables = {"records": self._source(topic, "`value` BYTES", {"format": "raw"}, options)}
+        return self._select(tables, f"SELECT {expressions} FROM records")  # noqa: S608 - ours
+
+    def aggregate_json(self, topic: str, columns: str, expressions: str) -> tuple[tuple[Any, ...], float]:
+        """Aggregates over typed columns of JSON."""
+        tables = {"records": self._source(topic, columns, {"format": "json"})}
+        return self._select(tables, f"SELECT {expressions} FROM records")  # noqa: S608 - ours
+
+    def write(self, topic: str, record_count: int, *, exactly_once: bool) -> float:
+        """Generated rows into a topic; net seconds."""
+        generator = {
+            "connector": "datagen",
+            "fields.id.kind": "sequence",
+            "fields.id.start": "0",
+            "fields.id.end": str(record_count - 1),
+            "number-of-rows": str(record_count),
+            "rows-per-second": str(10**9),
+        }
+        tables = {"generated": _table("id BIGINT", **generator), "output": self._sink(topic, exactly_once)}
+        # A batch job would make all rows before it writes the first, but only it ends without checkpoints.
+        mode = "batch" if exactly_once else "streaming"
+        query = f"INSERT INTO output SELECT {_GENERATED} FROM generated"  # noqa: S608 - ours
+        net_s: float = self._run(tables, query, mode)["net_s"]
+        return net_s
+
+    def copy(self, source: str, target: str) -> float:
+        """Key and value of one topic into another; net seconds."""
+        net_s: float = self._run(self._copy_tables(source, target), _COPY)["net_s"]
+        return net_s
+
+    def start_copy(self, source: str, target: str) -> str:
+        """The same without end; the job's id."""
+        tables = self._copy_tables(source, target, {"scan.bounded.mode": "unbounded"})
+        job_id: str = self._ask(action="start", mode="streaming", tables=tables, query=_COPY)["job_id"]
+        return job_id
+
+    def cancel(self, job_id: str) -> None:
+        """End what `start_copy` started."""
+        self._ask(action="cancel", job_id=job_id)
+
+    def _copy_tables(
+        self, source: str, target: str, options: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        columns = "`key` BYTES, `value` BYTES"
+        return {
+            "records": self._source(source, columns, _RAW_KEY_AND_VALUE, options or {}),
+            "output": self._sink(target, exactly_once=False, columns=columns),
+        }
+
+    def _source(
+        self,
+        topic: str,
+        columns: str,
+        formats: Mapping[str, str] = _RAW_KEY_AND_VALUE,
+        options: Mapping[str, str] | None = None,
+    ) -> str:
+        given = {
+            "connector": "kafka",
+            "topic": topic,
+            "properties.bootstrap.servers": self._bootstrap_servers,
+            "scan.startup.mode": "earliest-offset",
+            "scan.bounded.mode": "latest-offset",
+            **_READ_TUNING,
+            **formats,
+            **(options or {}),
+        }
+        return _table(columns, **given)
+
+    def _sink(self, topic: str, exactly_once: bool, columns: str = "`key` STRING, `value` STRING") -> str:
+        given = {
+            "connector": "kafka",
+            "topic": topic,
+            "properties.bootstrap.servers": self._bootstrap_servers,
+            **_RAW_KEY_AND_VALUE,
+            **_WRITE_TUNING,
+        }
+        if exactly_once:
+            given |= {
+                "sink.delivery-guarantee": "exactly-once",
+                "sink.transactional-id-prefix": f"bench-{uuid.uuid4().hex}",
+                "properties.transaction.timeout.ms": "600000",
+            }
+        return _table(columns, **given)
+
+    def _select(self, tables: dict[str, str], query: str) -> tuple[tuple[Any, ...], float]:
+        answer = self._run(tables, query)
+        (row,) = answer["rows"]
+        return tuple(row), answer["net_s"]
+
+    def _run(self, tables: dict[str, str], query: str, mode: str = "batch") -> dict[str, Any]:
+        return self._ask(action="run", mode=mode, tables=tables, query=query)
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        stdin = _pipe(self._process.stdin)
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        line = _pipe(self._process.stdout).readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
+        if "error" in answer:
+            last = self._log.read_text(errors="replace")[-4_000:]
+            msg = f"Flink failed: {answer['error']}\nThe end of its log:\n{last}"
+            raise FlinkError(msg)
+        return answer
+
+
+_COPY = "INSERT INTO output SELECT `key`, `value` FROM records"
+
+
+def flink_python() -> Path:
+    """The Python of the environment that has apache-flink, which is made when it is not there."""
+    lowest, highest = _PYTHONS
+    if not lowest <= sys.version_info[:2] <= highest:
+        msg = f"apache-flink {FLINK_VERSION} runs on Python 3.9 to 3.12; run the benchmark with one of these."
+        raise FlinkError(msg)
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    folder = cache_folder() / f"apache-flink-{FLINK_VERSION}-python{version}"
+    python, done = folder / "bin" / "python", folder / "installed"
+    with locked(folder.with_suffix(".lock"), timeout_s=1_800, purpose="installing apache-flink"):
+        if not done.exists():
+            print(
+                f"installing apache-flink {FLINK_VERSION} (about 900 MB), once for this user, into {folder}"
+            )
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            install = [str(python), "-m", "pip", "install", "--quiet", f"apache-flink=={FLINK_VERSION}"]
+            subprocess.run(install, check=True)
+            done.touch()
+    return python
+
+
+def _table(columns: str, **options: str) -> str:
+    given = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    return f"({columns}) WITH ({given})"
+
+
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream

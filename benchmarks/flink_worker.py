@@ -1,0 +1,119 @@
+"""Runs Flink SQL: a child process of the benchmark, in the Python environment that has apache-flink.
+
+It imports nothing of ours, is started by file path, and speaks JSON, one line a request and one an answer.
+Invariant: one mini cluster lives as long as the process, so that its start is in no figure and its JVM is as
+warm as Spark's; `net_s` of a job is the time from RUNNING to FINISHED, planning and submission not included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import urllib.request
+from typing import Any
+
+from pyflink.common import Configuration
+from pyflink.java_gateway import get_gateway
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+PARALLELISM = 2
+
+
+class Session:
+    """The mini cluster, and a table environment for each mode."""
+
+    def __init__(self) -> None:
+        jvm = get_gateway().jvm
+        settings = jvm.org.apache.flink.configuration.Configuration()
+        settings.setString("rest.address", "localhost")
+        settings.setString("rest.bind-port", "0")
+        package = jvm.org.apache.flink.runtime.minicluster
+        builder = package.MiniClusterConfiguration.Builder()
+        builder.setNumTaskManagers(1).setNumSlotsPerTaskManager(PARALLELISM).setConfiguration(settings)
+        self._cluster = package.MiniCluster(builder.build())
+        self._cluster.start()
+        self._address = str(self._cluster.getRestAddress().get().toString())
+        self._environments = {mode: self._environment(mode) for mode in ("batch", "streaming")}
+        self._jobs: dict[str, Any] = {}
+
+    def run(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
+        """Run a bounded statement to its end; with the rows of a SELECT."""
+        started = time.perf_counter()
+        result = self._submit(mode, tables, query)
+        job_id = str(result.get_job_client().get_job_id())
+        rows = [list(row) for row in result.collect()] if query.startswith("SELECT") else []
+        result.wait()
+        wall_s = time.perf_counter() - started
+        job = self._job(job_id)
+        moments = job["timestamps"]
+        return {
+            "rows": rows,
+            "wall_s": wall_s,
+            "net_s": (moments["FINISHED"] - moments["RUNNING"]) / 1_000,
+            "read_records": sum(vertex["metrics"]["read-records"] for vertex in job["vertices"][:1]),
+        }
+
+    def start(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
+        """Start a statement without end."""
+        client = self._submit(mode, tables, query).get_job_client()
+        job_id = str(client.get_job_id())
+        self._jobs[job_id] = client
+        return {"job_id": job_id}
+
+    def cancel(self, job_id: str) -> dict[str, Any]:
+        """End what `start` started."""
+        self._jobs.pop(job_id).cancel().result()
+        while self._job(job_id)["state"] != "CANCELED":
+            time.sleep(0.05)
+        return {}
+
+    def _submit(self, mode: str, tables: dict[str, str], query: str) -> Any:
+        environment = self._environments[mode]
+        for name, description in tables.items():
+            environment.execute_sql(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+            environment.execute_sql(f"CREATE TEMPORARY TABLE {name} {description}")
+        return environment.execute_sql(query)
+
+    def _job(self, job_id: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self._address}/jobs/{job_id}", timeout=60) as answer:  # noqa: S310 - http
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def _environment(self, mode: str) -> TableEnvironment:
+        host, _, port = self._address.partition("//")[2].partition(":")
+        settings = Configuration()
+        for key, value in {
+            "execution.target": "remote",
+            "rest.address": host,
+            "rest.port": port,
+            "parallelism.default": str(PARALLELISM),
+            "pipeline.object-reuse": "true",
+        }.items():
+            settings.set_string(key, value)
+        builder = EnvironmentSettings.new_instance().with_configuration(settings)
+        builder = builder.in_batch_mode() if mode == "batch" else builder.in_streaming_mode()
+        return TableEnvironment.create(builder.build())
+
+
+def main() -> None:
+    # What Flink prints goes to stderr; the answers have the descriptor that was stdout.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    session = Session()
+    answers.write(json.dumps({"ready": True}) + "\n")
+    for line in sys.stdin:
+        request = json.loads(line)
+        action = request.pop("action")
+        try:
+            answer = getattr(session, action)(**request)
+        except Exception as error:  # noqa: BLE001 - reported to the benchmark, which ends
+            answer = {"error": str(error)}
+        answers.write(json.dumps(answer, default=str) + "\n")
+    # The JVM ends when its standard input does, that is with this process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Runs a case: systems in turn, a warm-up round, then the timed ones; what came out is checked each time.
+
+Invariant: a figure of a system stands beside another's only when both gave the same answer. What was written
+is read back by librdkafka after the warm-up, and counted by the ends of the log after the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import output, usage
+from benchmarks.cases import Case
+from benchmarks.inputs import INPUTS
+from benchmarks.measured import Measured
+from benchmarks.systems import Bench
+
+SLOW_S = 20.0
+"""Who takes longer in the first round that is timed is not timed again."""
+_MARKERS = 64  # of the transactions of one run, at most
+Say = Callable[[str], object]
+
+
+class WrongAnswerError(Exception):
+    """A system gave another answer than the others: its figures are worth nothing."""
+
+
+def measure_case(name: str, case: Case, bench: Bench, rounds: int, say: Say) -> dict[str, Measured]:
+    """Warm up and time every system of a case."""
+    systems = case.systems(with_flink=bench.flink_session is not None)
+    size = INPUTS[case.input_topic].byte_count(bench.record_count)
+    found = {system: Measured(bench.record_count, size) for system in systems}
+    expected: tuple[Any, ...] | None = None
+    for number in range(rounds + 1):
+        for system, measured in found.items():
+            if _is_done(measured, number):
+                continue
+            answer = _run(case, bench, system, measured if number else None, read_back=not number)
+            expected = check_answer(name, system, answer, expected, bench.record_count)
+            took = f"{measured.seconds[-1]:.2f} s" if number else "same answer"
+            if case.is_generated:
+                measured.byte_count = sum(expected[1:])
+            say(f"{name} {system} {number or 'warm-up'}: {took}")
+    return found
+
+
+def _is_done(measured: Measured, number: int) -> bool:
+    return number > 1 and measured.seconds[0] > SLOW_S
+
+
+def _run(
+    case: Case, bench: Bench, system: str, measured: Measured | None, *, read_back: bool
+) -> tuple[Any, ...]:
+    starts = output.ends(bench.bootstrap_servers, bench.output_topic)
+    before = usage.snapshot()
+    usage.reset_peaks(before)
+    started = time.perf_counter()
+    answer = case.run(bench, system)
+    took_s = time.perf_counter() - started
+    after = usage.snapshot()
+    if measured is not None:
+        measured.add(answer.net_s or took_s, usage.spent(before, after))
+    if answer.values is not None:
+        return answer.values
+    if answer.later is not None:
+        return answer.later()
+    values = _written(bench, starts, read_back=read_back)
+    output.forget(bench.bootstrap_servers, bench.output_topic)
+    return values
+
+
+def _written(bench: Bench, starts: dict[int, int], *, read_back: bool) -> tuple[Any, ...]:
+    if read_back:
+        written = output.written_since(bench.bootstrap_servers, bench.output_topic, starts)
+        return (written.record_count, written.key_bytes, written.value_bytes)
+    now = output.ends(bench.bootstrap_servers, bench.output_topic)
+    grown = sum(now.values()) - sum(starts.values())
+    # Transactions add a marker to each partition that they touch.
+    return (bench.record_count if 0 <= grown - bench.record_count <= _MARKERS else grown,)
+
+
+def check_answer(
+    name: str, system: str, found: tuple[Any, ...], expected: tuple[Any, ...] | None, count: int
+) -> tuple[Any, ...]:
+    """What is expected of the next; WrongAnswerError if `found` is something else."""
+    if found[0] != count:
+        msg = f"{name}: {system} handled {found[0]} records instead of {count}."
+        raise WrongAnswerError(msg)
+    if expected is None:
+        return found
+    shared = min(len(found), len(expected))  # later rounds of a write tell the number only
+    if found[:shared] != expected[:shared]:
+        msg = f"{name}: {system} answers {found}, the others {expected}."
+        raise WrongAnswerError(msg)
+    return expected

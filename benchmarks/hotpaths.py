@@ -1,0 +1,168 @@
+"""Where a microsecond goes: `python -m benchmarks.hotpaths [--records 2000000]`.
+
+Processor microseconds a record, of each part of the way on its own and of the whole of it in Spark, for JSON
+values of about 107 bytes with 8-byte keys, lz4. Processor time and not the clock: other work on the machine
+stretches it less. Best of several rounds. `docs/performance.md` says what the parts are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import cases, usage, yardsticks
+from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, block_of_orders, fill
+from benchmarks.systems import PENSTOCK, Bench, prepared
+from penstock.client.connection import KafkaConnections
+from penstock.client.fetcher import Chunk, SplitFetches
+from penstock.client.properties import connection_settings, fetch_settings
+from penstock.codec import RecordBatchDecoder
+from penstock.formats import format_for
+from penstock.options import parse_sink_options
+from penstock.options.config import SinkConfig
+from penstock.sink.writer import write_rows
+from penstock.types import OffsetRange, TopicPartition
+
+INPUT_TOPIC = "orders"
+ROUNDS = 5
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type")
+JSON_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("customer", pa.string()),
+        ("amount", pa.float64()),
+        ("is_paid", pa.bool_()),
+        ("note", pa.string()),
+    ]
+)
+Costs = dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hotpaths", description=__doc__)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    arguments = parser.parse_args()
+    table = Table("part", "process", "CPU us a record", title="Where a microsecond goes")
+    with prepared() as (spark, bootstrap_servers):
+        fill(bootstrap_servers, INPUT_TOPIC, arguments.records)
+        bench = Bench(spark, bootstrap_servers, INPUT_TOPIC, OUTPUT_TOPIC, arguments.records)
+        for part, costs in {**_reading(bench), **_writing(bench), **_in_spark(bench)}.items():
+            for number, (process, cost) in enumerate(costs.items()):
+                table.add_row(part if number == 0 else "", process, f"{cost:.3f}")
+    Console().print(table)
+
+
+def _reading(bench: Bench) -> dict[str, Costs]:
+    """The parts of a read, in this process."""
+    chunks = list(_fetch(bench))
+    batches = list(_decode(bench, chunks))
+    values = [pa.chunked_array([each.column("value")]).combine_chunks() for each in batches]
+    decoder = format_for("json", {}).decoder(JSON_SCHEMA)
+    count = bench.record_count
+    return {
+        "read: fetch from the socket": _cost(count, lambda: _drain(_fetch(bench))),
+        "read: codec, bytes to Arrow": _cost(count, lambda: _drain(_decode(bench, chunks))),
+        "read: JSON to five columns": _cost(count, lambda: _drain(decoder.decode(each) for each in values)),
+        "read: Arrow to the pipe of Spark": _cost(count, lambda: _serialize(batches)),
+    }
+
+
+def _writing(bench: Bench) -> dict[str, Costs]:
+    """A write, in this process: encode, and all that it takes until the broker has acknowledged."""
+    config = _sink(bench)
+    block = block_of_orders().drop_columns(["partition"])
+    rounds = bench.record_count // block.num_rows
+    write = lambda: write_rows(config, (block for _ in range(rounds)))  # noqa: E731 - it is timed
+    return {"write: rows to acknowledged batches": _cost(rounds * block.num_rows, write)}
+
+
+def _in_spark(bench: Bench) -> dict[str, Costs]:
+    """The whole in Spark, and what Spark needs to take ready batches from Python."""
+    count = bench.record_count
+    transfer = yardsticks.transfer(bench).write.format("noop").mode("overwrite")
+    return {
+        "Spark: ready Arrow batches to noop": _cost(count, transfer.save),
+        "Spark: raw read to noop": _cost(count, lambda: cases.raw_read_to_noop(bench, PENSTOCK)),
+        "Spark: raw read, aggregate": _cost(count, lambda: cases.raw_read_and_aggregate(bench, PENSTOCK)),
+        "Spark: JSON, aggregate": _cost(count, lambda: cases.json_and_aggregate(bench, PENSTOCK)),
+        "Spark: write": _cost(count, lambda: cases.write_at_least_once(bench, PENSTOCK)),
+        "Spark: Kafka to Kafka": _cost(count, lambda: cases.kafka_to_kafka(bench, PENSTOCK)),
+    }
+
+
+def _cost(record_count: int, work: Callable[[], object]) -> Costs:
+    """Microseconds a record of each kind of process; the cheapest round."""
+    rounds = []
+    for _ in range(ROUNDS + 1):
+        before = usage.snapshot()
+        work()
+        time.sleep(0.1)  # for the broker's part of the last request
+        rounds.append(usage.spent(before, usage.snapshot()).cpu_s)
+    cheapest = min(rounds[1:], key=lambda each: sum(each.values()))
+    return {kind: seconds / record_count * 1e6 for kind, seconds in cheapest.items()}
+
+
+def _fetch(bench: Bench) -> Iterator[tuple[int, Chunk]]:
+    properties = _sink(bench).properties
+    connections = KafkaConnections(connection_settings(properties, client_id="hotpaths"))
+    try:
+        for partition in range(PARTITION_COUNT):
+            stop = bench.record_count // PARTITION_COUNT
+            offset_range = OffsetRange(TopicPartition(INPUT_TOPIC, partition), 0, stop)
+            fetches = SplitFetches(
+                connections, offset_range, fetch_settings(properties), read_committed=False
+            )
+            position = 0
+            fetches.send()
+            while position < stop:
+                chunk = fetches.receive()
+                position = chunk.next_offset
+                if position < stop:
+                    fetches.send()
+                yield partition, chunk
+    finally:
+        connections.close()
+
+
+def _decode(bench: Bench, chunks: list[tuple[int, Chunk]]) -> Iterator[pa.RecordBatch]:
+    stop = bench.record_count // PARTITION_COUNT
+    for partition in range(PARTITION_COUNT):
+        decoder = RecordBatchDecoder(
+            INPUT_TOPIC, partition, starting_offset=0, stopping_offset=stop, columns=COLUMNS
+        )
+        for number, chunk in chunks:
+            if number == partition:
+                yield from decoder.decode(chunk.records, chunk.aborted_transactions)
+        rest = decoder.flush()
+        if rest is not None:
+            yield rest
+
+
+def _sink(bench: Bench) -> SinkConfig:
+    return parse_sink_options(
+        {
+            "kafka.bootstrap.servers": bench.bootstrap_servers,
+            "kafka.compression.type": "lz4",
+            "topic": bench.output_topic,
+        }
+    )
+
+
+def _serialize(batches: list[pa.RecordBatch]) -> None:
+    with pa.ipc.new_stream(pa.MockOutputStream(), batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+
+
+def _drain(items: Iterator[object]) -> None:
+    for _ in items:
+        pass
+
+
+if __name__ == "__main__":
+    main()

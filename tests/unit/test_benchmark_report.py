@@ -1,0 +1,90 @@
+"""What the benchmark reports, and what it holds a run to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from benchmarks import report, streaming
+from benchmarks.__main__ import EXACTLY_ONCE, PLANNED_PARTITIONS
+from benchmarks.cases import CASES
+from benchmarks.harness import WrongAnswerError, check_answer
+from benchmarks.measured import Measured
+from benchmarks.systems import CONFLUENT, FLINK, PENSTOCK, SPARK_DEFAULT, SPARK_TUNED
+from benchmarks.usage import Spent
+
+CASE = "raw-read-noop"
+
+
+def measured(*seconds: float) -> Measured:
+    found = Measured(2_000_000, 200_000_000)
+    for each in seconds:
+        found.add(each, Spent({"broker": each / 10}, {"broker": 100 * each}))
+    return found
+
+
+def a_run() -> report.Run:
+    systems = {PENSTOCK: measured(1.0, 9.0, 2.0), SPARK_DEFAULT: measured(5.0), SPARK_TUNED: measured(2.9)}
+    figures = {EXACTLY_ONCE: {PENSTOCK: {"throughput_ratio": 0.89}}}
+    return report.Run({"processor": "two cores"}, {"rounds": 3}, {CASE: systems}, figures)
+
+
+def test_medians_make_the_rates() -> None:
+    found = measured(1.0, 9.0, 2.0).as_json()
+    assert (found["median_s"], found["records_per_s"], found["mb_per_s"]) == (2.0, 1_000_000, 100.0)
+    assert (found["cpu_s"], found["peak_memory_mb"]) == ({"broker": 0.2}, {"broker": 900})
+
+
+def test_each_bound_that_is_missed_is_told() -> None:
+    missed = report.missed_bounds(a_run())
+    assert missed == [
+        f"{CASE}: 1.45x of {SPARK_TUNED}, at least 1.5x wanted",
+        f"{EXACTLY_ONCE}: throughput_ratio of {PENSTOCK} is 0.89, wanted is {{'at_least': 0.9}}",
+    ]
+
+
+def test_what_was_not_measured_misses_nothing() -> None:
+    assert report.missed_bounds(report.Run({}, {})) == []
+
+
+def test_the_bounds_name_what_is_measured() -> None:
+    bounds = json.loads(report.BOUNDS.read_text())
+    for case, others in bounds["ratios"].items():
+        assert set(others) <= set(CASES[case].systems(with_flink=True)) - {PENSTOCK}
+    assert set(bounds["figures"]) == {EXACTLY_ONCE, f"planning-{PLANNED_PARTITIONS}-topic-partitions"}
+
+
+def test_a_run_is_saved_as_json_as_markdown_and_as_a_plot(tmp_path: Path) -> None:
+    page = report.save(a_run(), "named", tmp_path).read_text()
+    assert f"| {CASE} | penstock | 1.00 | 100 |  | broker 0.2 | broker 900 |" in page
+    assert f"|  | {SPARK_DEFAULT} | 0.40 | 40 | 2.50x | broker 0.5 | broker 500 |" in page
+    assert "- processor: two cores" in page
+    saved = json.loads((tmp_path / "named.json").read_text())
+    assert saved["cases"][CASE][PENSTOCK]["seconds"] == [1.0, 9.0, 2.0]
+    plotted = ElementTree.fromstring((tmp_path / "named.svg").read_text())  # noqa: S314 - ours
+    bars = [float(each.get("width", "")) for each in plotted.iterfind(".//{*}rect") if each.get("x")]
+    assert bars == pytest.approx([420, 168, 420 * 2 / 2.9], abs=0.1)
+
+
+def test_flink_takes_part_when_it_is_asked_for() -> None:
+    assert FLINK not in CASES[CASE].systems(with_flink=False)
+    assert FLINK in CASES[CASE].systems(with_flink=True)
+    assert FLINK in streaming.everybody(with_flink=True)
+    assert CASES[CASE].systems(with_flink=False)[0] == PENSTOCK
+
+
+@pytest.mark.parametrize("found", [(9, 500), (10, 501), (11,)])
+def test_another_answer_than_the_others_ends_the_run(found: tuple[int, ...]) -> None:
+    with pytest.raises(WrongAnswerError, match=CONFLUENT):
+        check_answer(CASE, CONFLUENT, found, expected=(10, 500), count=10)
+
+
+def test_the_number_of_records_has_to_be_right_for_the_first_too() -> None:
+    with pytest.raises(WrongAnswerError, match="9 records instead of 10"):
+        check_answer(CASE, PENSTOCK, (9, 500), expected=None, count=10)
+
+
+def test_who_tells_less_is_held_to_that() -> None:
+    assert check_answer(CASE, CONFLUENT, (10,), expected=(10, 500), count=10) == (10, 500)
