@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker that can refuse, hold, delay and cut: faults that a test decides upon.
+"""A TCP proxy before a broker that can refuse, hold, delay, slow and cut: faults that a test decides upon.
 
 Runs in tests only. Kafka's clients connect to the addresses that brokers advertise; `route()` makes
 penstock's connections of this process take the proxy instead.
@@ -36,6 +36,7 @@ class FaultProxy:
         self._may_forward = threading.Event()
         self._may_forward.set()
         self._delay_s = 0.0
+        self._bytes_per_second: float | None = None
         self._response_bytes_left: int | None = None
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
@@ -91,6 +92,10 @@ class FaultProxy:
         """Forward each piece so much later."""
         self._delay_s = seconds
 
+    def throttle(self, bytes_per_second: float) -> None:
+        """Let no connection send the broker more than that."""
+        self._bytes_per_second = bytes_per_second
+
     def close(self) -> None:
         """End everything."""
         self._closed.set()
@@ -143,6 +148,8 @@ class FaultProxy:
                     break
                 self._may_forward.wait()
                 self._closed.wait(self._delay_s)
+                if is_up and self._bytes_per_second is not None:
+                    self._closed.wait(len(data) / self._bytes_per_second)
                 if not is_up and self._is_cut_due(len(data)):
                     self.cut()
                     break

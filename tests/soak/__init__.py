@@ -1,1 +1,1 @@
-"""The soak of the source: `python -m tests.soak --minutes 20`. Not a part of `make test`."""
+"""Long runs by hand, no part of `make test`: the source under faults (`tests.soak`), `.memory` and `.leaks`."""

@@ -1,0 +1,138 @@
+"""Opening, reading or writing, and closing, over and over in one process, and what stays behind of it.
+
+    grown("read", rounds=200, warm_up=50, bootstrap_servers=..., topic="t") -> Grown
+
+With `keeps` the connections and producers are kept between the rounds, as Spark's workers keep them.
+
+Started by `grown()` as `python -m tests.leak_task`. Linux only: it reads /proc.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import BinaryType, StructType
+
+from penstock.client.connection import close_shared_connections
+from penstock.client.producer_pool import close_kept_producers
+from penstock.client.properties import connection_settings
+from penstock.options import parse_sink_options
+from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
+from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
+from penstock.sink.writer import CLIENT_ID
+from penstock.spark.datasource import PenstockDataSource
+
+_ROWS = StructType().add("key", BinaryType()).add("value", BinaryType())
+_batch_ids = itertools.count()
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What the process has more of after the rounds than it had after the warm-up."""
+
+    memory_mb: float
+    threads: int
+    files: int
+    objects: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.memory_mb:+.1f} MB, {self.threads:+d} threads, {self.files:+d} files, "
+            f"{self.objects:+d} objects"
+        )
+
+
+def grown(task: str, *, timeout: float = 300, **arguments: Any) -> Grown:
+    """Run the rounds of a key of TASKS (below) in a fresh process."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.leak_task", task, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+    return Grown(**json.loads(done.stdout))
+
+
+def read(bootstrap_servers: str, topic: str) -> None:
+    """A streaming query's life in small: plan, read the splits, stop."""
+    options = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+    source = PenstockDataSource(options)
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    rows = sum(batch.num_rows for split in reader.partitions(start, end) for batch in reader.read(split))
+    reader.stop()
+    assert rows, "nothing to read"
+
+
+def write(bootstrap_servers: str, topic: str) -> None:
+    """One task, at least once."""
+    options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
+    writer = PenstockDataSource(options).streamWriter(_ROWS, overwrite=False)
+    written: Any = writer.write(iter([_batch()]))
+    assert written.record_count == _batch().num_rows
+
+
+def write_once(bootstrap_servers: str, topic: str) -> None:
+    """One micro-batch of one task, exactly once: recovery, a transaction, the decision, its end."""
+    options = {
+        "topic": topic,
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": topic,
+    }
+    config = parse_sink_options({"properties.bootstrap.servers": bootstrap_servers, **options})
+    settings = ExactlyOnceSettings(connection_settings(config.properties, client_id=CLIENT_ID), topic)
+    mandate = driver_side(settings).recover()
+    place = TaskPlace("6f7a2c1e", next(_batch_ids), 0, 0)
+    report = write_in_transaction(config, mandate, place, [_batch()])
+    assert driver_side(settings).commit([report]).record_count == _batch().num_rows
+
+
+TASKS: dict[str, Callable[..., None]] = {"read": read, "write": write, "write_once": write_once}
+
+
+def _batch() -> pa.RecordBatch:
+    values = pa.array([b"%d" % number for number in range(100)], pa.binary())
+    return pa.RecordBatch.from_arrays([values, values], names=["key", "value"])
+
+
+def run(task: str, *, rounds: int, warm_up: int, keeps: bool = False, **arguments: Any) -> Grown:
+    """Compare the process after the warm-up with the process after the rounds."""
+    before = _counts()
+    for number in range(warm_up + rounds):
+        if number == warm_up:
+            before = _counts()
+        TASKS[task](**arguments)
+        if not keeps:
+            close_kept_producers()
+            close_shared_connections()
+    after = _counts()
+    memory_mb, *numbers = (now - earlier for now, earlier in zip(after, before, strict=True))
+    return Grown(memory_mb, *map(int, numbers))
+
+
+def _counts() -> tuple[float, int, int, int]:
+    gc.collect()
+    process = Path("/proc/self")
+    resident_mb = int((process / "statm").read_text().split()[1]) * 4096 / (1 << 20)
+    files, threads = (sum(1 for _ in (process / name).iterdir()) for name in ("fd", "task"))
+    return resident_mb, threads, files, len(gc.get_objects())
+
+
+def main() -> None:
+    sys.stdout.write(json.dumps(vars(run(sys.argv[1], **json.loads(sys.argv[2])))))
+
+
+if __name__ == "__main__":
+    main()
