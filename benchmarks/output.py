@@ -66,7 +66,8 @@ def written_since(bootstrap_servers: str, topic: str, starts: dict[int, int]) ->
 def forget(bootstrap_servers: str, topic: str) -> None:
     """Let the broker delete what is in a topic, so that a run needs no more disk than one case."""
     upto = [TopicPartition(topic, each, end) for each, end in ends(bootstrap_servers, topic).items()]
-    for future in AdminClient({"bootstrap.servers": bootstrap_servers}).delete_records(upto).values():
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})  # the futures end with it
+    for future in admin.delete_records(upto).values():
         future.result(_TIMEOUT_S)
 
 

@@ -6,6 +6,7 @@ Invariant: everything shown is computed from what is in the JSON file; figures o
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -72,12 +73,11 @@ def show(run: Run, console: Console) -> None:
 
 def markdown(run: Run, name: str) -> str:
     """The page of a run."""
-    machine = [f"- {what}: {value}" for what, value in run.machine.items()]
     settings = ", ".join(f"{value:,} {what}" for what, value in run.settings.items())
     lines = [
         "# What `make bench` measured",
         "",
-        *machine,
+        *described(run.machine),
         f"- {settings}; one warm-up of each system, then the systems in turn; medians",
         f"- who took more than {SLOW_S:.0f} s in the first round was timed once: the JSON file has all times",
         "",
@@ -85,11 +85,22 @@ def markdown(run: Run, name: str) -> str:
         "",
         f"![Million records a second]({name}.svg)",
         "",
-        *_markdown_table(_HEADINGS, _rows(run.cases)),
+        *markdown_table(_HEADINGS, _rows(run.cases)),
     ]
     if run.measures:
-        lines += ["", *_markdown_table(("measure", "system", "figures"), _measure_rows(run.measures))]
+        lines += ["", *markdown_table(("measure", "system", "figures"), _measure_rows(run.measures))]
     return "\n".join([*lines, ""])
+
+
+def described(machine: dict[str, str]) -> list[str]:
+    """Machine and versions, in Markdown."""
+    return [f"- {what}: {value}" for what, value in machine.items()]
+
+
+def markdown_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Its lines."""
+    lines = [headings, tuple("---" for _ in headings), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def plot(cases: Cases) -> str:
@@ -173,8 +184,3 @@ def _measure_rows(measures: Measures) -> list[tuple[str, ...]]:
         for measure, systems in measures.items()
         for number, (system, figures) in enumerate(systems.items())
     ]
-
-
-def _markdown_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    lines = [headings, tuple("---" for _ in headings), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+DRIVER = "driver"
 FLINK_JVM = "Flink's JVM"
 _PROC = Path("/proc")
 _LEAST_CPU_S = 0.02
@@ -88,4 +89,4 @@ def _kind(folder: Path) -> str:
         return "Spark's JVM"
     if "flink_worker" in command:
         return "Flink's client"
-    return "driver" if int(folder.name) == os.getpid() else "Python workers"
+    return DRIVER if int(folder.name) == os.getpid() else "Python workers"
