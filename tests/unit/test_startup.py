@@ -15,6 +15,7 @@ PLANNING = {
     "penstock.options.flink",
     "penstock.options.spark",
     "penstock.options.recognise",
+    "penstock.client.admin",
     "penstock.source.enumerator",
     "penstock.source.kafka_admin",
     "penstock.source.offset_committer",

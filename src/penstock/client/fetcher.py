@@ -25,7 +25,6 @@ from typing import NamedTuple
 import pyarrow as pa
 from kafka import errors as kafka_errors
 
-from penstock.client.admin import EARLIEST_OFFSET, LATEST_OFFSET, list_offsets
 from penstock.client.backoff import left_ms
 from penstock.client.batch_headers import ScannedBatches, scan_batches
 from penstock.client.broker_errors import error_from_code, is_retriable
@@ -373,6 +372,9 @@ class SplitFetches:
         return failure
 
     def _out_of_range(self, deadline: float) -> PenstockError | _TryAgain:
+        # Here and not above: rarely needed, and it loads all that is asked of brokers besides records.
+        from penstock.client.admin import EARLIEST_OFFSET, LATEST_OFFSET, list_offsets  # noqa: PLC0415
+
         wanted = self._topic_partition
         try:
             ends = [
