@@ -28,6 +28,7 @@ from penstock.sink.decision_log import BATCH_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.commit_message import check_rows_fit, records_of, refuse_overwrite
+from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.sink.committer_driver import DriverSide, ExactlyOnceSettings
@@ -66,6 +67,7 @@ class _ExactlyOnce:
         return driver_side(_settings_of(self._config))
 
     def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
+        begin_task()
         context = TaskContext.get()
         if context is None or self._mandate is None:
             raise ExactlyOnceError("A task of the exactly-once sink runs outside of a Spark task.")

@@ -16,6 +16,7 @@ from penstock.options.config import SourceConfig
 from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
 from penstock.spark.schema import RowSchema
+from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSource
@@ -40,6 +41,7 @@ def read_rows(
     """The rows of one split as Arrow batches that Spark takes as they are; of a table, where there is one."""
     if not isinstance(partition, SplitPartition):
         return  # Spark makes up an empty one for a batch read that has no splits
+    begin_task()
     row_maker = RowSchema(schema) if table is None else table.open()
     for records in read_split(config, partition.split, row_maker.columns):
         rows = row_maker.rows(records)

@@ -1,0 +1,60 @@
+"""When a worker's objects are taken out of the garbage collector's sight."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from penstock.spark import worker
+
+
+@pytest.fixture
+def freezes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry for each call to gc.freeze(), which does nothing here."""
+    calls: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("modules_at_starts", "expected"),
+    [
+        ([], 0),
+        ([700], 0),
+        ([700, 900], 0),
+        ([700, 900, 900], 1),
+        ([700, 900, 900, 900, 900], 1),
+        ([700, 900, 900, 950, 950, 950], 2),
+        ([900, 900, 950, 900, 900], 1),
+    ],
+)
+def test_objects_are_frozen_once_all_is_imported(
+    freezes: list[str], modules_at_starts: list[int], expected: int
+) -> None:
+    objects = worker.WorkerObjects()
+    for module_count in modules_at_starts:
+        objects.begin_task(module_count)
+    assert len(freezes) == expected
+
+
+def test_nothing_is_frozen_outside_of_sparks_workers(freezes: list[str]) -> None:
+    for _ in range(5):
+        worker.begin_task()
+    assert freezes == []
+
+
+@pytest.mark.parametrize("spec", [None, ModuleSpec("pytest", None)])
+def test_other_processes_are_no_workers(monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
+    assert not worker.is_spark_worker()
+
+
+def test_a_worker_is_known_by_its_main_module(monkeypatch: pytest.MonkeyPatch, freezes: list[str]) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
+    monkeypatch.setattr(worker, "_OBJECTS", worker.WorkerObjects())
+    for _ in range(3):
+        worker.begin_task()
+    assert freezes == ["freeze"]
