@@ -4,8 +4,8 @@ Runs on the executor, at the start of each task. PySpark's daemon calls `gc.coll
 worker that it keeps, and that looks at each object of every imported module: 30 to 50 ms of processor time a
 task, whatever the task did (docs/performance.md). Objects that are frozen are not looked at.
 
-Invariant: only in processes of PySpark's daemon, once for each state of what is imported, not before a task
-has passed that imported nothing. The daemon has collected right before, so hardly any garbage is kept by it.
+Invariant: only in processes of PySpark's daemon, from their second task on, once for each state of what is
+imported. The daemon has collected right before, so hardly any garbage is kept by it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class WorkerObjects:
     """Decides when the objects of this process are frozen."""
 
     def __init__(self) -> None:
-        self._modules_before = -1
+        self._has_run = False
         self._modules_frozen = -1
 
     def begin_task(self, module_count: int) -> None:
         """A task begins, with that many modules imported."""
-        if module_count == self._modules_before and module_count != self._modules_frozen:
+        if self._has_run and module_count != self._modules_frozen:
             gc.freeze()
             self._modules_frozen = module_count
-        self._modules_before = module_count
+        self._has_run = True
 
 
 _OBJECTS = WorkerObjects()
