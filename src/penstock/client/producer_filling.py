@@ -12,11 +12,13 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from penstock.client.idempotence import SequenceNumbers
+from penstock.client.idempotence import NO_SEQUENCE, SequenceNumbers, advance_sequence
 from penstock.client.producer_batch_bytes import max_timestamp_ms
+from penstock.client.producer_batch_sizes import BatchSizes, divided
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.properties import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordColumns
+from penstock.errors import ProduceError
 from penstock.types import TopicPartition
 
 FORGETTABLE_AGE_MS = 3_600_000
@@ -50,6 +52,7 @@ class FillingBatches:
         self._hand_on = hand_on
         self._now_ms = now_ms
         self._is_transactional = is_transactional
+        self._sizes = BatchSizes(settings)
         self._builders: dict[TopicPartition, RecordBatchBuilder] = {}
         self._opened_at_ms: dict[TopicPartition, int] = {}
 
@@ -72,7 +75,8 @@ class FillingBatches:
         """
         builder = self._builders.get(topic_partition)
         if builder is None:
-            builder = self._builders[topic_partition] = self._new_builder(topic_partition)
+            builder = self._new_builder(topic_partition, self._sizes.limit_bytes(topic_partition.topic))
+            self._builders[topic_partition] = builder
         before_bytes = builder.size_bytes
         try:
             end = builder.append(columns, rows, first, default_timestamp_ms=default_timestamp_ms)
@@ -88,11 +92,21 @@ class FillingBatches:
         """Close the open batch of a topic partition, number it and hand it on."""
         # Gone with its memory: kept for each topic partition, builders would hold far more than `size_bytes`.
         builder = self._builders.pop(topic_partition)
-        record_count = builder.record_count
-        self.size_bytes -= builder.size_bytes
+        record_count, plain_bytes = builder.record_count, builder.size_bytes
+        self.size_bytes -= plain_bytes
         del self._opened_at_ms[topic_partition]
-        identity = self._sequences.identity
         base_sequence = self._sequences.take(topic_partition, record_count)
+        batch = self._built(topic_partition, builder, base_sequence)
+        self._sizes.learn(topic_partition.topic, plain_bytes, len(batch.data))
+        if record_count > 1 and self._sizes.are_too_large(plain_bytes, len(batch.data)):
+            self._divide(batch)
+        else:
+            self._hand_on(batch)
+
+    def _built(
+        self, topic_partition: TopicPartition, builder: RecordBatchBuilder, base_sequence: int
+    ) -> ProducerBatch:
+        identity, record_count = self._sequences.identity, builder.record_count
         data = builder.build(
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
@@ -100,7 +114,29 @@ class FillingBatches:
         )
         batch = ProducerBatch(topic_partition, data, record_count, base_sequence, self._now_ms())
         batch.is_forgettable = time.time() * 1000 - max_timestamp_ms(data) > FORGETTABLE_AGE_MS
-        self._hand_on(batch)
+        return batch
+
+    def _divide(self, batch: ProducerBatch) -> None:
+        """Hand on the records of a batch as several, which share its sequence numbers."""
+        sequence, pieces = batch.base_sequence, []
+        empty = self._new_builder(batch.topic_partition, self._settings.batch_size_bytes)
+        for builder in divided(batch.data, batch.record_count, empty):
+            piece = self._built(batch.topic_partition, builder, sequence)
+            if sequence != NO_SEQUENCE:
+                sequence = advance_sequence(sequence, piece.record_count)
+            pieces.append(piece)
+        record_count = sum(piece.record_count for piece in pieces)
+        if record_count != batch.record_count:
+            topic, partition = batch.topic_partition
+            raise ProduceError(
+                f"A batch of {batch.record_count} records for {topic}-{partition} was divided into batches "
+                f"of {record_count} in all. This is a defect of penstock; please report it. None of them was "
+                "written; the task fails, and writes all its rows again when Spark retries it.",
+                topic=topic,
+                partition=partition,
+            )
+        for piece in pieces:
+            self._hand_on(piece)
 
     def close_all(self) -> None:
         """Close every open batch."""
@@ -112,14 +148,14 @@ class FillingBatches:
         linger_ms = self._settings.linger_ms
         return [(tp, opened_at_ms + linger_ms) for tp, opened_at_ms in self._opened_at_ms.items()]
 
-    def _new_builder(self, topic_partition: TopicPartition) -> RecordBatchBuilder:
+    def _new_builder(self, topic_partition: TopicPartition, batch_size_bytes: int) -> RecordBatchBuilder:
         topic, partition = topic_partition
         return RecordBatchBuilder(
             topic,
             partition,
             compression_type=self._settings.compression_type,
             compression_level=self._settings.compression_level,
-            batch_size_bytes=self._settings.batch_size_bytes,
+            batch_size_bytes=batch_size_bytes,
             max_record_bytes=self._settings.max_request_size_bytes,
             is_transactional=self._is_transactional,
         )

@@ -94,7 +94,8 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "batch.size",
         _P,
-        "Bytes (uncompressed) at which a record batch is closed and sent.",
+        "Bytes, as they are sent, at which a record batch is closed. How far rows compress is estimated by "
+        "the batches before; before compression they may take up to `max.request.size`.",
         BYTES,
         default="262144",
         java_default="16384",
