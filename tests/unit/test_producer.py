@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -331,3 +333,34 @@ def named(response: Any) -> Any:
     for topic in response.responses:
         topic.name = "t"
     return response
+
+
+def has_sent(producer: Producer, record_count: int) -> bool:
+    return producer.acknowledged_record_count == record_count
+
+
+def test_every_offered_batch_goes_after_its_time_without_a_flush(open_on: OpenOn) -> None:
+    producer = open_on(ScriptedBroker(), linger_ms=1)
+    for number in range(1, 301):
+        append(producer, 1)
+        producer.offer()
+        with producer._changed:
+            assert producer._changed.wait_for(partial(has_sent, producer, number), 30)
+
+
+def test_a_sender_that_wakes_up_in_time_is_left_alone(
+    open_on: OpenOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = open_on(ScriptedBroker(), linger_ms=60_000)
+    append(producer)
+    producer.offer()
+    wait_until(lambda: producer._sleeps_until_ms < math.inf, "the sender knows when the batch falls due")
+    woken: list[None] = []
+    monkeypatch.setattr(producer, "_wake", lambda: woken.append(None))
+    for _ in range(5):
+        append(producer)
+        producer.offer()
+    assert woken == []
+    monkeypatch.undo()
+    producer.flush()
+    assert producer.acknowledged_record_count == 18

@@ -15,6 +15,7 @@ per topic partition; otherwise `flush()` raises. Nothing waits for ever: every b
 from __future__ import annotations
 
 import logging
+import math
 import os
 import queue
 import threading
@@ -44,7 +45,8 @@ from penstock.types import TopicPartition
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_SECONDS = 5.0
-_BUSY_WRITER_RETRY_MS = 2
+_BUSY_WRITER_RETRY_MS = 20
+"""When the sender comes back for open batches that the writer is at; the writer's `offer` calls it before."""
 
 
 class Connections(Protocol):
@@ -105,6 +107,8 @@ class Producer:
         )
         self._failure: PenstockError | None = None
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._sleeps_until_ms: float = math.inf
+        """When the sender wakes up by itself; what falls due before has to wake it."""
         self._wants_metadata: set[str] = set()
         self._is_asking_metadata = False
         self._metadata_retry_at_ms = 0
@@ -187,9 +191,13 @@ class Producer:
             return self._filling.append(topic_partition, columns, rows, first, default_timestamp_ms)
 
     def offer(self) -> None:
-        """Let the sender look at the open batches: those that lingered long enough may go."""
+        """Tell the sender of open batches, which go once they lingered long enough; call after `append`."""
         self._check_usable()
-        self._wake()
+        with self._filling_lock:
+            due_ms = min((due_ms for _, due_ms in self._lingering()), default=None)
+        # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
+        if due_ms is not None and due_ms < self._sleeps_until_ms:
+            self._wake()
 
     def flush(self) -> None:
         """Send everything and wait until all of it is acknowledged.
@@ -279,13 +287,18 @@ class Producer:
 
     def _next_wakeup_seconds(self) -> float | None:
         """How long nothing falls due by the clock; None: for ever."""
+        # First, so that an `offer` from here on either is seen below or sees the answer, or wakes at once.
+        self._sleeps_until_ms = math.inf
         now_ms = _now_ms()
         with self._lock:
             due_ms = [self._delivery.next_wakeup_ms(), self._next_lingered_ms(now_ms)]
             if self._wants_metadata and not self._is_asking_metadata:
                 due_ms.append(self._metadata_retry_at_ms)
         earliest_ms = min((at_ms for at_ms in due_ms if at_ms is not None), default=None)
-        return None if earliest_ms is None else max(0, earliest_ms - now_ms) / 1000
+        if earliest_ms is None:
+            return None
+        self._sleeps_until_ms = earliest_ms
+        return max(0, earliest_ms - now_ms) / 1000
 
     def _next_lingered_ms(self, now_ms: int) -> int | None:
         """When an open batch falls due."""
