@@ -24,7 +24,10 @@ def extension(name: str, *c_files: str) -> Extension:
     return Extension(
         f"penstock.codec.{name}",
         [f"{CODEC}/{name}.pyx", *(f"{NATIVE}/{c_file}" for c_file in c_files)],
-        depends=[*(f"{CODEC}/{pxd}.pxd" for pxd in PXDS), f"{NATIVE}/wire.h", f"{NATIVE}/crc32c.h"],
+        depends=[
+            *(f"{CODEC}/{pxd}.pxd" for pxd in PXDS),
+            *(f"{NATIVE}/{header}.h" for header in ("wire", "crc32c", "digest")),
+        ],
         include_dirs=[NATIVE],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
@@ -56,6 +59,7 @@ setup(
             extension("_rows"),
             extension("_record_columns"),
             extension("_partitioning"),
+            extension("_digest"),
             extension("_decode", "crc32c.c"),
             extension("_encode", "crc32c.c"),
             formats_extension(

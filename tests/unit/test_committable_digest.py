@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.codec import RecordColumns, digest_records
 from penstock.sink.committable_digest import RecordDigest, digest_rows
 
 MASK = (1 << 64) - 1
@@ -165,6 +166,36 @@ def test_columns_may_be_missing_or_of_other_types() -> None:
     assert digest_rows(pa.RecordBatch.from_pylist(rows, large), "t") == wanted
     nulls = pa.schema([("value", pa.string()), ("key", pa.null()), ("headers", pa.null())])
     assert digest_rows(pa.RecordBatch.from_pylist(rows, nulls), "t") == wanted
+
+
+def test_large_lists_and_other_widths_are_the_same_rows() -> None:
+    rows = [
+        BASE,
+        {**BASE, "headers": None, "partition": None},
+        {**BASE, "key": b"a longer key of many words"},
+    ]
+    large = pa.schema(
+        [
+            ("topic", pa.large_string()),
+            ("key", pa.large_binary()),
+            ("value", pa.large_binary()),
+            ("headers", pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))),
+            ("timestamp", pa.timestamp("ms", tz="UTC")),
+            ("partition", pa.int64()),
+        ]
+    )
+    in_ms = [{**row, "timestamp": row["timestamp"] // 1000} for row in rows]
+    assert digest_rows(pa.RecordBatch.from_pylist(in_ms, large)) == by_definition(rows)
+
+
+def test_the_codec_refuses_columns_of_other_rows() -> None:
+    columns = RecordColumns(pa.record_batch({"value": pa.array([b"v", b"w"])}))
+    with pytest.raises(ValueError, match="1 rows beside 2"):
+        digest_records(columns, pa.array(["t"]), None)
+    with pytest.raises(ValueError, match="3 rows beside 2"):
+        digest_records(columns, b"t", pa.array([1, 2, 3], pa.int32()))
+    with pytest.raises(ValueError, match="expected int32, got int64"):
+        digest_records(columns, b"t", pa.array([1, 2], pa.int64()))
 
 
 STORED = "1:78eba9458f51bac1f8e4479a6b6a0d88"

@@ -7,6 +7,7 @@ trusted, records are never Python objects, and whatever is wrong with either lea
     RecordColumns        rows of a DataFrame, checked once, ready for
     RecordBatchBuilder   -> bytes of a Produce request, one builder per topic partition
     murmur2_partitions, group_rows   which row goes where
+    digest_records       what rows are, in 128 bits
 
 `reference` says the same slowly in Python, over kafka-python's record classes; the tests hold both to each
 other. Only magic 2 is compiled; the older formats go through `legacy`.
@@ -15,6 +16,7 @@ other. Only magic 2 is compiled; the older formats go through `legacy`.
 from __future__ import annotations
 
 from penstock.codec._decode import RecordBatchDecoder
+from penstock.codec._digest import digest_records
 from penstock.codec._encode import RecordBatchBuilder
 from penstock.codec._partitioning import group_rows, murmur2_partitions
 from penstock.codec._record_columns import RecordColumns
@@ -26,6 +28,7 @@ __all__ = [
     "RecordBatchBuilder",
     "RecordBatchDecoder",
     "RecordColumns",
+    "digest_records",
     "group_rows",
     "murmur2_partitions",
 ]

@@ -1,0 +1,14 @@
+import pyarrow as pa
+
+from penstock.codec._record_columns import RecordColumns
+
+def digest_records(
+    columns: RecordColumns, topics: bytes | pa.Array | None, partitions: pa.Int32Array | None
+) -> tuple[int, int]:
+    """Return both sums of the digest of rows, as `penstock.sink.committable_digest` defines it.
+
+    Args:
+        columns: of the rows.
+        topics: of all rows as UTF-8, or of each row; None: all null.
+        partitions: those that the rows name, if any.
+    """
