@@ -28,7 +28,8 @@ def consume_all(bench: Bench) -> int:
     consumer.assign([TopicPartition(bench.input_topic, each, 0) for each in range(PARTITION_COUNT)])
     count = 0
     while count < bench.record_count:
-        count += len(consumer.consume(BATCH_ROWS, timeout=30))
+        left = bench.record_count - count  # it waits for as many as it is asked for
+        count += len(consumer.consume(min(BATCH_ROWS, left), timeout=30))
     consumer.close()
     return count
 
