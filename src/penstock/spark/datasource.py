@@ -6,6 +6,8 @@ nothing and cannot fail; options are parsed when Spark says whether it wants to 
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -21,10 +23,15 @@ from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
 from penstock.spark.tables import refuse_missing_schema, table_sink, table_source
+from penstock.spark.worker import begin_task
 
 
 class PenstockDataSource(DataSource):
     """Kafka for PySpark: batch and streaming reads and writes, in Flink's or Spark's own option dialect."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        begin_task()
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:

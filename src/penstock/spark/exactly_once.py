@@ -96,6 +96,7 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Decide that the batch is written, and finish its transactions."""
+        begin_task()
         self._driver_side.commit(_reports(messages), is_only_sink=True)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name

@@ -1,8 +1,9 @@
 """Spares PySpark's workers the search for garbage among what is merely imported.
 
-Runs on the executor, at the start of each task. PySpark's daemon calls `gc.collect()` after every task of a
-worker that it keeps, and that looks at each object of every imported module: 30 to 50 ms of processor time a
-task, whatever the task did (docs/performance.md). Objects that are frozen are not looked at.
+Runs on the executor, at the start of each task, and in the processes that plan and commit writes on the
+driver, which Spark uses again for each micro-batch. PySpark's daemon calls `gc.collect()` after every task of
+a process that it keeps, and that looks at each object of every imported module: 30 to 50 ms of processor,
+whatever the task did (docs/performance.md). Objects that are frozen are not looked at.
 
 Invariant: only in processes of PySpark's daemon, from their second task on, once for each state of what is
 imported. The daemon has collected right before, so hardly any garbage is kept by it.
