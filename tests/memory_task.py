@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
-from penstock.options import parse_sink_options, parse_source_options
+from penstock.options import parse_sink_options
 from penstock.sink.writer import write_rows
-from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.splits import SplitPartition
 from penstock.types import OffsetRange, TopicPartition
 from tests.fault_proxy import FaultProxy, route
 
@@ -45,7 +47,7 @@ class Measured:
     def __str__(self) -> str:
         rate = self.byte_count / self.seconds / 1e6
         return (
-            f"{self.row_count:,} rows, {self.byte_count / 1e6:,.0f} MB of values in {self.seconds:.1f} s "
+            f"{self.row_count:,} rows, {self.byte_count / 1e6:,.0f} MB in {self.seconds:.1f} s "
             f"({rate:.0f} MB/s): {self.before_mb:.0f} MB before, {self.peak_mb:.0f} MB at the most"
         )
 
@@ -59,16 +61,23 @@ def measure(what: str, *, timeout: float = 300, **task: Any) -> Measured:
 
 
 def read(
-    bootstrap_servers: str, topic: str, count: int, options: dict[str, str] | None = None
+    bootstrap_servers: str,
+    topic: str,
+    count: int,
+    options: dict[str, str] | None = None,
+    fields: dict[str, str] | None = None,
 ) -> tuple[int, int]:
-    """Read the topic's one partition from 0 to `count`; returns rows and bytes of values."""
+    """Read the topic's one partition from 0 to `count`, into these columns; returns rows and their bytes."""
     given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, **(options or {})}
-    split = Split(OffsetRange(TopicPartition(topic, 0), 0, count))
+    source = PenstockDataSource(given)
+    schema = StructType() if fields else source.schema()
+    for name, type_name in (fields or {}).items():
+        schema = schema.add(name, type_name)
+    split = SplitPartition(Split(OffsetRange(TopicPartition(topic, 0), 0, count)))
     rows = byte_count = 0
-    columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
-    for batch in read_split(parse_source_options(given, streaming=False), split, columns):
+    for batch in source.reader(schema).read(split):
         rows += batch.num_rows
-        byte_count += batch.column("value").nbytes
+        byte_count += batch.nbytes
     return rows, byte_count
 
 
@@ -99,11 +108,13 @@ def write(
 
 
 def values(kind: str, value_bytes: int) -> pa.RecordBatch:
-    """An Arrow batch as Spark sends them: random bytes, zeros, or text that compresses about tenfold."""
+    """An Arrow batch as Spark sends them: random bytes, zeros, JSON of two fields, or text."""
     row_count = max(1, min(BATCH_ROWS, BATCH_BYTES // value_bytes))
     chosen = random.Random(7)  # bytes, not secrets
     if kind == "zeros":
         made = [bytes(value_bytes)] * row_count
+    elif kind == "json":
+        made = [b'{"id":%d,"name":"%s"}' % (number, b"x" * value_bytes) for number in range(row_count)]
     elif kind == "random":
         made = [chosen.randbytes(value_bytes) for _ in range(row_count)]
     else:

@@ -22,6 +22,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with DevCluster() as cluster:
         for task, keeps in itertools.product(sorted(TASKS), (False, True)):
+            if task == "write_once" and not keeps:
+                continue  # anew each time, its driver would read a decision log that grows with the rounds
             topic = f"leaks-{task.replace('_', '-')}-{'kept' if keeps else 'closed'}"
             judge.create_topic(cluster.bootstrap_servers, topic, partitions=2)
             judge.produce(cluster.bootstrap_servers, topic, *(judge.Record(b"%d" % n) for n in range(100)))

@@ -20,17 +20,24 @@ _TASK_TIMEOUT_S = 900
 
 @dataclass(frozen=True)
 class Case:
-    """Values of one size and kind; `options` are for the writer, which fills the topic of a read, too."""
+    """Values of one size and kind; `options` are for the writer, which fills the topic of a read, too.
+
+    With `fields` the read is one of JSON, into these columns.
+    """
 
     name: str
     value_bytes: int
     kind: str
     options: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] | None = None
 
 
 _LARGE = {"kafka.max.request.size": "2000000"}
 CASES = [
     Case("100 B of text, lz4", 100, "text", {"kafka.compression.type": "lz4"}),
+    Case(
+        "100 B of JSON, lz4", 100, "json", {"kafka.compression.type": "lz4"}, {"id": "long", "name": "string"}
+    ),
     Case("1 kB random, uncompressed", 1_000, "random"),
     Case("1 MB random, uncompressed", 1_000_000, "random", _LARGE),
     Case("1 MB of zeros, zstd", 1_000_000, "zeros", {"kafka.compression.type": "zstd", **_LARGE}),
@@ -91,6 +98,8 @@ def runs(bootstrap_servers: str, case: Case, total_bytes: int) -> list[tuple[str
         bootstrap_servers=bootstrap_servers,
         topic=topics["fast"],
         count=written.row_count,
+        options={"format": "json"} if case.fields else None,
+        fields=case.fields,
     )
     assert read.row_count == written.row_count
     judge.delete_topic(bootstrap_servers, topics["fast"])
