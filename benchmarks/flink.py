@@ -93,7 +93,11 @@ class FlinkSession:
     def close(self) -> None:
         """End the child process, and with it the JVM."""
         _pipe(self._process.stdin).close()
-        self._process.wait(60)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:  # a job hangs; its JVM ends with its standard input
+            self._process.kill()
+            self._process.wait()
         _pipe(self._process.stdout).close()
         self._folder.cleanup()
 
