@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from benchmarks.startup import run_task
 
 TOOLS = {"typer", "rich", "sqlglot", "confluent_kafka", "pandas", "pytest", "asyncio", "pyspark.sql.connect"}
 PACKAGES_OF_FORMATS = {"fastavro", "google.protobuf", "grpc"}
-KAFKA_CLIENTS = {"kafka.consumer", "kafka.producer", "kafka.admin", "kafka.record", "kafka.coordinator"}
 PLANNING = {
     "penstock.options.flink",
     "penstock.options.spark",
@@ -35,7 +31,7 @@ EXACTLY_ONCE = {
 TABLES = {"penstock.table", "penstock.formats", "penstock.spark.tables"}
 READING = {"penstock.client.fetcher", "penstock.source"}
 WRITING = {"penstock.client.producer", "penstock.sink"}
-ALWAYS_UNUSED = TOOLS | PACKAGES_OF_FORMATS | KAFKA_CLIENTS | PLANNING | COMMITTING
+ALWAYS_UNUSED = TOOLS | PACKAGES_OF_FORMATS | PLANNING | COMMITTING
 
 UNUSED = {
     "raw read": TABLES | WRITING | EXACTLY_ONCE | {"pyarrow.compute"},
@@ -56,33 +52,3 @@ def test_a_task_imports_nothing_that_it_does_not_use(kind: str) -> None:
     modules = set(run_task(kind)["modules"])
     assert modules >= USED[kind]
     assert modules & (ALWAYS_UNUSED | UNUSED[kind]) == set()
-
-
-def test_kafka_python_is_whole_to_whoever_uses_it_beside_penstock() -> None:
-    code = """
-import sys
-import penstock.client.connection
-assert "kafka.consumer" not in sys.modules
-import kafka
-from kafka import KafkaConsumer, TopicPartition
-assert kafka.__version__ and kafka.KafkaProducer.__module__ == "kafka.producer.kafka"
-assert KafkaConsumer is sys.modules["kafka.consumer.group"].KafkaConsumer
-assert set(kafka.__all__) <= set(dir(kafka)) and "__getattr__" not in dir(kafka)
-try:
-    kafka.no_such_name
-except AttributeError as error:
-    assert str(error) == "module 'kafka' has no attribute 'no_such_name'", error
-else:
-    raise SystemExit("no AttributeError")
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
-
-
-def test_kafka_python_that_is_there_already_stays_as_it_is() -> None:
-    code = """
-import kafka
-before = dict(vars(kafka))
-import penstock.client
-assert before.items() <= vars(kafka).items() and "__getattr__" not in vars(kafka)
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
