@@ -6,7 +6,7 @@ Invariant: everything shown is computed from what is in the JSON file; figures o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -59,9 +59,9 @@ def save(run: Run, name: str, folder: Path = RESULTS) -> Path:
 
 
 def show(run: Run, console: Console) -> None:
-    """Tables for the terminal."""
+    """Tables for the terminal: processor time of all together, and memory of the largest."""
     table = Table(*_HEADINGS, title="Throughput, medians")
-    for row in _rows(run.cases):
+    for row in _rows(run.cases, is_brief=True):
         table.add_row(*row)
     console.print(table)
     if run.measures:
@@ -155,7 +155,7 @@ def _is_within(figure: float, limits: dict[str, float]) -> bool:
     return limits.get("at_least", figure) <= figure <= limits.get("at_most", figure)
 
 
-def _rows(cases: Cases) -> list[tuple[str, ...]]:
+def _rows(cases: Cases, *, is_brief: bool = False) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for case, systems in cases.items():
         for system, measured in systems.items():
@@ -167,11 +167,21 @@ def _rows(cases: Cases) -> list[tuple[str, ...]]:
                     f"{measured.records_per_s / 1e6:.2f}",
                     f"{measured.mb_per_s:.0f}",
                     "" if system == PENSTOCK or found is None else f"{found:.2f}x",
-                    ", ".join(f"{kind} {spent:.1f}" for kind, spent in measured.cpu_s.items()),
-                    ", ".join(f"{kind} {peak:.0f}" for kind, peak in measured.peak_memory_mb.items()),
+                    _by_kind(measured.cpu_s, "{:.1f}", sum if is_brief else None),
+                    _by_kind(measured.peak_memory_mb, "{:.0f}", max if is_brief else None),
                 )
             )
     return rows
+
+
+def _by_kind(
+    figures: dict[str, float], form: str, together: Callable[[Iterable[float]], float] | None
+) -> str:
+    """Figures of each kind of process, or one of them all."""
+    if together is not None:
+        return form.format(together([*figures.values(), 0.0]))
+    shown = {kind: form.format(figure) for kind, figure in figures.items()}
+    return ", ".join(f"{kind} {figure}" for kind, figure in shown.items() if float(figure))
 
 
 def _measure_rows(measures: Measures) -> list[tuple[str, ...]]:

@@ -23,12 +23,13 @@ PENSTOCK = "penstock"
 SPARK_DEFAULT = "spark default"
 SPARK_TUNED = "spark tuned"
 FLINK = "Flink SQL"
+PENSTOCK_DECLARED = "penstock, columns declared"
 SYSTEMS = (PENSTOCK, SPARK_DEFAULT, SPARK_TUNED)
 CONFLUENT = "confluent-kafka alone"
 ARROW = "Arrow transfer alone"
 YARDSTICKS = (CONFLUENT, ARROW)
 
-FORMAT = {PENSTOCK: "penstock", SPARK_DEFAULT: "kafka", SPARK_TUNED: "kafka"}
+FORMAT = {PENSTOCK: "penstock", PENSTOCK_DECLARED: "penstock", SPARK_DEFAULT: "kafka", SPARK_TUNED: "kafka"}
 _READ_TUNING = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
@@ -40,6 +41,7 @@ _WRITE_TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "k
 _READ_OPTIONS: Mapping[str, Mapping[str, str]] = {SPARK_TUNED: _READ_TUNING}
 _WRITE_OPTIONS: Mapping[str, Mapping[str, str]] = {
     PENSTOCK: {"kafka.compression.type": "lz4"},
+    PENSTOCK_DECLARED: {"kafka.compression.type": "lz4"},
     SPARK_TUNED: _WRITE_TUNING,
 }
 
@@ -93,10 +95,17 @@ def prepared() -> Iterator[tuple[SparkSession, str]]:
 
 
 def read(
-    bench: Bench, system: str, options: Mapping[str, str] | None = None, *, streaming: bool = False
+    bench: Bench,
+    system: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    streaming: bool = False,
+    declared: str = "",
 ) -> DataFrame:
-    """The records of the input topic, with Spark's columns."""
+    """The records of the input topic, with Spark's columns, or those that are declared if the system asks."""
     reader = bench.spark.readStream if streaming else bench.spark.read
+    if system == PENSTOCK_DECLARED:
+        reader = reader.schema(declared)
     given = {
         "kafka.bootstrap.servers": bench.bootstrap_servers,
         "subscribe": bench.input_topic,
