@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--small-batches", type=int, default=20, help="in a round")
     arguments = parser.parse_args()
     with prepared() as (spark, bootstrap_servers):
-        bench = Bench(spark, bootstrap_servers, INPUT_TOPIC, OUTPUT_TOPIC, 0)
+        bench = Bench(spark, bootstrap_servers, "", OUTPUT_TOPIC, 0)
         report = measure(bench, arguments.seconds, arguments.rounds, arguments.small_batches)
     found = {**asdict(report), **report.figures()}
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
@@ -73,8 +73,9 @@ def main() -> None:
 
 def measure(bench: Bench, seconds: float, rounds: int, small_batches: int) -> Report:
     """Both questions, on an input that is made as large as a batch of so many seconds needs."""
+    own = replace(bench, input_topic=INPUT_TOPIC)
     with tempfile.TemporaryDirectory() as folder:
-        return _measure(bench, Path(folder), seconds, rounds, small_batches)
+        return _measure(own, Path(folder), seconds, rounds, small_batches)
 
 
 def _measure(bench: Bench, folder: Path, seconds: float, rounds: int, small_batches: int) -> Report:
