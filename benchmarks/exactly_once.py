@@ -28,7 +28,7 @@ from benchmarks.systems import Bench, prepared
 
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
 WARM_UP_BATCHES = 2
-CALIBRATION_RECORDS = 400_000
+CALIBRATION_RECORDS = 2_000_000
 INPUT_TOPIC = "bench-exactly-once"
 TIMEOUT_S = 300.0
 
