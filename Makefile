@@ -57,7 +57,7 @@ docs: $(SETUP) ## Write the generated pages anew
 ci: lint types arch test ## What .ci/run runs
 
 ##@ More
-bench: $(SETUP) $(JARS) ## Compare with Spark's own connector on this machine
+bench: $(SETUP) $(JARS) ## Compare with Spark's own connector (FLINK=1: and Flink) on this machine
 	$(BIN)/python -m benchmarks
 
 bench-check: $(SETUP) $(JARS) ## The same, held to benchmarks/bounds.json
