@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import pyspark
+
 from penstock.devbroker.ivy import Coordinate
 from penstock.devbroker.jars import JarSet, ensure_jars
 from penstock.devbroker.paths import cache_folder, locked
@@ -61,6 +63,11 @@ _GENERATED = (
 )
 
 
+def _zstd_jars() -> list[Path]:
+    """Spark's; the connector's Kafka client needs one for topics in zstd, and does not bring it."""
+    return sorted((Path(pyspark.__file__).parent / "jars").glob("zstd-jni-*.jar"))
+
+
 class FlinkError(Exception):
     """Flink could not be installed, started, or do what was asked."""
 
@@ -75,7 +82,7 @@ class FlinkSession:
         environment = {
             **os.environ,
             # On Flink's own class path, as in its lib folder: what the compiler learned of it stays.
-            "HADOOP_CLASSPATH": str(ensure_jars(_CONNECTOR)[0]),
+            "HADOOP_CLASSPATH": os.pathsep.join(map(str, (*ensure_jars(_CONNECTOR)[:1], *_zstd_jars()))),
             "FLINK_LOG_DIR": self._folder.name,
             "JVM_ARGS": "-Xmx4g",  # as much as Spark's driver
         }
