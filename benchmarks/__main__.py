@@ -29,11 +29,14 @@ def main() -> None:
     console = Console()
     with_flink = os.environ.get("FLINK", "0") not in {"", "0"}
     with ExitStack() as stack:
-        spark, bootstrap_servers = stack.enter_context(prepared())
-        flink = stack.enter_context(closing(FlinkSession(bootstrap_servers))) if with_flink else None
+        settings = _spark_settings(arguments)
+        spark, bootstrap_servers = stack.enter_context(prepared(settings))
+        flink = None
+        if with_flink:
+            flink = stack.enter_context(closing(FlinkSession(bootstrap_servers, arguments.jvm_options)))
         bench = Bench(spark, bootstrap_servers, "", OUTPUT_TOPIC, arguments.records, flink)
         run = report.Run(
-            machine.describe(with_flink=with_flink),
+            {**machine.describe(with_flink=with_flink), **settings},
             {"records": arguments.records, "rounds": arguments.rounds},
         )
         _measure_cases(bench, run, arguments, console)
@@ -52,10 +55,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", nargs="*", choices=list(CASES), default=list(CASES), metavar="CASE")
     parser.add_argument("--measures", nargs="*", choices=MEASURES, default=list(MEASURES), metavar="MEASURE")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--records", type=int, default=8_000_000)
+    parser.add_argument("--jvm-options", default="", help="for the JVMs of Spark and of Flink")
+    parser.add_argument("--spark-conf", nargs="*", default=[], metavar="KEY=VALUE", help="settings of Spark")
     parser.add_argument("--name", default="latest", help="of the files in benchmarks/results")
     parser.add_argument("--check", action="store_true", help="hold the run to bounds.json")
     return parser.parse_args()
+
+
+def _spark_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    settings = dict(each.split("=", 1) for each in arguments.spark_conf)
+    if arguments.jvm_options:
+        settings["spark.driver.extraJavaOptions"] = arguments.jvm_options
+    return settings
 
 
 def _measure_cases(bench: Bench, run: report.Run, arguments: argparse.Namespace, console: Console) -> None:

@@ -75,7 +75,7 @@ class FlinkError(Exception):
 class FlinkSession:
     """A warm Flink in a child process."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, jvm_options: str = "") -> None:
         self._bootstrap_servers = bootstrap_servers
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-flink-")
         self._log = Path(self._folder.name) / "flink.log"
@@ -84,7 +84,7 @@ class FlinkSession:
             # On Flink's own class path, as in its lib folder: what the compiler learned of it stays.
             "HADOOP_CLASSPATH": os.pathsep.join(map(str, (*ensure_jars(_CONNECTOR)[:1], *_zstd_jars()))),
             "FLINK_LOG_DIR": self._folder.name,
-            "JVM_ARGS": "-Xmx4g",  # as much as Spark's driver
+            "JVM_ARGS": f"-Xmx4g {jvm_options}",  # as much as Spark's driver
         }
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

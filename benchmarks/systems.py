@@ -64,30 +64,31 @@ class Bench:
         return self.flink_session
 
 
-def spark_session() -> SparkSession:
-    """A local Spark with its own Kafka connector beside ours."""
+def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A local Spark with its own Kafka connector beside ours, and settings of the user's."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
-    settings = {
+    given = {
         "spark.jars": jars,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": "4g",
         "spark.sql.shuffle.partitions": "2",
+        **(settings or {}),
     }
     builder = SparkSession.builder.appName("penstock-bench").master("local[2]")
-    for key, value in settings.items():
+    for key, value in given.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
 @contextmanager
-def prepared() -> Iterator[tuple[SparkSession, str]]:
+def prepared(settings: Mapping[str, str] | None = None) -> Iterator[tuple[SparkSession, str]]:
     """A broker with the output topic, and a Spark session."""
     with DevCluster() as cluster:
         make_topic(cluster.bootstrap_servers, OUTPUT_TOPIC, PARTITION_COUNT)
-        spark = spark_session()
+        spark = spark_session(settings)
         try:
             yield spark, cluster.bootstrap_servers
         finally:
