@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame
 
 from benchmarks.inputs import PARTITION_COUNT
+from benchmarks.ready_batches import ReadyBatches
 from benchmarks.systems import Bench
 
 BATCH_ROWS = 10_000
@@ -59,26 +57,7 @@ def produce_all(bench: Bench) -> None:
 
 
 def transfer(bench: Bench) -> DataFrame:
-    """Rows as those of the input topic, made once a task, handed from Python to Spark."""
-    each = bench.record_count // PARTITION_COUNT
-    rest = bench.record_count - each * PARTITION_COUNT
-    schema = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
-
-    def produce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for numbers in batches:
-            batch = pa.record_batch(
-                {
-                    "key": pa.array([b"12345678"] * BATCH_ROWS, pa.binary()),
-                    "value": pa.array([b"v" * 107] * BATCH_ROWS, pa.binary()),
-                    "topic": pa.array(["orders"] * BATCH_ROWS),
-                    "partition": pa.array([0] * BATCH_ROWS, pa.int32()),
-                    "offset": pa.array(range(BATCH_ROWS), pa.int64()),
-                    "timestamp": pa.array([0] * BATCH_ROWS, pa.timestamp("us", tz="UTC")),
-                }
-            )
-            left = sum(each + (rest if number == 0 else 0) for number in numbers.column(0).to_pylist())
-            while left:
-                yield batch.slice(0, left)
-                left -= min(left, BATCH_ROWS)
-
-    return bench.spark.range(0, PARTITION_COUNT, 1, PARTITION_COUNT).mapInArrow(produce, schema)
+    """Rows as those of the input topic, ready when the task begins, handed from Python to Spark."""
+    bench.spark.dataSource.register(ReadyBatches)
+    reader = bench.spark.read.format(ReadyBatches.name())
+    return reader.option("records", bench.record_count).load()

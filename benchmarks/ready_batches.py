@@ -1,0 +1,62 @@
+"""The ceiling: a Python data source that has nothing to do but hand ready Arrow batches to Spark.
+
+Imported by Spark's workers, so it imports little. Invariant: its rows have the columns and sizes of those
+that penstock reads from the topic `orders`, and each task makes its one batch before the first row leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+BATCH_ROWS = 10_000
+_TASKS = 4
+_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+
+
+class ReadyBatches(DataSource):
+    """`format("ready-batches")`, with the option `records`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What Spark calls it."""
+        return "ready-batches"
+
+    def schema(self) -> str:
+        """The columns of a topic."""
+        return _SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Of as many rows as were asked for."""
+        return _Reader(int(self.options["records"]))
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, record_count: int) -> None:
+        self._record_count = record_count
+
+    def partitions(self) -> Sequence[InputPartition]:
+        share, rest = divmod(self._record_count, _TASKS)
+        return [InputPartition(share + (number < rest)) for number in range(_TASKS)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        batch = _batch()
+        for first in range(0, partition.value, BATCH_ROWS):
+            yield batch.slice(0, min(BATCH_ROWS, partition.value - first))
+
+
+def _batch() -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "key": pa.array([b"12345678"] * BATCH_ROWS, pa.binary()),
+            "value": pa.array([b"v" * 107] * BATCH_ROWS, pa.binary()),
+            "topic": pa.array(["orders"] * BATCH_ROWS),
+            "partition": pa.array([0] * BATCH_ROWS, pa.int32()),
+            "offset": pa.array(range(BATCH_ROWS), pa.int64()),
+            "timestamp": pa.array([0] * BATCH_ROWS, pa.timestamp("us", tz="UTC")),
+            "timestampType": pa.array([0] * BATCH_ROWS, pa.int32()),
+        }
+    )
