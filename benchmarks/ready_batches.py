@@ -14,7 +14,9 @@ from pyspark.sql.types import StructType
 
 BATCH_ROWS = 10_000
 _TASKS = 4
-_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_SCHEMA = """
+    key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT
+"""
 
 
 class ReadyBatches(DataSource):
