@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 BATCH_ROWS = 10_000
 _TASKS = 4
 _SCHEMA = """
-    key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT
+    key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT,
+    timestamp TIMESTAMP, timestampType INT
 """
 
 
