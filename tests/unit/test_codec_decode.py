@@ -66,6 +66,17 @@ def test_header_names_that_are_no_utf8_are_replaced_as_java_does() -> None:
     assert [row["headers"][0]["key"] for row in rows] == [name.decode("utf-8", "replace") for name in names]
 
 
+def test_raw_headers_have_the_names_that_are_on_the_wire() -> None:
+    names = [b"\xff", b"ok", b"a\xed\xa0\x80", b""]
+    batch = Batch([Rec(b"v", headers=[(name, b"x"), (name, None)]) for name in names] + [Rec(b"v")]).encode()
+    rows = decode_all(decoder(raw_headers=True, columns=("value", "headers")), batch)
+    assert column(rows, "value") == [b"v"] * 5
+    assert column(rows, "headers") == [
+        *([{"key": name, "value": b"x"}, {"key": name, "value": None}] for name in names),
+        None,
+    ]
+
+
 @pytest.mark.parametrize("count", [1, 300])
 def test_many_headers_in_one_record_grow_the_columns(count: int) -> None:
     headers = [(b"n%d" % i, None if i % 3 else b"x" * i) for i in range(count)]

@@ -3,7 +3,8 @@
 Runs on the executor. Pure. `batch.size` counts bytes as they are sent, compressed, as with Java's client; how
 far rows compress is known afterwards only, so it is estimated by the topic's earlier batches. Invariant: a
 batch that was gathered on an estimate is never sent larger than `batch.size`: if its rows compress worse than
-expected, they are divided into smaller batches first. So no estimate can make a broker refuse a batch.
+expected, they are divided into batches of that size before compression, with nothing else changed. So a
+broker that takes batches of `batch.size` refuses none for an estimate.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def divided(data: bytes, record_count: int, builder: RecordBatchBuilder) -> Iter
         starting_offset=0,
         stopping_offset=record_count,
         columns=("key", "value", "timestamp", "headers"),
+        raw_headers=True,
     )
     for records in _all(decoder, data):
         columns, rows, first = RecordColumns(records), pa.array(range(records.num_rows), pa.int32()), 0

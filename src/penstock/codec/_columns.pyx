@@ -122,11 +122,12 @@ cdef class HeadersColumn:
     cdef object take(self, object arrow_type, int64_t rows):
         cdef int64_t elements = self.element_count
         struct_type = arrow_type.value_type
-        are_keys_utf8 = self._are_keys_utf8()
-        keys = self.keys.take(struct_type.field(0).type if are_keys_utf8 else pa.binary(), elements)
-        if not are_keys_utf8:
+        key_type = struct_type.field(0).type
+        are_keys_fit = key_type == pa.binary() or self._are_keys_utf8()
+        keys = self.keys.take(key_type if are_keys_fit else pa.binary(), elements)
+        if not are_keys_fit:
             # Java's client decodes them in the same way.
-            keys = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], struct_type.field(0).type)
+            keys = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], key_type)
         values = self.values.take(struct_type.field(1).type, elements)
         structs = pa.Array.from_buffers(struct_type, elements, [None], 0, 0, [keys, values])
         validity = self.validity.take((rows + 7) >> 3)

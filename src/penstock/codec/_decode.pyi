@@ -7,7 +7,8 @@ class RecordBatchDecoder:
 
     Not thread-safe. Every yielded batch has the fields of KAFKA_RECORDS named in `columns`, in schema order,
     and at most `max_rows` rows and `max_bytes` of keys, values and headers (one larger record comes alone).
-    No record outside of `[starting_offset, stopping_offset)` is ever yielded.
+    No record outside of `[starting_offset, stopping_offset)` is ever yielded. Names of headers that are no
+    UTF-8 are replaced as by Java's client; with `raw_headers` they stay as they are (RAW_HEADERS_TYPE).
     """
 
     def __init__(
@@ -20,6 +21,7 @@ class RecordBatchDecoder:
         columns: Sequence[str] = ...,
         read_committed: bool = False,
         check_crcs: bool = True,
+        raw_headers: bool = False,
         max_rows: int = 32_768,
         max_bytes: int = 8_388_608,
         max_decompressed_bytes: int = 1_073_741_824,

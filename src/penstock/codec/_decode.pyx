@@ -136,6 +136,7 @@ cdef class RecordBatchDecoder:
         columns=KAFKA_RECORDS.names,
         bint read_committed=False,
         bint check_crcs=True,
+        bint raw_headers=False,
         int64_t max_rows=32_768,
         int64_t max_bytes=8 << 20,
         int64_t max_decompressed_bytes=1 << 30,
@@ -154,7 +155,7 @@ cdef class RecordBatchDecoder:
         self.stopping_offset = stopping_offset
         self.read_committed = read_committed
         self.check_crcs = check_crcs
-        self.rows = KafkaRows(topic, partition, set(columns), max_rows, max_bytes)
+        self.rows = KafkaRows(topic, partition, set(columns), max_rows, max_bytes, raw_headers)
         self.decompressor = Decompressor(max_decompressed_bytes)
 
     @property

@@ -18,7 +18,7 @@ from penstock.codec._columns cimport (
     has_room,
 )
 from penstock.codec._record cimport Record, read_sized_bytes
-from penstock.codec.schema import KAFKA_RECORDS
+from penstock.codec.schema import KAFKA_RECORDS, RAW_HEADERS_TYPE
 
 cdef int64_t MICROSECONDS = 1000
 # A range may hold far fewer records than offsets: sizing the columns is worth this many of what came first.
@@ -28,12 +28,16 @@ cdef int64_t MIN_ROWS = 64
 
 @cython.final
 cdef class KafkaRows:
-    def __init__(self, str topic, int partition, set names, int64_t max_rows, int64_t max_bytes):
+    def __init__(self, str topic, int partition, set names, int64_t max_rows, int64_t max_bytes, bint raw_headers):
         self.topic = topic
         self.partition = partition
         self.max_rows = max_rows
         self.max_bytes = max_bytes
-        self.schema = pa.schema([field for field in KAFKA_RECORDS if field.name in names])
+        self.schema = pa.schema([
+            field.with_type(RAW_HEADERS_TYPE) if raw_headers and field.name == "headers" else field
+            for field in KAFKA_RECORDS
+            if field.name in names
+        ])
         self.topics = self.partitions = None
         self.row_count = self.row_capacity = self.byte_count = 0
         self.has_key = "key" in names

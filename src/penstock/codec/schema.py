@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-HEADERS_TYPE = pa.list_(
-    pa.field(
-        "element",
-        pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]),
-    )
-)
+
+def _headers_type(key_type: pa.DataType) -> pa.ListType:
+    header = pa.struct([pa.field("key", key_type, nullable=False), pa.field("value", pa.binary())])
+    return pa.list_(pa.field("element", header))
+
+
+HEADERS_TYPE = _headers_type(pa.string())
 """Headers keep order, repeated names and null values. A record without headers has a null list."""
+
+RAW_HEADERS_TYPE = _headers_type(pa.binary())
+"""The same with names as they are on the wire, which need not be UTF-8; for what is to be encoded again."""
 
 KAFKA_RECORDS = pa.schema(
     [
