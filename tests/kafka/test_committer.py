@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.transactions import transactions_app
 from penstock.client.admin import delete_topics, describe_topics
 from penstock.client.connection import KafkaConnections, close_shared_connections
+from penstock.client.producer_batches import ProducerBatch
+from penstock.client.producer_filling import FillingBatches
 from penstock.client.properties import ConnectionSettings
 from penstock.client.transaction_settings import topic_config
 from penstock.client.transactions import EndState, TransactionProtocol, Transactions
@@ -26,12 +30,14 @@ from penstock.errors import (
     TransactionsInDoubtError,
     TransactionsLostError,
 )
+from penstock.options.sink import parse_sink_options
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
 from penstock.sink.committer_mandate import TaskPlan
 from penstock.sink.committer_steps import Step, observe
 from penstock.sink.decision_log import DecisionStatus
 from penstock.sink.transaction_names import TransactionNames
+from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -538,3 +544,38 @@ def test_driver_side_is_kept_by_settings(sink: SinkUnderTest) -> None:
     side = driver_side(settings)
     assert side.recover().known[QUERY].batch_id == 0
     close_shared_connections()
+
+
+def test_batches_that_had_to_be_divided_are_committed_once(
+    bootstrap: str, sink: SinkUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of rows that compress well many are gathered; when they suddenly do not, the batch is too large."""
+    divide = FillingBatches._divide
+    divided: list[ProducerBatch] = []
+
+    def noted(filling: FillingBatches, batch: ProducerBatch) -> None:
+        divided.append(batch)
+        divide(filling, batch)
+
+    monkeypatch.setattr(FillingBatches, "_divide", noted)
+    config = parse_sink_options(
+        {
+            "kafka.bootstrap.servers": bootstrap,
+            "topic": sink.topic,
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": sink.prefix,
+            "kafka.compression.type": "lz4",
+            "kafka.batch.size": "20000",
+        }
+    )
+    chance = random.Random(1)
+    values: list[bytes | None] = [b"%d" % number + b"." * 1000 for number in range(1_000)]
+    values += [chance.randbytes(1_000) for _ in range(300)]
+    rows = pa.record_batch({"value": values, "partition": pa.repeat(pa.scalar(0, pa.int32()), len(values))})
+    with sink.driver() as driver:
+        place = TaskPlace(QUERY, batch_id=0, spark_partition_id=0, attempt=0)
+        report = write_in_transaction(config, driver.recover(), place, [rows])
+        assert driver.commit([report]).record_count == len(values)
+    close_shared_connections()
+    assert divided
+    assert_seen(bootstrap, sink.topic, {0: values})

@@ -64,9 +64,14 @@ def noise(seed: int, count: int, size: int = 1000) -> list[bytes]:
     return [chance.randbytes(size) for _ in range(count)]
 
 
-def records_of(batch: ProducerBatch) -> list[dict[str, Any]]:
+def records_of(batch: ProducerBatch, *, raw_headers: bool = False) -> list[dict[str, Any]]:
     decoder = RecordBatchDecoder(
-        "t", 0, starting_offset=0, stopping_offset=batch.record_count, columns=SCHEMA.names
+        "t",
+        0,
+        starting_offset=0,
+        stopping_offset=batch.record_count,
+        columns=SCHEMA.names,
+        raw_headers=raw_headers,
     )
     found = [*decoder.decode(batch.data), decoder.flush()]
     return [row for records in found if records is not None for row in records.to_pylist()]
@@ -153,6 +158,14 @@ def test_rows_never_gather_beyond_the_largest_request() -> None:
     assert max(batch.record_count for batch in closed) == 59
 
 
+def test_the_least_batch_size_sends_each_record_alone() -> None:
+    closed: list[ProducerBatch] = []
+    filling = filling_into(closed, compression_type="lz4", batch_size_bytes=1)
+    fill(filling, values([b"." * 1000] * 50))
+    filling.close_all()
+    assert [batch.record_count for batch in closed] == [1] * 50
+
+
 def test_the_last_small_batch_of_a_task_teaches_nothing() -> None:
     closed: list[ProducerBatch] = []
     filling = filling_into(closed, compression_type="lz4", batch_size_bytes=20_000)
@@ -164,6 +177,27 @@ def test_the_last_small_batch_of_a_task_teaches_nothing() -> None:
     del closed[:]
     fill(filling, values([b"." * 1000] * 2000))
     assert closed[0].record_count >= largest
+
+
+def test_names_of_headers_that_are_no_utf8_survive_a_division() -> None:
+    """A string of Spark may hold any bytes; those of a header name are sent as they are."""
+    closed: list[ProducerBatch] = []
+    filling = filling_into(closed, compression_type="lz4", batch_size_bytes=2_000)
+    fill(filling, values([b"." * 500] * 400))
+    filling.close_all()
+    assert closed[-2].record_count > 20, "taught that rows compress well, which the next do not"
+    del closed[:]
+    names = [b"\xff%d\xed\xa0\x80" % number for number in range(40)]
+    as_text = pa.Array.from_buffers(pa.string(), len(names), pa.array(names, pa.binary()).buffers())
+    header = pa.StructArray.from_arrays([as_text, pa.nulls(len(names), pa.binary())], ["key", "value"])
+    headers = pa.ListArray.from_arrays(pa.array(range(len(names) + 1), pa.int32()), header)
+    payloads = noise(1, len(names), 500)
+    fill(filling, pa.record_batch({"value": pa.array(payloads, pa.binary()), "headers": headers}))
+    filling.close_all()
+    assert max(batch.record_count for batch in closed) < 5, "divided"
+    rows = [row for batch in closed for row in records_of(batch, raw_headers=True)]
+    assert [row["headers"] for row in rows] == [[{"key": name, "value": None}] for name in names]
+    assert [row["value"] for row in rows] == payloads
 
 
 ROWS = st.fixed_dictionaries(
