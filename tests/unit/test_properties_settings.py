@@ -145,6 +145,11 @@ def test_every_number_of_a_produce_arrives(given_numbers: dict[str, int]) -> Non
     assert produce(text) == dataclasses.replace(ProduceSettings(), enable_idempotence=False, **rest)
 
 
+def test_sizes_of_zero_are_the_least_that_there_can_be() -> None:
+    settings = produce({"batch.size": "0", "max.request.size": "0"})
+    assert (settings.batch_size_bytes, settings.max_request_size_bytes) == (1, 1)
+
+
 def test_words_and_switches_arrive() -> None:
     settings = fetch_settings(props({"check.crcs": "false", "client.rack": "rack-1"}))
     assert (settings.check_crcs, settings.client_rack) == (False, "rack-1")

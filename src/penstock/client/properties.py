@@ -216,9 +216,9 @@ def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) 
         enable_idempotence=promise.enable_idempotence,
         compression_type=compression_type,
         compression_level=value(f"compression.{compression_type}.level") if has_level else None,
-        batch_size_bytes=value("batch.size"),
+        batch_size_bytes=max(1, value("batch.size")),  # 0, as in Java: each record is a batch
         linger_ms=value("linger.ms"),
-        max_request_size_bytes=value("max.request.size"),
+        max_request_size_bytes=max(1, value("max.request.size")),
         max_in_flight=promise.max_in_flight,
         request_timeout_ms=value("request.timeout.ms"),
         delivery_timeout_ms=promise.delivery_timeout_ms,
