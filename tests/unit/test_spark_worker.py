@@ -27,7 +27,7 @@ def freezes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ([700, 900], 1),
         ([700, 900, 900, 900], 1),
         ([700, 700, 950, 950, 950], 2),
-        ([900, 900, 950, 900], 3),
+        ([900, 900, 950, 900, 950, 900], 2),
     ],
 )
 def test_objects_are_frozen_once_for_what_is_imported(
