@@ -73,7 +73,7 @@ def test_without_a_certificate_of_its_own_the_client_is_refused(registry: Regist
         asked(registry, ca_file=CA)
 
 
-@pytest.mark.parametrize("password", [None, "wr0ng"])
+@pytest.mark.parametrize("password", [None, "wr0ng", "wr0ng" * 300])
 def test_a_key_that_does_not_open_is_named(registry: Registry, identity: str, password: str | None) -> None:
     """Without a password OpenSSL would ask at the terminal."""
     with pytest.raises(

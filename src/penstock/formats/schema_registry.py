@@ -313,7 +313,7 @@ def _tls(settings: RegistrySettings) -> ssl.SSLContext | None:
             file = settings.certificate_file
             # Without any password OpenSSL would ask the terminal for one, and wait.
             context.load_cert_chain(file, password=settings.key_password or "")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise SchemaRegistryError(
             f"The file '{file}' for TLS with the Schema Registry cannot be used: {error}. Check "
             "'ssl.truststore.location' (certificates in PEM), 'ssl.keystore.location' (certificate and key "
