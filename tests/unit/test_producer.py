@@ -364,3 +364,12 @@ def test_a_sender_that_wakes_up_in_time_is_left_alone(
     monkeypatch.undo()
     producer.flush()
     assert producer.acknowledged_record_count == 18
+
+
+def test_a_writer_at_work_does_not_make_the_sender_forget_an_open_batch(open_on: OpenOn) -> None:
+    producer = open_on(ScriptedBroker(), linger_ms=1)
+    append(producer)
+    with producer._filling_lock:
+        producer._wake()
+        wait_until(lambda: producer._sleeps_until_ms < math.inf, "the sender has found the writer at work")
+    wait_until(lambda: has_sent(producer, 3), "it comes back without another call")
