@@ -26,8 +26,8 @@ from penstock.client.fetcher import Chunk, SplitFetches
 from penstock.client.properties import connection_settings, fetch_settings
 from penstock.codec import RecordBatchDecoder
 from penstock.formats import format_for
-from penstock.options import parse_sink_options
 from penstock.options.config import SinkConfig
+from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import write_rows
 from penstock.types import OffsetRange, TopicPartition
 

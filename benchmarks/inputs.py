@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from penstock.client.connection import connections_for
 from penstock.client.properties import connection_settings
 from penstock.client.topic_admin import NewTopic, create_topics
-from penstock.options import parse_sink_options
 from penstock.options.config import SinkConfig
+from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import write_rows
 
 PARTITION_COUNT = 4

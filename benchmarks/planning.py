@@ -18,7 +18,7 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.properties import connection_settings
 from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.devbroker import DevCluster
-from penstock.options import parse_sink_options
+from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import write_rows
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema

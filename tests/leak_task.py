@@ -26,7 +26,7 @@ from pyspark.sql.types import BinaryType, StructType
 from penstock.client.connection import close_shared_connections
 from penstock.client.producer_pool import close_kept_producers
 from penstock.client.properties import connection_settings
-from penstock.options import parse_sink_options
+from penstock.options.sink import parse_sink_options
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID

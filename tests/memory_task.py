@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from penstock.options import parse_sink_options
+from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import write_rows
 from penstock.source.splits import Split
 from penstock.spark.datasource import PenstockDataSource

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client.connection import KafkaConnections
-from penstock.options import parse_source_options
 from penstock.options.config import SourceConfig
+from penstock.options.source import parse_source_options
 from penstock.source.alignment import RecordTimes
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.kafka_admin import KafkaOffsetAdmin

@@ -25,8 +25,8 @@ from penstock.errors import (
     RowError,
     UnknownTopicOrPartitionError,
 )
-from penstock.options import parse_sink_options
 from penstock.options.config import SinkConfig
+from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import WriteSummary, write_rows
 from tests import judge
 from tests.fix_broker import MakeTopic

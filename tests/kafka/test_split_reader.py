@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from penstock.options import parse_source_options
 from penstock.options.config import SourceConfig
+from penstock.options.source import parse_source_options
 from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
 from penstock.types import OffsetRange, TopicPartition

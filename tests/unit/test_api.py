@@ -16,9 +16,9 @@ import penstock
 from penstock import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
 from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
-from penstock.options import parse_source_options
 from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet, TopicPattern
 from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
+from penstock.options.source import parse_source_options
 from penstock.source.admin import LogEnd, OffsetAnswers, Wait
 from penstock.source.custom_initializer import ask_initializer
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets

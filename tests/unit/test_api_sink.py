@@ -26,8 +26,8 @@ from penstock.api import KafkaRecordSerializationSchemaBuilder, KafkaSinkBuilder
 from penstock.api.functions import Role, RowFunction
 from penstock.api.pickling import to_text
 from penstock.errors import ExactlyOnceError, MissingOptionError, OptionError, RowError
-from penstock.options import parse_sink_options
 from penstock.options.python_objects import FUNCTION
+from penstock.options.sink import parse_sink_options
 from penstock.sink.custom_partitioner import load_partitioner
 from penstock.spark.write_batch import MicroBatchWriter, write_batch
 

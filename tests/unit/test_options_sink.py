@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options import parse_sink_options
 from penstock.options.config import DeliveryGuarantee, KafkaProperties, SinkConfig
+from penstock.options.sink import parse_sink_options
 
 FLINK = {"properties.bootstrap.servers": "broker:9092"}
 SPARK = {"kafka.bootstrap.servers": "broker:9092"}

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options import parse_source_options
 from penstock.options.config import (
     IsolationLevel,
     KafkaProperties,
@@ -20,6 +19,7 @@ from penstock.options.config import (
     TopicPartitionSet,
     TopicPattern,
 )
+from penstock.options.source import parse_source_options
 from penstock.options.warn import forget_warnings
 from penstock.types import TopicPartition
 

@@ -18,8 +18,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from penstock.api.pickling import to_text
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, OptionError, SchemaRegistryError
-from penstock.options import parse_source_options
 from penstock.options.python_objects import DESERIALIZER, INITIALIZER
+from penstock.options.source import parse_source_options
 from penstock.spark.tables import PythonSource, table_source
 from penstock.table import BadRecords, OnDecodeError, TableRows
 from penstock.table.deserialization import (

@@ -18,8 +18,8 @@ from penstock.errors import (
     TopicPartitionsRemovedError,
     UnknownTopicOrPartitionError,
 )
-from penstock.options import parse_source_options
 from penstock.options.config import IsolationLevel, OffsetsSpec, StartupMode, TopicPartitionSet, TopicPattern
+from penstock.options.source import parse_source_options
 from penstock.source import data_loss
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset

@@ -34,8 +34,9 @@ from pyspark.sql.types import (
 
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, OptionError, RowError, SchemaError
-from penstock.options import parse_sink_options, parse_source_options
 from penstock.options.config import DeliveryGuarantee
+from penstock.options.sink import parse_sink_options
+from penstock.options.source import parse_source_options
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.tables import FormatSource, TableSink, TableSource, table_sink, table_source
 

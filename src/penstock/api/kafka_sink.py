@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.functions import functions_for
 from penstock.api.record_serialization import KafkaRecordSerializationSchema
 from penstock.errors import MissingOptionError, OptionError
-from penstock.options import parse_sink_options
 from penstock.options.config import DeliveryGuarantee
+from penstock.options.sink import parse_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -31,7 +31,7 @@ from penstock.demo.flights import flight_records, load_flights
 from penstock.demo.pipeline import WATERMARK_DELAY_DAYS, daily_delays, read_flights, write_delays
 from penstock.devbroker import DevCluster
 from penstock.errors import PenstockError
-from penstock.options import parse_sink_options
+from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import write_rows
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from penstock.client.properties import check_connection
 from penstock.errors import OptionError
-from penstock.options import parse_sink_options, parse_source_options
 from penstock.options.config import DeliveryGuarantee, SinkConfig, SourceConfig
-from penstock.options.source import wants_headers
+from penstock.options.sink import parse_sink_options
+from penstock.options.source import parse_source_options, wants_headers
 from penstock.spark.batch_reader import PenstockReader
 from penstock.spark.batch_writer import PenstockWriter
 from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter

@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from penstock.errors import CheckpointError, ExactlyOnceError, MissingOptionError
-from penstock.options import parse_sink_options
 from penstock.options.config import DeliveryGuarantee
+from penstock.options.sink import parse_sink_options
 
 _QUERY_ID_PROPERTY = "sql.streaming.queryId"
 _RUN_ID_PROPERTY = "spark.jobGroup.id"
