@@ -14,7 +14,7 @@ from benchmarks import output, usage
 from benchmarks.cases import Case
 from benchmarks.inputs import INPUTS
 from benchmarks.measured import Measured
-from benchmarks.systems import Bench
+from benchmarks.systems import Bench, taking_part
 
 SLOW_S = 60.0
 """Who takes longer in the first round that is timed is not timed again."""
@@ -60,7 +60,7 @@ def _run(
     took_s = time.perf_counter() - started
     after = usage.snapshot()
     if measured is not None:
-        measured.add(answer.net_s or took_s, usage.spent(before, after))
+        measured.add(answer.net_s or took_s, usage.spent(before, after, taking_part(system)))
     if answer.values is not None:
         return answer.values
     if answer.later is not None:

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks import usage
 from benchmarks.inputs import PARTITION_COUNT, make_topic
 from benchmarks.measured import Measures
-from benchmarks.systems import FLINK, FORMAT, PENSTOCK, SYSTEMS, Bench, read, write_options
+from benchmarks.systems import FLINK, FORMAT, PENSTOCK, SYSTEMS, Bench, read, taking_part, write_options
 
 TRIGGER_MS = 200
 PENSTOCK_EXACTLY_ONCE = f"{PENSTOCK} exactly-once"
@@ -100,14 +100,14 @@ def _run(bench: Bench, system: str, durations: Durations) -> dict[str, dict[str,
         last = copy.batch_id()
         began_s, before = time.monotonic(), usage.snapshot()
         time.sleep(durations.small_s)
-        small_ms, ended_s = _cpu_ms(before), time.monotonic()
+        small_ms, ended_s = _cpu_ms(before, system), time.monotonic()
         batches_ms = copy.batches_ms(last)
         probe.stop_producing()
         probe.await_all()
         time.sleep(1.0)
         idle_before = usage.snapshot()
         time.sleep(durations.idle_s)
-        idle_ms = _cpu_ms(idle_before)
+        idle_ms = _cpu_ms(idle_before, system)
     late_ms = sorted(probe.latencies_ms(began_s, ended_s))
     triggers = (ended_s - began_s) * 1_000 / TRIGGER_MS
     small = {"cpu_ms_per_200_ms": small_ms / triggers}
@@ -227,6 +227,6 @@ def _await(is_so: Callable[[], bool], otherwise: str) -> None:
         time.sleep(0.02)
 
 
-def _cpu_ms(before: usage.Snapshot) -> float:
-    """Of everybody: driver, Spark's or Flink's JVM, Python workers, broker."""
-    return sum(usage.spent(before, usage.snapshot()).cpu_s.values()) * 1_000
+def _cpu_ms(before: usage.Snapshot, system: str) -> float:
+    """Of all that take part; not of this process, whose probe costs the same with each system."""
+    return sum(usage.spent(before, usage.snapshot(), taking_part(system)).cpu_s.values()) * 1_000

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks import usage
 from benchmarks.flink import FlinkSession
 from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic
 from penstock.devbroker import DevCluster
@@ -38,6 +39,14 @@ _READ_TUNING = {
     "kafka.fetch.max.wait.ms": "10",
 }
 _WRITE_TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "kafka.compression.type": "lz4"}
+_OF_SPARK = frozenset({usage.SPARK_JVM, usage.BROKER})
+_TAKING_PART = {
+    SPARK_DEFAULT: _OF_SPARK,
+    SPARK_TUNED: _OF_SPARK,
+    ARROW: frozenset({usage.SPARK_JVM, usage.PYTHON_WORKERS}),
+    FLINK: frozenset({usage.FLINK_JVM, usage.FLINK_CLIENT, usage.BROKER}),
+    CONFLUENT: frozenset({usage.DRIVER, usage.BROKER}),
+}
 _READ_OPTIONS: Mapping[str, Mapping[str, str]] = {SPARK_TUNED: _READ_TUNING}
 _WRITE_OPTIONS: Mapping[str, Mapping[str, str]] = {
     PENSTOCK: {"kafka.compression.type": "lz4"},
@@ -62,6 +71,14 @@ class Bench:
         """Of a run with FLINK=1."""
         assert self.flink_session is not None
         return self.flink_session
+
+
+def taking_part(system: str) -> frozenset[str]:
+    """The kinds of processes whose costs are the system's: without those that live beside them idly.
+
+    This process is the yardstick's that runs in it; otherwise it only says what is to be done.
+    """
+    return _TAKING_PART.get(system, _OF_SPARK | {usage.PYTHON_WORKERS})
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:

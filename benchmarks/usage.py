@@ -1,33 +1,40 @@
 """What a piece of work costs the machine: processor seconds and memory of each kind of process.
 
-Reads /proc, so it knows Linux only; elsewhere it reports nothing. Python workers that end during the work
-are counted by their parent, as Linux does for processes that were waited for.
+Reads /proc, so it knows Linux only; elsewhere it reports nothing. What ended before the second look is not
+counted: PySpark's daemon does not wait for its workers, so their time is added to nobody's. Those that end
+are idle: Spark ends a worker that had nothing to do for a minute.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+BROKER = "broker"
 DRIVER = "driver"
+SPARK_JVM = "Spark's JVM"
+PYTHON_WORKERS = "Python workers"
 FLINK_JVM = "Flink's JVM"
+FLINK_CLIENT = "Flink's client"
 _PROC = Path("/proc")
-_LEAST_CPU_S = 0.02
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class _Process:
+class Process:
+    """What is told of a process at one moment."""
+
     parent_pid: int
     cpu_s: float
     peak_memory_mb: float
     kind: str
 
 
-Snapshot = dict[int, _Process]
+Snapshot = dict[int, Process]
 
 
 def snapshot() -> Snapshot:
@@ -57,36 +64,39 @@ class Spent:
     peak_memory_mb: dict[str, float]
 
 
-def spent(before: Snapshot, after: Snapshot) -> Spent:
-    """What happened between two snapshots, `reset_peaks` at the first; kinds that did nothing left out."""
+def spent(before: Snapshot, after: Snapshot, kinds: Collection[str]) -> Spent:
+    """What processes of these kinds took between two snapshots, `reset_peaks` at the first.
+
+    All systems live beside each other for the whole run, so `kinds` keeps the others' out of the figures.
+    """
     cpu_s: dict[str, float] = defaultdict(float)
     peak_mb: dict[str, float] = defaultdict(float)
-    for pid, process in after.items():
-        cpu_s[process.kind] += process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
-        peak_mb[process.kind] = max(peak_mb[process.kind], process.peak_memory_mb)
-    busy = sorted(kind for kind, seconds in cpu_s.items() if seconds >= _LEAST_CPU_S)
-    return Spent({kind: cpu_s[kind] for kind in busy}, {kind: peak_mb[kind] for kind in busy})
+    for pid, process in sorted(after.items(), key=lambda each: each[1].kind):
+        if process.kind in kinds:
+            cpu_s[process.kind] += process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
+            peak_mb[process.kind] = max(peak_mb[process.kind], process.peak_memory_mb)
+    return Spent(dict(cpu_s), dict(peak_mb))
 
 
-def _process(folder: Path) -> _Process | None:
+def _process(folder: Path) -> Process | None:
     with suppress(OSError, ValueError, StopIteration):
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
         # utime, stime, and both of the children that it has waited for
         ticks = sum(map(int, fields[11:15]))
         status = (folder / "status").read_text().splitlines()
         peak_kb = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
-        return _Process(int(fields[1]), ticks / _TICKS_PER_SECOND, peak_kb / 1024, _kind(folder))
+        return Process(int(fields[1]), ticks / _TICKS_PER_SECOND, peak_kb / 1024, _kind(folder))
     return None
 
 
 def _kind(folder: Path) -> str:
     command = (folder / "cmdline").read_bytes().decode(errors="replace")
     if "kafka.Kafka" in command:
-        return "broker"
+        return BROKER
     if "org.apache.flink" in command:
         return FLINK_JVM
     if "java" in command.partition("\0")[0]:
-        return "Spark's JVM"
+        return SPARK_JVM
     if "flink_worker" in command:
-        return "Flink's client"
-    return DRIVER if int(folder.name) == os.getpid() else "Python workers"
+        return FLINK_CLIENT
+    return DRIVER if int(folder.name) == os.getpid() else PYTHON_WORKERS
