@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import report, streaming
+from benchmarks import exactly_once, planning, report, streaming
 from benchmarks.__main__ import EXACTLY_ONCE, PLANNED_PARTITIONS
 from benchmarks.cases import CASES
 from benchmarks.harness import WrongAnswerError, check_answer
@@ -16,6 +16,8 @@ from benchmarks.systems import CONFLUENT, FLINK, PENSTOCK, SPARK_DEFAULT, SPARK_
 from benchmarks.usage import Spent
 
 CASE = "raw-read-noop"
+PLANNING = f"planning-{PLANNED_PARTITIONS}-topic-partitions"
+MILLISECONDS = dict.fromkeys(exactly_once.GUARANTEES, 1.0)
 
 
 def measured(*seconds: float) -> Measured:
@@ -53,7 +55,14 @@ def test_the_bounds_name_what_is_measured() -> None:
     bounds = json.loads(report.BOUNDS.read_text())
     for case, others in bounds["ratios"].items():
         assert set(others) <= set(CASES[case].systems(with_flink=True)) - {PENSTOCK}
-    assert set(bounds["figures"]) == {EXACTLY_ONCE, f"planning-{PLANNED_PARTITIONS}-topic-partitions"}
+    figures = {
+        EXACTLY_ONCE: set(exactly_once.Report(1, MILLISECONDS, MILLISECONDS).figures()),
+        PLANNING: {f"{name}_s" for name in planning.LIMITS},
+    }
+    assert set(bounds["figures"]) == set(figures)
+    for measure, systems in bounds["figures"].items():
+        assert set(systems) == {PENSTOCK}
+        assert set(systems[PENSTOCK]) <= figures[measure]
 
 
 def test_a_run_is_saved_as_json_as_markdown_and_as_a_plot(tmp_path: Path) -> None:
