@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -52,19 +53,31 @@ class _ExactlyOnce:
         check_rows_fit(schema, config, table)
         self._config = config
         self._table = table
-        _settings_of(config)  # a prefix that is not allowed is said here, before a task starts
         self._mandate: Mandate | None = None
+        _ = self._settings.names  # a prefix that is not allowed is said here, before a task starts
 
     def __getstate__(self) -> dict[str, Any]:
         if self._mandate is None:
             self._mandate = self._driver_side.recover()
-        return self.__dict__
+        # Without the settings: they would have each task load what only the driver needs.
+        return {name: value for name, value in self.__dict__.items() if name != "_settings"}
+
+    @cached_property
+    def _settings(self) -> ExactlyOnceSettings:
+        from penstock.sink.committer_driver import ExactlyOnceSettings  # noqa: PLC0415 - tasks never decide
+
+        return ExactlyOnceSettings(
+            connection=connection_settings(self._config.properties, client_id=CLIENT_ID),
+            prefix=self._config.transactional_id_prefix or "",
+            log_topic=self._config.commit_log_topic,
+            transaction_timeout_ms=property_value(self._config.properties, "transaction.timeout.ms"),
+        )
 
     @property
     def _driver_side(self) -> DriverSide:
         from penstock.sink.committer_driver import driver_side  # noqa: PLC0415 - tasks never decide
 
-        return driver_side(_settings_of(self._config))
+        return driver_side(self._settings)
 
     def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
         begin_task()
@@ -132,16 +145,3 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
     return [message.report for message in messages if isinstance(message, Reported)]
-
-
-def _settings_of(config: SinkConfig) -> ExactlyOnceSettings:
-    from penstock.sink.committer_driver import ExactlyOnceSettings  # noqa: PLC0415 - tasks never decide
-
-    settings = ExactlyOnceSettings(
-        connection=connection_settings(config.properties, client_id=CLIENT_ID),
-        prefix=config.transactional_id_prefix or "",
-        log_topic=config.commit_log_topic,
-        transaction_timeout_ms=property_value(config.properties, "transaction.timeout.ms"),
-    )
-    _ = settings.names  # raises for a prefix that is not allowed
-    return settings
