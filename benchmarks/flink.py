@@ -13,8 +13,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +30,7 @@ FLINK_VERSION = "2.3.0"
 CONNECTOR_VERSION = "5.0.0-2.2"
 _PYTHONS = ((3, 9), (3, 12))  # that Flink 2.3 is released for
 _HERE = Path(__file__).parent
+_TIMEOUT_S = 1_200.0  # of one request
 _CONNECTOR = JarSet(
     name=f"flink-sql-connector-kafka-{CONNECTOR_VERSION}",
     title=f"Flink's Kafka connector {CONNECTOR_VERSION}",
@@ -95,11 +98,16 @@ class FlinkSession:
                 text=True,
                 env=environment,
             )
-        self._answer()
+        try:
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the child process, and with it the JVM."""
-        _pipe(self._process.stdin).close()
+        with suppress(BrokenPipeError):  # it has ended already
+            _pipe(self._process.stdin).close()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:  # a job hangs; its JVM ends with its standard input
@@ -120,7 +128,7 @@ class FlinkSession:
 
     def aggregate(self, topic: str, expressions: str, **options: str) -> tuple[tuple[Any, ...], float]:
         """Aggregates over raw values."""
-        tables = {"records": self._source(topic, "`value` BYTES", {"format": "raw"}, options)}
+        tables = {"records": self._source(topic, "`value` STRING", {"format": "raw"}, options)}
         return self._select(tables, f"SELECT {expressions} FROM records")  # noqa: S608 - ours
 
     def aggregate_json(self, topic: str, columns: str, expressions: str) -> tuple[tuple[Any, ...], float]:
@@ -138,7 +146,8 @@ class FlinkSession:
             "number-of-rows": str(record_count),
             "rows-per-second": str(10**9),
         }
-        tables = {"generated": _table("id BIGINT", **generator), "output": self._sink(topic, exactly_once)}
+        output = self._sink(topic, exactly_once=exactly_once)
+        tables = {"generated": _table("id BIGINT", **generator), "output": output}
         # A batch job would make all rows before it writes the first, but only it ends without checkpoints.
         mode = "batch" if exactly_once else "streaming"
         query = f"INSERT INTO output SELECT {_GENERATED} FROM generated"  # noqa: S608 - ours
@@ -151,22 +160,24 @@ class FlinkSession:
         return net_s
 
     def start_copy(self, source: str, target: str) -> str:
-        """The same without end; the job's id."""
-        tables = self._copy_tables(source, target, {"scan.bounded.mode": "unbounded"})
-        job_id: str = self._ask(action="start", mode="streaming", tables=tables, query=_COPY)["job_id"]
+        """The same without end, with checkpoints as often as the others have batches; the job's id."""
+        tables = self._copy_tables(source, target, is_endless=True)
+        answer = self._ask(action="start", mode="checkpointed", tables=tables, query=_COPY)
+        job_id: str = answer["job_id"]
         return job_id
 
     def cancel(self, job_id: str) -> None:
         """End what `start_copy` started."""
         self._ask(action="cancel", job_id=job_id)
 
-    def _copy_tables(
-        self, source: str, target: str, options: Mapping[str, str] | None = None
-    ) -> dict[str, str]:
+    def _copy_tables(self, source: str, target: str, *, is_endless: bool = False) -> dict[str, str]:
         columns = "`key` BYTES, `value` BYTES"
+        # The others' tasks send all at their end: without end, it is Kafka's own default that counts.
+        reading = {"scan.bounded.mode": "unbounded"} if is_endless else {}
+        writing = {"properties.linger.ms": "5"} if is_endless else {}
         return {
-            "records": self._source(source, columns, _RAW_KEY_AND_VALUE, options or {}),
-            "output": self._sink(target, exactly_once=False, columns=columns),
+            "records": self._source(source, columns, _RAW_KEY_AND_VALUE, reading),
+            "output": self._sink(target, columns=columns, options=writing),
         }
 
     def _source(
@@ -188,13 +199,21 @@ class FlinkSession:
         }
         return _table(columns, **given)
 
-    def _sink(self, topic: str, exactly_once: bool, columns: str = "`key` STRING, `value` STRING") -> str:
+    def _sink(
+        self,
+        topic: str,
+        *,
+        exactly_once: bool = False,
+        columns: str = "`key` STRING, `value` STRING",
+        options: Mapping[str, str] | None = None,
+    ) -> str:
         given = {
             "connector": "kafka",
             "topic": topic,
             "properties.bootstrap.servers": self._bootstrap_servers,
             **_RAW_KEY_AND_VALUE,
             **_WRITE_TUNING,
+            **(options or {}),
         }
         if exactly_once:
             given |= {
@@ -219,8 +238,13 @@ class FlinkSession:
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        line = _pipe(self._process.stdout).readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
+        watchdog = threading.Timer(_TIMEOUT_S, self._process.kill)
+        watchdog.start()
+        try:
+            line = _pipe(self._process.stdout).readline()
+        finally:
+            watchdog.cancel()
+        answer: dict[str, Any] = json.loads(line or _NO_ANSWER)
         if "error" in answer:
             last = self._log.read_text(errors="replace")[-4_000:]
             msg = f"Flink failed: {answer['error']}\nThe end of its log:\n{last}"
@@ -229,6 +253,7 @@ class FlinkSession:
 
 
 _COPY = "INSERT INTO output SELECT `key`, `value` FROM records"
+_NO_ANSWER = json.dumps({"error": f"its process has ended, or gave no answer in {_TIMEOUT_S:.0f} s"})
 
 
 def flink_python() -> Path:

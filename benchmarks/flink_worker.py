@@ -19,6 +19,15 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 PARALLELISM = 2
+MODES: dict[str, dict[str, str]] = {
+    "batch": {},
+    "streaming": {},
+    "checkpointed": {"execution.checkpointing.interval": "200 ms"},
+}
+"""Of table environments, with settings of their own. Streams without end are `checkpointed`."""
+
+
+ENDS = {"CANCELED", "FAILED", "FINISHED"}
 
 
 class Session:
@@ -35,7 +44,7 @@ class Session:
         self._cluster = package.MiniCluster(builder.build())
         self._cluster.start()
         self._address = str(self._cluster.getRestAddress().get().toString())
-        self._environments = {mode: self._environment(mode) for mode in ("batch", "streaming")}
+        self._environments = {mode: self._environment(mode) for mode in MODES}
         self._jobs: dict[str, Any] = {}
 
     def run(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
@@ -65,8 +74,11 @@ class Session:
     def cancel(self, job_id: str) -> dict[str, Any]:
         """End what `start` started."""
         self._jobs.pop(job_id).cancel().result()
-        while self._job(job_id)["state"] != "CANCELED":
+        while (state := self._job(job_id)["state"]) not in ENDS:
             time.sleep(0.05)
+        if state != "CANCELED":
+            msg = f"the job has {state} before it was cancelled"
+            raise RuntimeError(msg)
         return {}
 
     def _submit(self, mode: str, tables: dict[str, str], query: str) -> Any:
@@ -90,6 +102,7 @@ class Session:
             "rest.port": port,
             "parallelism.default": str(PARALLELISM),
             "pipeline.object-reuse": "true",
+            **MODES[mode],
         }.items():
             settings.set_string(key, value)
         builder = EnvironmentSettings.new_instance().with_configuration(settings)
