@@ -21,8 +21,9 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from benchmarks import output
 from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic, repeat
 from benchmarks.systems import Bench, prepared
 
@@ -30,6 +31,7 @@ AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
 WARM_UP_BATCHES = 2
 CALIBRATION_RECORDS = 2_000_000
 INPUT_TOPIC = "bench-exactly-once"
+POLL_S = 1  # seldom, for to ask takes processor time
 TIMEOUT_S = 300.0
 
 
@@ -81,23 +83,20 @@ def measure(bench: Bench, seconds: float, rounds: int, small_batches: int) -> Re
 
 
 def _measure(bench: Bench, folder: Path, seconds: float, rounds: int, small_batches: int) -> Report:
-    def run(guarantee: str, record_count: int, batch_count: int) -> list[float]:
-        return _batches_ms(bench, folder, guarantee, record_count, batch_count)
-
     make_topic(bench.bootstrap_servers, INPUT_TOPIC, PARTITION_COUNT)
     calibration = min(CALIBRATION_RECORDS, int(CALIBRATION_RECORDS * seconds))
     repeat(bench.bootstrap_servers, INPUT_TOPIC, 3 * calibration)
-    per_record_ms = min(run(AT_LEAST_ONCE, calibration, 2)) / calibration
-    large = int(seconds * 1_000 / per_record_ms)
-    # A run reads the input once: the large batch comes after the small ones that warm up.
+    _, calibrated_ms = _durations_ms(bench, folder, AT_LEAST_ONCE, 0, calibration, 2)
+    large = int(seconds * 1_000 * calibration / min(calibrated_ms))
+    # A run reads the input once: the large batch comes after the small ones.
     repeat(bench.bootstrap_servers, INPUT_TOPIC, max(0, large - 2 * calibration))
     large_ms: dict[str, list[float]] = {each: [] for each in GUARANTEES}
     small_ms: dict[str, list[float]] = {each: [] for each in GUARANTEES}
     for _ in range(rounds):
         for guarantee in GUARANTEES:
-            large_ms[guarantee] += run(guarantee, large, 1)
-            small = run(guarantee, PARTITION_COUNT, small_batches + WARM_UP_BATCHES)
-            small_ms[guarantee] += small[WARM_UP_BATCHES:]
+            of_small, of_large = _durations_ms(bench, folder, guarantee, small_batches, large, 1)
+            small_ms[guarantee] += of_small
+            large_ms[guarantee] += of_large
     return Report(
         large,
         {each: statistics.median(found) for each, found in large_ms.items()},
@@ -105,31 +104,43 @@ def _measure(bench: Bench, folder: Path, seconds: float, rounds: int, small_batc
     )
 
 
-def _batches_ms(
-    bench: Bench, folder: Path, guarantee: str, record_count: int, batch_count: int
-) -> list[float]:
-    """Durations of that many batches of a new query, each of that many records."""
+def _durations_ms(
+    bench: Bench, folder: Path, guarantee: str, small_batches: int, record_count: int, large_batches: int
+) -> tuple[list[float], list[float]]:
+    """Durations of that many small batches, and of large ones of `record_count`, into a topic of their own.
+
+    The small ones come first: the processes run, and their connections are open, when a large one begins.
+    """
     name = uuid.uuid4().hex
-    checkpoint = str(folder / name)
-    writer_options = {
-        "kafka.bootstrap.servers": bench.bootstrap_servers,
+    own = replace(bench, output_topic=f"{bench.output_topic}-{name}")
+    make_topic(bench.bootstrap_servers, own.output_topic, PARTITION_COUNT)
+    options = {
+        "kafka.bootstrap.servers": own.bootstrap_servers,
         "kafka.compression.type": "lz4",
-        "topic": bench.output_topic,
+        "topic": own.output_topic,
         "sink.delivery-guarantee": guarantee,
-        "checkpointLocation": checkpoint,
+        "checkpointLocation": str(folder / name),
     }
     if guarantee == EXACTLY_ONCE:
-        writer_options["sink.transactional-id-prefix"] = name
-    # Small batches first: the query's processes start, its connections open.
-    _run(bench.spark, bench, writer_options, PARTITION_COUNT, WARM_UP_BATCHES)
-    return _run(bench.spark, bench, writer_options, record_count, batch_count)
+        options["sink.transactional-id-prefix"] = name
+    small = _run(own, options, PARTITION_COUNT, WARM_UP_BATCHES + small_batches)
+    large = _run(own, options, record_count, large_batches)
+    written = sum(output.ends(own.bootstrap_servers, own.output_topic).values())
+    assert written >= sum(each.numInputRows for each in small + large), f"{guarantee}: only {written} written"
+    output.forget(own.bootstrap_servers, own.output_topic)
+    return _triggers_ms(small[WARM_UP_BATCHES:]), _triggers_ms(large)
+
+
+def _triggers_ms(batches: list[StreamingQueryProgress]) -> list[float]:
+    return [float(each.durationMs["triggerExecution"]) for each in batches]
 
 
 def _run(
-    spark: SparkSession, bench: Bench, options: dict[str, str], record_count: int, batch_count: int
-) -> list[float]:
+    bench: Bench, options: dict[str, str], record_count: int, batch_count: int
+) -> list[StreamingQueryProgress]:
+    """The last so many batches of that size, after which the query is stopped."""
     rows = (
-        spark.readStream.format("penstock")
+        bench.spark.readStream.format("penstock")
         .option("kafka.bootstrap.servers", bench.bootstrap_servers)
         .option("subscribe", bench.input_topic)
         .option("startingOffsets", "earliest")
@@ -139,17 +150,17 @@ def _run(
     )
     query = rows.writeStream.format("penstock").options(**options).start()
     try:
-        durations: dict[int, float] = {}
+        found: dict[int, StreamingQueryProgress] = {}
         deadline_s = time.monotonic() + TIMEOUT_S
-        while len(durations) < batch_count and not query.awaitTermination(1):
+        while len(found) < batch_count and not query.awaitTermination(POLL_S):
             assert time.monotonic() < deadline_s, (
                 f"no {batch_count} batches of {record_count} in {TIMEOUT_S} s"
             )
             for progress in query.recentProgress:
                 # The batch in which the run before was stopped is done again, and is one of its size.
                 if progress.numInputRows > record_count // 2:  # what a partition gets is rounded
-                    durations[progress.batchId] = progress.durationMs["triggerExecution"]
-        return [durations[batch_id] for batch_id in sorted(durations)][-batch_count:]
+                    found[progress.batchId] = progress
+        return [found[batch_id] for batch_id in sorted(found)][-batch_count:]
     finally:
         query.stop()
 

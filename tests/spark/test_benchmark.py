@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks import harness, planning, streaming
+from benchmarks import exactly_once, harness, planning, streaming
 from benchmarks.cases import CASES
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
-from benchmarks.systems import PENSTOCK, Bench
+from benchmarks.measured import Measured
+from benchmarks.systems import PENSTOCK, SPARK_DEFAULT, Bench, taking_part
+from benchmarks.usage import SPARK_JVM
 from pyspark.sql import SparkSession
 
 RECORDS = 4_000
@@ -32,16 +34,19 @@ def test_everybody_gives_the_same_answer(
 ) -> None:
     if name == "read-200-partitions":  # Spark's own needs a second for each
         monkeypatch.setitem(INPUTS, "orders-200-partitions", replace(INPUTS["orders"], partition_count=5))
-    case = CASES[name]
-    if not case.is_generated and case.input_topic not in filled:
-        fill(bench.bootstrap_servers, case.input_topic, RECORDS)
-        filled.add(case.input_topic)
-    count = INPUTS[case.input_topic].count(RECORDS)
-    own = replace(bench, input_topic=case.input_topic, record_count=count)
-    said: list[str] = []
-    found = harness.measure_case(name, case, own, rounds=0, say=said.append)
-    assert set(found) == set(case.systems(with_flink=False))
+    found, said = _measured(bench, filled, name, rounds=0)
+    assert set(found) == set(CASES[name].systems(with_flink=False))
     assert len(said) == len(found)
+
+
+def test_a_row_tells_what_its_system_took(bench: Bench, filled: set[str]) -> None:
+    found, _ = _measured(bench, filled, "raw-read-aggregate", rounds=1)
+    for system in (PENSTOCK, SPARK_DEFAULT):
+        spent = found[system]
+        assert spent.median_s > 0
+        assert set(spent.cpu_s) == set(spent.peak_memory_mb) == taking_part(system)
+        assert min(spent.peak_memory_mb.values()) > 20
+        assert spent.cpu_s[SPARK_JVM] > 0
 
 
 def test_a_stream_is_seen_whole_and_timed(bench: Bench) -> None:
@@ -51,7 +56,30 @@ def test_a_stream_is_seen_whole_and_timed(bench: Bench) -> None:
     assert 0 < late["p50_ms"] <= late["p99_ms"]
 
 
+def test_exactly_once_is_timed_beside_at_least_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "POLL_S", 0.2)
+    found = exactly_once.measure(bench, seconds=0.05, rounds=1, small_batches=1)
+    assert found.records_per_batch > PARTITION_COUNT
+    for durations_ms in (found.large_batch_ms, found.small_batch_ms):
+        assert set(durations_ms) == set(exactly_once.GUARANTEES)
+        assert min(durations_ms.values()) > 0
+    assert found.throughput_ratio > 0
+
+
 def test_planning_is_timed(bootstrap: str) -> None:
     found = planning.measure(bootstrap, 20, rounds=1)
     assert set(found) == set(planning.LIMITS)
     assert all(0 < seconds < 60 for seconds in found.values())
+
+
+def _measured(
+    bench: Bench, filled: set[str], name: str, rounds: int
+) -> tuple[dict[str, Measured], list[str]]:
+    case = CASES[name]
+    if not case.is_generated and case.input_topic not in filled:
+        fill(bench.bootstrap_servers, case.input_topic, RECORDS)
+        filled.add(case.input_topic)
+    count = INPUTS[case.input_topic].count(RECORDS)
+    own = replace(bench, input_topic=case.input_topic, record_count=count)
+    said: list[str] = []
+    return harness.measure_case(name, case, own, rounds, said.append), said
