@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.datasource import PenstockDataSource
+from tests.child_process import run_module
 
 _ROWS = StructType().add("key", BinaryType()).add("value", BinaryType())
 _batch_ids = itertools.count()
@@ -52,12 +52,9 @@ class Grown:
         )
 
 
-def grown(task: str, *, timeout: float = 300, **arguments: Any) -> Grown:
+def grown(task: str, *, timeout_s: float = 120, **arguments: Any) -> Grown:
     """Run the rounds of a key of TASKS (below) in a fresh process."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.leak_task", task, json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    assert done.returncode == 0, done.stderr
-    return Grown(**json.loads(done.stdout))
+    return Grown(**run_module("tests.leak_task", task, arguments, timeout_s=timeout_s))
 
 
 def read(bootstrap_servers: str, topic: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from penstock.source.splits import Split
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.splits import SplitPartition
 from penstock.types import OffsetRange, TopicPartition
+from tests.child_process import run_module
 from tests.fault_proxy import FaultProxy, route
 
 PROMISED_MB = 300
@@ -52,12 +52,9 @@ class Measured:
         )
 
 
-def measure(what: str, *, timeout: float = 300, **task: Any) -> Measured:
+def measure(what: str, *, timeout_s: float = 120, **task: Any) -> Measured:
     """Run `read` or `write` (below) with these arguments in a fresh process."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.memory_task", what, json.dumps(task)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    assert done.returncode == 0, done.stderr
-    return Measured(**json.loads(done.stdout))
+    return Measured(**run_module("tests.memory_task", what, task, timeout_s=timeout_s))
 
 
 def read(

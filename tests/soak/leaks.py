@@ -29,7 +29,7 @@ def main() -> None:
             judge.produce(cluster.bootstrap_servers, topic, *(judge.Record(b"%d" % n) for n in range(100)))
             found = grown(
                 task,
-                timeout=3_600,
+                timeout_s=3_600,
                 rounds=rounds,
                 warm_up=_WARM_UP,
                 keeps=keeps,
@@ -40,6 +40,7 @@ def main() -> None:
             assert found.threads <= 0
             assert found.files <= 0
             assert found.memory_mb < _MOST_MB
+            assert found.objects < rounds, "an object or more stays of each round"
 
 
 if __name__ == "__main__":

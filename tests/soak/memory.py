@@ -82,7 +82,7 @@ def runs(bootstrap_servers: str, case: Case, total_bytes: int) -> list[tuple[str
     write = partial(
         measure,
         "write",
-        timeout=_TASK_TIMEOUT_S,
+        timeout_s=_TASK_TIMEOUT_S,
         bootstrap_servers=bootstrap_servers,
         value_bytes=case.value_bytes,
         kind=case.kind,
@@ -94,7 +94,7 @@ def runs(bootstrap_servers: str, case: Case, total_bytes: int) -> list[tuple[str
     judge.delete_topic(bootstrap_servers, topics["slow"])
     read = measure(
         "read",
-        timeout=_TASK_TIMEOUT_S,
+        timeout_s=_TASK_TIMEOUT_S,
         bootstrap_servers=bootstrap_servers,
         topic=topics["fast"],
         count=written.row_count,
