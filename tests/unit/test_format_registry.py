@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from penstock.errors import OptionError
+from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.formats import format_for, format_names
 from penstock.formats.base import excerpt
 from penstock.formats.json import JsonFormat
+from penstock.options.table import CHANGELOG_FORMATS
 
 
 @pytest.mark.parametrize("prefix", ["", "key.", "value."])
@@ -30,6 +31,14 @@ def test_options_are_read_under_their_prefix_only(prefix: str) -> None:
 def test_an_unknown_format_is_refused_with_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"'value.format' names no format: 'jsn'. Did you mean 'json'"):
         format_for("jsn", {}, "value.")
+
+
+@pytest.mark.parametrize("name", CHANGELOG_FORMATS)
+def test_a_format_of_a_later_version_is_not_taken_for_a_slip_of_the_pen(name: str) -> None:
+    plain = "avro-confluent" if "avro" in name else "json"
+    text = rf"'value.format' = '{name}' is not .* yet.* '{plain}'"
+    with pytest.raises(UnsupportedOptionError, match=text):
+        format_for(name.title(), {}, "value.")
 
 
 def test_an_unknown_option_is_refused_with_the_nearest() -> None:

@@ -400,6 +400,7 @@ def test_one_key_in_two_spellings_is_refused() -> None:
     ("key", "text", "allowed"),
     [
         ("connector", "jdbc", "one of kafka, penstock"),
+        ("connector", "Upsert-Kafka", "upsert tables are not supported by this version"),
         ("topic", "orders;;payments", "names separated by ';', none of them empty"),
         ("topic", "a/b", "topic names of letters, digits"),
         ("topic", "..", "topic names of letters, digits"),
@@ -586,6 +587,13 @@ def test_what_will_not_come_names_what_to_use() -> None:
         UnsupportedOptionError, match=r"'scan.parallelism' is not supported. Use `scan.min-spl"
     ):
         parse(FLINK | {"scan.parallelism": "4"})
+
+
+def test_a_topic_to_read_beside_sparks_names_is_told_its_name_there() -> None:
+    with pytest.raises(
+        OptionError, match=r"^Options of two dialects are mixed: 'topic' of .* is 'subscribe'\.$"
+    ):
+        parse({"kafka.bootstrap.servers": "b:1", "topic": "t"})
 
 
 def test_the_other_sides_options_pass() -> None:

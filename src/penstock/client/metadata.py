@@ -347,8 +347,8 @@ def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | N
     code = metadata.error_code if metadata is not None else kafka_errors.UnknownTopicOrPartitionError.errno
     if code in _UNKNOWN_TOPIC_CODES:
         error: PenstockError = UnknownTopicOrPartitionError(
-            f"Topic {topic!r} does not exist, or this user may not see it. Check the name; "
-            "penstock never creates a topic by itself.",
+            f"Topic {topic!r} does not exist, or this user may not see it. Check the name, or create it: "
+            "penstock makes no topics to read or write.",
             topic=topic,
         )
         return Problem(topic, ProblemKind.UNKNOWN, error)

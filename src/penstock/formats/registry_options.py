@@ -24,13 +24,13 @@ def parse_urls(text: str) -> tuple[str, ...]:
 
 
 URLS = ValueType("secret", "URLs separated by commas", parse_urls)
-PEM = "A file in PEM; convert a JKS or PKCS12 store first (`keytool`, `openssl pkcs12`)."
+PEM = "a file in PEM; convert a JKS or PKCS12 store first (`keytool`, `openssl pkcs12`)"
 
 
 def _pem_file(text: str) -> str:
     name = text.strip()
     if name.lower().endswith((".jks", ".p12", ".pfx")):
-        raise ValueError(f"a file in PEM, no Java key store. {PEM}")
+        raise ValueError(PEM)
     return name
 
 
@@ -44,20 +44,26 @@ class RegistryOptions:
         def text(key: str, doc: str) -> Option[str]:
             return format_option(f"{name}.{key}", TEXT, doc)
 
-        self.url = format_option(f"{name}.url", URLS, "URLs of the Schema Registry. Required.")
+        self.url = format_option(
+            f"{name}.url", URLS, "Required: URLs of the Schema Registry, which may hold user and password."
+        )
         self.subject = text("subject", "Subject for writing; default `<topic>-key` or `<topic>-value`.")
         self.schema = format_option(
             f"{name}.schema", VERBATIM, "Schema to write; default made from the columns."
         )
         self.auto_register = flag_option(
-            f"{name}.auto.register.schemas", "Registers the schema to write if need be.", default=True
+            f"{name}.auto.register.schemas",
+            "Registers the schema to write if need be; otherwise it has to be registered already.",
+            default=True,
         )
-        self.truststore = format_option(f"{name}.ssl.truststore.location", PEM_FILE, f"Authorities. {PEM}")
+        self.truststore = format_option(
+            f"{name}.ssl.truststore.location", PEM_FILE, f"Authorities to trust: {PEM}."
+        )
         self.keystore = format_option(
-            f"{name}.ssl.keystore.location", PEM_FILE, f"Own certificate and key. {PEM}"
+            f"{name}.ssl.keystore.location", PEM_FILE, f"The client's certificate and key: {PEM}."
         )
         self.keystore_password = format_option(
-            f"{name}.ssl.keystore.password", SECRET, "Password of the own key."
+            f"{name}.ssl.keystore.password", SECRET, "Password of that key, where it is encrypted."
         )
         self.basic_source = format_option(
             f"{name}.basic-auth.credentials-source",

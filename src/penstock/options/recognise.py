@@ -147,9 +147,12 @@ def _one_dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> 
         if dialect in keys:
             keys[dialect].append(key)
     if all(keys.values()):
+        hint = (
+            " Spark's name for the topics to read is 'subscribe'." if TOPIC.key in keys[Dialect.FLINK] else ""
+        )
         raise OptionError(
             f"Options of two dialects are mixed: {_quoted(keys[Dialect.FLINK])} of Flink's, "
-            f"{_quoted(keys[Dialect.SPARK])} of Spark's. Use one dialect.",
+            f"{_quoted(keys[Dialect.SPARK])} of Spark's. Use one dialect.{hint}",
             flink=tuple(keys[Dialect.FLINK]),
             spark=tuple(keys[Dialect.SPARK]),
         )
@@ -160,7 +163,7 @@ def _refuse_unsupported(option: Option[Any], key: str) -> None:
     if option.status is Status.NOT_YET:
         raise UnsupportedOptionError(
             f"Option '{key}' is not supported by this version of penstock yet. {option.doc} "
-            "Leave it out: ignoring it would change what is read or written.",
+            "It is refused because to ignore it would change what is read or written.",
             option=key,
         )
     if option.status is Status.REFUSED:

@@ -1,7 +1,7 @@
 """The page docs/options.md, made from the declarations.
 
-Run `python -m penstock.options.reference docs/options.md` after changing an option; a test holds the page
-to the code. Invariant: what the page says is what the parsers do, because both read the declarations.
+Run `python -m penstock.options.reference` (`make docs`) after changing an option; a test holds the page to
+the code. Invariant: what the page says is what the parsers do, because both read the declarations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.options.declare import Dialect, Option, Reader, Status
-from penstock.options.flink import FLINK_OPTIONS
+from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
 from penstock.options.spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
 
@@ -23,10 +23,12 @@ _HEAD = """\
 
 <!-- Made by `python -m penstock.options.reference docs/options.md`: change the declarations, not this. -->
 
-Options are given with `.option(key, value)` or in SQL. Keys are matched in any case. They come in two
-dialects, and one reader or writer uses one of them:
+Options are given with `.option(key, value)`, or in SQL as `OPTIONS` of a temporary view. Keys are matched in
+any case. They come in two dialects, and one reader or writer uses one of them (a few names are
+[the same in both](#beside-sparks-names)):
 
-- **Flink's**: the names of Flink's Kafka SQL connector, and ours in its style. All features have a name here.
+- **Flink's**: the names of Flink's Kafka SQL connector, and ours in its style. What Spark's cannot say needs
+  these: bounded streams, group offsets, event time, limits in bytes.
 - **Spark's own**: the names of Spark's Kafka source and sink, so that `.format("kafka")` becomes
   `.format("penstock")` and nothing else changes.
 
@@ -36,6 +38,13 @@ warning (logger `penstock.options`), with the nearest known name. An option that
 penstock cannot honour is an error that says so, never ignored.
 
 One table can serve reads and writes, so a source lets options of sinks pass, and a sink those of sources.
+"""
+
+_SHARED = """\
+### Beside Spark's names
+
+These names are the same in both dialects and stand beside `kafka.*` and the others; what they mean is said
+above: `topic` (of a sink), {keys}, and the options of [formats](#formats).
 """
 
 _FORMATS_HEAD = """\
@@ -81,6 +90,8 @@ def render() -> str:
             parts.extend(
                 _options_section(subtitle, [option for option in options if option.reader is reader])
             )
+        if dialect is Dialect.SPARK:
+            parts.append(_shared_section())
         parts.extend(_not_supported_section(dialect, options))
     parts.append("## Added by Spark\n")
     parts.append(_table(("option", "meaning"), ((_code(o.key), o.doc) for o in SPARK_ADDED_OPTIONS)))
@@ -123,12 +134,21 @@ def _option_text(option: Option[Any]) -> str:
     return f"Accepted, no effect. {option.doc}" if option.status is Status.NO_EFFECT else option.doc
 
 
+def _shared_section() -> str:
+    """What of Flink's names a Spark user may need to know: those that are of no dialect."""
+    shared = [option for option in FLINK_OPTIONS if option.dialect is Dialect.SHARED and option is not TOPIC]
+    keys = ", ".join(_code(option.key) for option in shared if not option.key.endswith("*"))
+    return _SHARED.format(keys=keys)
+
+
 def _not_supported_section(dialect: Dialect, options: Iterable[Option[Any]]) -> list[str]:
     rows = [
         (_code(option.key), option.status.value, option.doc)
         for option in options
         if option.status in (Status.NOT_YET, Status.REFUSED)
     ]
+    if not rows:
+        return []
     return [
         f"### Known and not supported ({dialect.value})\n",
         _table(("option", "", "instead, or what it is for"), _merged(rows)),
@@ -157,8 +177,11 @@ def _default(declared: Property) -> str:
 
 
 def _property_text(declared: Property) -> str:
-    refused = "".join(f" Not `{value}`: {instead}." for value, instead in declared.unsupported_values.items())
-    return declared.doc + refused
+    values_of: dict[str, list[str]] = {}
+    for value, instead in declared.unsupported_values.items():
+        values_of.setdefault(instead, []).append(_code(value))
+    refused = (f" Not {', '.join(values)}: {instead}." for instead, values in values_of.items())
+    return declared.doc + "".join(refused)
 
 
 def _code(text: str) -> str:
@@ -171,4 +194,4 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render(), encoding="utf-8")
+    Path((sys.argv[1:] or ["docs/options.md"])[0]).write_text(render(), encoding="utf-8")

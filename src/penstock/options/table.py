@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.options.declare import Dialect, Option, Reader
-from penstock.options.values import TEXT, TOPIC, ValueType, choice, split_list
+from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
 _ANY, _BOTH, _SOURCE = Dialect.SHARED, Reader.BOTH, Reader.SOURCE
 
@@ -18,11 +18,19 @@ FORMAT_NAMES = (
     "json",
     "csv",
     "avro",
+    "protobuf",
     "avro-confluent",
     "json-confluent",
-    "protobuf",
     "protobuf-confluent",
 )
+CHANGELOG_FORMATS = (
+    "debezium-json",
+    "debezium-avro-confluent",
+    "canal-json",
+    "maxwell-json",
+    "ogg-json",
+)
+"""Those of Flink that a later version will have."""
 FORMAT_PREFIXES = ("", "key.", "value.")
 """Where a format's own options stand: for `format`, `key.format` and `value.format`."""
 
@@ -47,16 +55,19 @@ def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+_FORMAT = ValueType("word", ", ".join(FORMAT_NAMES), parse_text)
 FORMAT = Option(
     "format",
     _ANY,
     _BOTH,
-    TEXT,
-    "The format of values; the same as `value.format`. A read then has the columns of its schema, a write "
-    "those of the DataFrame: [formats.md](formats.md).",
+    _FORMAT,
+    "The format of values. A read then has the columns of its schema, a write those of the DataFrame: "
+    "[formats.md](formats.md).",
 )
-VALUE_FORMAT = Option("value.format", _ANY, _BOTH, TEXT, "The format of values.")
-KEY_FORMAT = Option("key.format", _ANY, _BOTH, TEXT, "The format of keys; needs `key.fields`.")
+VALUE_FORMAT = Option(
+    "value.format", _ANY, _BOTH, _FORMAT, "The same as `format`; the usual name beside `key.format`."
+)
+KEY_FORMAT = Option("key.format", _ANY, _BOTH, _FORMAT, "The format of keys; needs `key.fields`.")
 KEY_FIELDS = Option(
     "key.fields",
     _ANY,

@@ -17,10 +17,10 @@ _GO_ON = "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to c
 
 
 def report(error: DataLossError, *, fail: bool) -> None:
-    """Raise the error, or log it where the user chose to go on (`failOnDataLoss` false)."""
+    """Raise the error, or log it where the options say to go on."""
     if fail:
         raise error
-    _log.warning("%s (Going on, because failOnDataLoss is false.)", error)
+    _log.warning("%s (Going on, as the options say.)", error)
 
 
 def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -> OffsetOutOfRangeError:

@@ -41,7 +41,7 @@ class Discovery:
             names = ", ".join(self.missing)
             raise UnknownTopicOrPartitionError(
                 f"Not on the Kafka cluster: {names}. Nothing was read. Check the names in the subscription, "
-                "and that the principal may describe them; penstock never creates a topic that it reads.",
+                "and that the principal may describe them, or create them: penstock makes no topics to read.",
                 missing=self.missing,
             )
 

@@ -21,7 +21,7 @@ from penstock.options.properties.declare import (
 from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
 
 _COMMON = Role.COMMON
-_METRICS = "penstock keeps its own metrics; Java's reporters have nothing to report."
+_METRICS = "Java's reporters do not run here, and nothing exports penstock's own metrics yet."
 
 _SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
 

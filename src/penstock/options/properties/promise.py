@@ -64,7 +64,7 @@ def _check_guarantee(promise: ProducePromise, guarantee: DeliveryGuarantee) -> N
     if guarantee is not DeliveryGuarantee.NONE and promise.acks != -1:
         raise OptionError(
             f"Option 'acks' = '{promise.acks}' contradicts the delivery guarantee {guarantee.value}: "
-            "records that one broker alone has are lost when it fails. Use acks=all, or (Flink's dialect) "
+            "records that one broker alone has are lost when it fails. Use acks=all, or "
             "'sink.delivery-guarantee' = 'none'.",
             option="acks",
         )
