@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 
 app = typer.Typer(
     name="penstock",
-    help="Flink's Kafka connector for PySpark.",
+    help="Flink's Kafka connector for PySpark: a Kafka to try it on, a demo, transactions of its sink.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals hold passwords

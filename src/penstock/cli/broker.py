@@ -20,16 +20,17 @@ broker_app = typer.Typer(
     help="A real Apache Kafka for development: start, stop, status.", no_args_is_help=True
 )
 
-_Name = Annotated[str, typer.Option(help="Which cluster, when there are several.")]
+_Name = Annotated[str, typer.Option(help="Name of the cluster, where there are several.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @broker_app.command()
 def start(
-    brokers: Annotated[int, typer.Option(help="1 or 3 brokers.")] = 1,
-    port: Annotated[int | None, typer.Option(help="Port of the first broker (a free one).")] = None,
+    brokers: Annotated[int, typer.Option(help="How many brokers: 1 or 3.")] = 1,
+    port: Annotated[int | None, typer.Option(help="Port of the first broker; a free one by default.")] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Keep data here (a temporary folder, removed at stop).")
+        Path | None,
+        typer.Option(help="Keep data here; by default in a temporary folder, which `stop` removes."),
     ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", help="A server property, as key=value; may be repeated.")

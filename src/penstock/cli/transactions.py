@@ -26,7 +26,13 @@ transactions_app = typer.Typer(
 _Prefix = Annotated[str, typer.Option("--prefix", help="The query's sink.transactional-id-prefix.")]
 _Servers = Annotated[str, typer.Option("--bootstrap-server", help="The brokers, host:port,host:port.")]
 _Config = Annotated[
-    Path | None, typer.Option("--command-config", help="A file of Kafka client properties (key=value).")
+    Path | None,
+    typer.Option(
+        "--command-config",
+        help="A file of Kafka client properties (key=value), for TLS and logins.",
+        exists=True,
+        dir_okay=False,
+    ),
 ]
 _Topic = Annotated[
     str | None, typer.Option("--log-topic", help="The query's sink.commit-log.topic, if it has one.")
