@@ -1,4 +1,4 @@
-"""Making and removing topics: for the dev broker, the demo and the tests, never by a query.
+"""Making and removing topics: for the demo, tests and decision logs, never what a query reads or writes.
 
 Runs on the driver. Invariant: when a call returns, the cluster has done it: a created topic has leaders,
 a deleted one is unknown.

@@ -5,7 +5,7 @@ Runs on driver and executor. A transaction here is not an object with a life: it
 about. Invariants: each call can be repeated; each outcome is known for sure or said to be unknown; nothing
 is ended that the given identity does not name.
 
-Two protocols (docs/decisions/0005): with V2 (Kafka 4, feature `transaction.version` 2) a Produce request
+Two protocols: with V2 (Kafka 4, feature `transaction.version` 2) a Produce request
 adds its topic partitions to the transaction, and each end gives the producer a new epoch. With V1 they
 are added by AddPartitionsToTxn first, Produce goes up to version 11, EndTxn up to 4. A transaction is
 ended with the protocol that it was opened with.

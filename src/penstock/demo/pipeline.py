@@ -1,7 +1,7 @@
 """The streaming job of the demo: delay statistics per carrier and day.
 
 Runs on the driver (Spark's workers read and write). Invariant: nothing here knows that the data is a
-demo; it is the code that a user would write, and README.md shows the same.
+demo; it is the code that a user would write.
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""Links between the pages, and from code to pages, lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", prose(page))
+    targets = [((page.parent / name) if name else page, anchor) for name, anchor in links]
+    assert not [str(target) for target, _ in targets if not target.exists()]
+    anchored = [(str(target), anchor) for target, anchor in targets if anchor]
+    assert not [(target, anchor) for target, anchor in anchored if anchor not in anchors(Path(target))]
+
+
+def test_pages_that_code_names_are_there() -> None:
+    files = [file for room in ("src", "tests", "benchmarks") for file in (ROOT / room).rglob("*.py")]
+    named = {
+        (str(file), name)
+        for file in files
+        for name in re.findall(r"\bdocs/[\w/-]+(?:\.md)?", file.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert not sorted((file, name) for file, name in named if not (ROOT / name).exists())
