@@ -15,9 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
-from penstock.sink.writer import write_rows
-from penstock.spark.commit_message import Written, check_rows_fit, records_of, refuse_overwrite, turn_of_task
-from penstock.spark.worker import begin_task
+from penstock.spark.commit_message import Written, check_rows_fit, refuse_overwrite, write_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSink
@@ -36,9 +34,4 @@ class PenstockWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task; returns when all are acknowledged."""
-        begin_task()
-        turn, records = turn_of_task(), records_of(iterator, self._table)
-        summary = write_rows(
-            self._config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id
-        )
-        return Written(summary.record_count, summary.byte_count)
+        return write_task(self._config, self._table, iterator)

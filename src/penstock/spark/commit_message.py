@@ -1,6 +1,6 @@
-"""What a write task tells the driver, and the check that both kinds of writers do first.
+"""What a write task tells the driver, and what both kinds of writers do: the check first, then the task.
 
-Made on the executor, read on the driver. Invariant: small and picklable.
+Messages are made on the executor and read on the driver. Invariant: they are small and picklable.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
 from penstock.sink.custom_partitioner import check_partitioner
 from penstock.sink.rows import check_placing, check_write_schema
+from penstock.sink.writer import write_rows
+from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSink
@@ -82,3 +84,11 @@ def turn_of_task() -> Turn:
         return Turn()
     batch_id = context.getLocalProperty(BATCH_ID_PROPERTY)
     return Turn(context.partitionId(), int(batch_id) if batch_id else 0)
+
+
+def write_task(config: SinkConfig, table: TableSink | None, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Write the rows of one task at-least-once; returns when all are acknowledged."""
+    begin_task()
+    turn, records = turn_of_task(), records_of(batches, table)
+    summary = write_rows(config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id)
+    return Written(summary.record_count, summary.byte_count)

@@ -18,8 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
-from penstock.sink.writer import write_rows
-from penstock.spark.commit_message import Written, check_rows_fit, records_of, turn_of_task
+from penstock.spark.commit_message import Written, check_rows_fit, write_task
 from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
@@ -36,12 +35,7 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task; returns when all are acknowledged."""
-        begin_task()
-        turn, records = turn_of_task(), records_of(iterator, self._table)
-        summary = write_rows(
-            self._config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id
-        )
-        return Written(summary.record_count, summary.byte_count)
+        return write_task(self._config, self._table, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Nothing to do: all is acknowledged."""
