@@ -110,7 +110,7 @@ class FlinkSession:
             _pipe(self._process.stdin).close()
         try:
             self._process.wait(60)
-        except subprocess.TimeoutExpired:  # a job hangs; its JVM ends with its standard input
+        except subprocess.TimeoutExpired:  # its JVM ends with its standard input
             self._process.kill()
             self._process.wait()
         _pipe(self._process.stdout).close()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import sys
+import threading
 import time
 import urllib.request
 from typing import Any
@@ -116,14 +118,22 @@ def main() -> None:
     os.dup2(2, 1)
     session = Session()
     answers.write(json.dumps({"ready": True}) + "\n")
-    for line in sys.stdin:
-        request = json.loads(line)
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests,), daemon=True).start()
+    while True:
+        request = json.loads(requests.get())
         action = request.pop("action")
         try:
             answer = getattr(session, action)(**request)
         except Exception as error:  # noqa: BLE001 - reported to the benchmark, which ends
             answer = {"error": str(error)}
         answers.write(json.dumps(answer, default=str) + "\n")
+
+
+def _receive(requests: queue.SimpleQueue[str]) -> None:
+    """Take requests in, and end this process with the benchmark, even while a job runs that never ends."""
+    for line in sys.stdin:
+        requests.put(line)
     # The JVM ends when its standard input does, that is with this process.
     os._exit(0)
 
