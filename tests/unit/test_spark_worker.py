@@ -54,6 +54,9 @@ def test_other_processes_are_no_workers(monkeypatch: pytest.MonkeyPatch, spec: M
 def test_a_worker_is_known_by_its_main_module(monkeypatch: pytest.MonkeyPatch, freezes: list[str]) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
     monkeypatch.setattr(worker, "_OBJECTS", worker.WorkerObjects())
+    hurried: list[str] = []
+    monkeypatch.setattr(worker._CONNECTION, "hurry", lambda: hurried.append("hurry"))
     for _ in range(3):
         worker.begin_task()
     assert freezes == ["freeze"]
+    assert len(hurried) == 3

@@ -15,6 +15,8 @@ from __future__ import annotations
 import gc
 import sys
 
+from penstock.spark.worker_socket import JvmConnection
+
 _DAEMON = "pyspark.daemon"
 
 
@@ -34,11 +36,13 @@ class WorkerObjects:
 
 
 _OBJECTS = WorkerObjects()
+_CONNECTION = JvmConnection()
 
 
 def begin_task() -> None:
     """To be called at the start of every task; does nothing outside of PySpark's workers."""
     if is_spark_worker():
+        _CONNECTION.hurry()
         _OBJECTS.begin_task(len(sys.modules))
 
 

@@ -1,0 +1,48 @@
+"""What penstock does to PySpark's own worker processes: their connection to the JVM is made fast."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.spark import worker
+
+TASKS = 6
+
+
+def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: SparkSession) -> None:
+    if spark.conf.get("spark.python.unix.domain.socket.enabled", "false") == "true":
+        pytest.skip("there is no TCP connection to the JVM")
+
+    def state(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            worker.begin_task()
+            found = worker._CONNECTION._socket
+            assert found is not None
+            row = {
+                "peer": found.getpeername()[0],
+                "at_once": found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY),
+                "watched": gc.callbacks.count(worker._CONNECTION.after_collection),
+                "rows": batch.num_rows,
+            }
+            yield pa.RecordBatch.from_pylist(
+                [row],
+                schema=pa.schema(
+                    {"peer": pa.string(), "at_once": pa.int32(), "watched": pa.int32(), "rows": pa.int32()}
+                ),
+            )
+
+    # More tasks than can run at once: workers are used again, and watch once.
+    found = spark.range(0, TASKS, 1, TASKS).mapInArrow(
+        state, "peer STRING, at_once INT, watched INT, rows INT"
+    )
+    rows = found.collect()
+    assert len(rows) == TASKS
+    assert all(row["peer"] in {"127.0.0.1", "::1", "::ffff:127.0.0.1"} for row in rows)
+    assert all(row["at_once"] for row in rows)
+    assert {row["watched"] for row in rows} == {1}
