@@ -81,6 +81,7 @@ def _measure_cases(bench: Bench, run: report.Run, arguments: argparse.Namespace,
         count = INPUTS[case.input_topic].count(arguments.records)
         own = replace(bench, input_topic=case.input_topic, record_count=count)
         run.cases[name] = harness.measure_case(name, case, own, arguments.rounds, console.print)
+        report.save(run, arguments.name)  # whatever becomes of the others
 
 
 def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace, console: Console) -> None:
