@@ -1,4 +1,4 @@
-"""Spares PySpark's workers two waits of 40 ms at each end of a task.
+"""Spares PySpark's workers two waits of 40 ms, one at each end of a task.
 
 Runs in the processes of PySpark's daemon, on executors and on the driver. Spark's JVM and a Python worker
 talk through a TCP socket on this machine, in small messages one behind the other: the second waits until the
