@@ -111,8 +111,8 @@ class Scene:
         with self._transactions() as transactions:
             return transactions.describe([transactional_id])[transactional_id] is not None
 
-    def commit_by_hand(self, transactional_id: str) -> None:
-        """As a driver that died right after it."""
+    def end_by_hand(self, transactional_id: str, *, is_commit: bool) -> None:
+        """Commit as a driver that died right after it would have; abort as an operator does."""
         with self._transactions() as transactions:
             description = transactions.describe([transactional_id])[transactional_id]
             assert description is not None
@@ -120,7 +120,7 @@ class Scene:
             identity: TransactionIdentity = dataclasses.replace(
                 description.identity, protocol=transactions.protocol()
             )
-            error = transactions.end([identity], is_commit=True)[identity].error
+            error = transactions.end([identity], is_commit=is_commit)[identity].error
             assert error is None, error
 
     def _is_ours(self, transactional_id: str) -> bool:

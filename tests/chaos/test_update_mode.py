@@ -32,6 +32,6 @@ def scene(broker: DevCluster, make_topic: MakeTopic, tmp_path: Path) -> Scene:
 
 def test_driver_dies_between_the_decision_and_its_end(spark: SparkSession, scene: Scene) -> None:
     with scene.held("DECIDED"):
-        scene.commit_by_hand(sorted(scene.open_transactions())[0])
+        scene.end_by_hand(sorted(scene.open_transactions())[0], is_commit=True)
     scene.finish(spark)
     scene.check()

@@ -130,7 +130,7 @@ def test_death_at_each_step(bootstrap: str, sink: SinkUnderTest, step: Step) -> 
 
 
 def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=2_000) as recovering:
+    with sink.driver(wanted_timeout_ms=4_000) as recovering:
         mandate = recovering.recover()
         patient = replace(mandate, transaction_timeout_ms=300_000)
         reports = [sink.task(patient, 0, 0), sink.task(mandate, 0, 1), sink.task(patient, 0, 2)]
@@ -161,7 +161,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
 
 
 def test_decision_of_which_nothing_was_committed_is_withdrawn(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=1_500) as recovering:
+    with sink.driver(wanted_timeout_ms=4_000) as recovering:
         reports = sink.tasks(recovering.recover(), 0)
     die_at(Step.DECIDED)
     with sink.driver() as dying, pytest.raises(Death):
@@ -489,7 +489,7 @@ def test_tools_abort_what_is_not_decided(bootstrap: str, sink: SinkUnderTest) ->
 
 @pytest.mark.parametrize("resolution", ["write-again", "take-as-written"])
 def test_tools_end_a_decision_by_hand(bootstrap: str, sink: SinkUnderTest, resolution: str) -> None:
-    with sink.driver(wanted_timeout_ms=1_500) as driver:
+    with sink.driver(wanted_timeout_ms=4_000) as driver:
         mandate = driver.recover()
         reports = [
             sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 0),
