@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.client import producer as producer_module
 from penstock.client import producer_topics
 from penstock.client.connection import PendingResponse
 from penstock.client.idempotence import ANONYMOUS, ProducerIdentity
@@ -86,8 +87,25 @@ class ScriptedBroker:
         ]
 
 
+class SlowBroker(ScriptedBroker):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unanswered: list[tuple[PendingResponse, Any]] = []
+
+    def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
+        self.requests.append((node_id, request))
+        self.unanswered.append((PendingResponse("a request", 60_000), request))
+        return self.unanswered[-1][0]
+
+    def answer(self) -> None:
+        pending, request = self.unanswered.pop(0)
+        pending.succeed(response_to(request, 0))
+
+
 def topic_metadata(leader_id: int = 1, *, topic_id: int = 9, error_code: int = 0) -> TopicMetadata:
-    partitions = {} if error_code else {0: TopicPartitionMetadata(leader_id, 0)}
+    partitions = {} if error_code else dict.fromkeys(range(3), TopicPartitionMetadata(leader_id, 0))
     return TopicMetadata("t", uuid.UUID(int=topic_id), False, error_code, partitions)
 
 
@@ -130,10 +148,10 @@ def open_on() -> Iterator[Callable[..., Producer]]:
         assert not producer._sender.is_alive()
 
 
-def append(producer: Producer, count: int = 3) -> None:
+def append(producer: Producer, count: int = 3, topic_partition: TopicPartition = TP) -> None:
     columns = RecordColumns(pa.record_batch([pa.array([b"v"] * count)], ["value"]))
     rows = pa.array(range(count), pa.int32())
-    assert producer.append(TP, columns, rows, default_timestamp_ms=1_700_000_000_000) == count
+    assert producer.append(topic_partition, columns, rows, default_timestamp_ms=1_700_000_000_000) == count
 
 
 OpenOn = Callable[..., Producer]
@@ -346,6 +364,37 @@ def test_every_offered_batch_goes_after_its_time_without_a_flush(open_on: OpenOn
         producer.offer()
         with producer._changed:
             assert producer._changed.wait_for(partial(has_sent, producer, number), 30)
+
+
+def test_batches_that_were_begun_together_share_a_request(open_on: OpenOn) -> None:
+    broker = ScriptedBroker()
+    producer = open_on(broker, linger_ms=400)
+    append(producer, 1)
+    begun_ms = producer_module._now_ms()
+    wait_until(lambda: producer_module._now_ms() > begun_ms, "the clock to go on")
+    append(producer, 1, TopicPartition("t", 1))
+    producer.offer()
+    wait_until(lambda: has_sent(producer, 2), "both to be acknowledged")
+    assert len(broker.requests) == 1
+
+
+def test_what_lingers_waits_for_its_broker_to_answer(open_on: OpenOn) -> None:
+    broker = SlowBroker()
+    producer = open_on(broker, linger_ms=1)
+    append(producer, 1)
+    producer.offer()
+    wait_until(lambda: broker.requests, "the first batch to be sent")
+    for number in range(1, 4):
+        append(producer, 1, TopicPartition("t", number % 3))
+        producer.offer()
+    begun_ms = producer_module._now_ms()
+    wait_until(lambda: producer_module._now_ms() > begun_ms + 5, "their time to be up")
+    assert not list(producer._lingering())
+    assert len(broker.requests) == 1
+    broker.answer()
+    wait_until(lambda: len(broker.requests) == 2, "all of them to be sent in one request")
+    broker.answer()
+    wait_until(lambda: has_sent(producer, 4), "all to be acknowledged")
 
 
 def test_a_sender_that_wakes_up_in_time_is_left_alone(

@@ -310,22 +310,31 @@ class Producer:
             self._filling_lock.release()
 
     def _send_lingered(self) -> None:
-        """Close batches that lingered long enough, unless the writer is at them right now."""
+        """Close batches when one lingered long enough, unless the writer is at them right now."""
         if not self._filling_lock.acquire(blocking=False):
             return
         try:
             now_ms = _now_ms()
-            for topic_partition in [tp for tp, due_ms in self._lingering() if due_ms <= now_ms]:
-                self._filling.close(topic_partition)
+            lingering = list(self._lingering())
+            if all(due_ms > now_ms for _, due_ms in lingering):
+                return
+            # What has waited half as long goes along: batches that were begun together share a request.
+            for topic_partition, due_ms in lingering:
+                if due_ms <= now_ms + self._settings.linger_ms // 2:
+                    self._filling.close(topic_partition)
         finally:
             self._filling_lock.release()
 
     def _lingering(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yield open batches and when they are due, except behind another one of their topic partition.
+        """Yield open batches and when they are due, except while their broker owes an answer.
 
-        Those gather rows until that is answered, which makes them larger and no later.
+        Those gather rows until it is there: each request costs a millisecond of processor, however little it
+        holds, and what the broker has not answered yet it will hardly answer sooner with more to do.
         """
-        return (due for due in self._filling.due_ms() if not self._delivery.has_batches(due[0]))
+        for topic_partition, due_ms in self._filling.due_ms():
+            is_awaited = self._delivery.awaits_answer_of(self._topics.leader_of(topic_partition))
+            if not is_awaited and not self._delivery.has_batches(topic_partition):
+                yield topic_partition, due_ms
 
     def _step(self, now_ms: int) -> None:
         """Send what may be sent now."""

@@ -95,6 +95,10 @@ class DeliveryQueue:
         """Whether a topic partition has unacknowledged batches."""
         return topic_partition in self._busy
 
+    def awaits_answer_of(self, node_id: int | None) -> bool:
+        """Whether a request to this broker is under way."""
+        return node_id is not None and self._requests_under_way[node_id] > 0
+
     def leaderless(self, leader_of: LeaderOf) -> set[str]:
         """Return the topics with batches for a topic partition that has no known leader."""
         return {topic_partition.topic for topic_partition in self._busy if leader_of(topic_partition) is None}

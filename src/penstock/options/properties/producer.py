@@ -103,7 +103,8 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "linger.ms",
         _P,
-        "How long a record batch that is not full may wait for more rows of its task. The end of a task "
+        "How long a record batch that is not full may wait for more rows of its "
+        "task, longer only while its broker owes an answer. The end of a task "
         "sends everything at once.",
         MILLISECONDS,
         default="20",
