@@ -1,4 +1,4 @@
-"""`make bench`: one run, one broker, the same topics, systems in turn, medians after a warm-up.
+"""`make bench`: one run, one broker, the same topics, systems in turn, medians after warm-ups.
 
 Figures move from machine to machine and from hour to hour; only the ratios of one run mean something.
 `--check` ends with an error when a bound of `bounds.json` is missed. FLINK=1 adds Flink SQL.

@@ -1,7 +1,7 @@
-"""Runs a case: systems in turn, a warm-up round, then the timed ones; what came out is checked each time.
+"""Runs a case: systems in turn, rounds to warm up, then the timed ones; what came out is checked each time.
 
 Invariant: a figure of a system stands beside another's only when both gave the same answer. What was written
-is read back by librdkafka after the warm-up, and counted by the ends of the log after the others.
+is read back by librdkafka after the first round, and counted by the ends of the log after the others.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from benchmarks import output, usage
 from benchmarks.cases import Case
 from benchmarks.inputs import INPUTS
 from benchmarks.measured import Measured
-from benchmarks.systems import Bench, taking_part
+from benchmarks.systems import Bench, session_settings, taking_part
 
-SLOW_S = 60.0
-"""Who takes longer in the first round that is timed is not timed again."""
+WARM_UPS = 2
+SLOW_S = 30.0
+"""Who takes longer in the first round is not warmed up again."""
 _MARKERS = 64  # of the transactions of one run, at most
 Say = Callable[[str], object]
 
@@ -26,27 +27,31 @@ class WrongAnswerError(Exception):
     """A system gave another answer than the others: its figures are worth nothing."""
 
 
-def measure_case(name: str, case: Case, bench: Bench, rounds: int, say: Say) -> dict[str, Measured]:
+def measure_case(
+    name: str, case: Case, bench: Bench, rounds: int, say: Say, warm_ups: int = WARM_UPS
+) -> dict[str, Measured]:
     """Warm up and time every system of a case."""
     systems = case.systems(with_flink=bench.flink_session is not None)
     size = INPUTS[case.input_topic].byte_count(bench.record_count)
     found = {system: Measured(bench.record_count, size) for system in systems}
     expected: tuple[Any, ...] | None = None
-    for number in range(rounds + 1):
+    slow: set[str] = set()
+    first = 1 - warm_ups
+    for number in range(first, rounds + 1):
+        is_timed = number > 0
         for system, measured in found.items():
-            if _is_done(measured, number):
+            if not is_timed and system in slow:
                 continue
-            answer = _run(case, bench, system, measured if number else None, read_back=not number)
+            started = time.perf_counter()
+            answer = _run(case, bench, system, measured if is_timed else None, read_back=number == first)
+            if time.perf_counter() - started > SLOW_S:
+                slow.add(system)
             expected = check_answer(name, system, answer, expected, bench.record_count)
-            took = f"{measured.seconds[-1]:.2f} s" if number else "same answer"
+            took = f"{measured.seconds[-1]:.2f} s" if is_timed else "same answer"
             if case.is_generated:
                 measured.byte_count = sum(expected[1:])
-            say(f"{name} {system} {number or 'warm-up'}: {took}")
+            say(f"{name} {system} {number if is_timed else 'warm-up'}: {took}")
     return found
-
-
-def _is_done(measured: Measured, number: int) -> bool:
-    return number > 1 and measured.seconds[0] > SLOW_S
 
 
 def _run(
@@ -56,7 +61,8 @@ def _run(
     before = usage.snapshot()
     usage.reset_peaks(before)
     started = time.perf_counter()
-    answer = case.run(bench, system)
+    with session_settings(bench.spark, system):
+        answer = case.run(bench, system)
     took_s = time.perf_counter() - started
     after = usage.snapshot()
     if measured is not None:

@@ -1,7 +1,8 @@
-"""The ceiling: a Python data source that has nothing to do but hand ready Arrow batches to Spark.
+"""The ceiling: a Python data source that hands ready Arrow batches to Spark, and drops those it is given.
 
 Imported by Spark's workers, so it imports little. Invariant: its rows have the columns and sizes of those
 that penstock reads from the topic `orders`, and each task makes its one batch before the first row leaves.
+Its tasks are spared the waits that penstock's are spared (penstock.spark.worker).
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from penstock.spark.worker import begin_task
@@ -36,22 +43,35 @@ class ReadyBatches(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Of as many rows as were asked for."""
-        return _Reader(int(self.options["records"]))
+        return _Reader(int(self.options["records"]), schema.names)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Of rows into nothing."""
+        return _Writer()
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, record_count: int) -> None:
+    def __init__(self, record_count: int, columns: Sequence[str]) -> None:
         self._record_count = record_count
+        self._columns = list(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         share, rest = divmod(self._record_count, _TASKS)
         return [InputPartition(share + (number < rest)) for number in range(_TASKS)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        begin_task()  # spares it the waits that penstock's tasks are spared
-        batch = _batch()
+        begin_task()
+        batch = _batch().select(self._columns)
         for first in range(0, partition.value, BATCH_ROWS):
             yield batch.slice(0, min(BATCH_ROWS, partition.value - first))
+
+
+class _Writer(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        begin_task()
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
 
 
 def _batch() -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import SLOW_S
+from benchmarks.harness import SLOW_S, WARM_UPS
 from benchmarks.measured import Cases, Measured, Measures
 from benchmarks.systems import FLINK, PENSTOCK, SPARK_DEFAULT, SPARK_TUNED
 
@@ -111,8 +111,8 @@ def markdown(run: Run, name: str) -> str:
         "# What `make bench` measured",
         "",
         *described(run.machine),
-        f"- {settings}; one warm-up of each system, then the systems in turn; medians",
-        f"- who took more than {SLOW_S:.0f} s in the first round was timed once: the JSON file has all times",
+        f"- {settings}; {WARM_UPS} warm-ups of each system, then the systems in turn; medians",
+        f"- who took more than {SLOW_S:.0f} s was warmed up once",
         "",
         "Every row of a case gave the same answer. CPU seconds and peak memory are of the kinds of processes",
         "that take part, memory of the largest process. A JVM gives hardly any memory back: Spark's holds",

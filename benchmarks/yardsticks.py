@@ -62,8 +62,16 @@ def produce_all(bench: Bench) -> None:
     assert producer.flush(120) == 0
 
 
-def transfer(bench: Bench) -> DataFrame:
+def transfer(bench: Bench, columns: str = "") -> DataFrame:
     """Rows as those of the input topic, ready when the task begins, handed from Python to Spark."""
     bench.spark.dataSource.register(ReadyBatches)
     reader = bench.spark.read.format(ReadyBatches.name())
+    if columns:
+        reader = reader.schema(columns)
     return reader.option("records", bench.record_count).load()
+
+
+def drop(bench: Bench, rows: DataFrame) -> None:
+    """Rows handed from Spark to Python, which looks at none of them."""
+    bench.spark.dataSource.register(ReadyBatches)
+    rows.write.format(ReadyBatches.name()).mode("append").save()

@@ -82,4 +82,4 @@ def _measured(
     count = INPUTS[case.input_topic].count(RECORDS)
     own = replace(bench, input_topic=case.input_topic, record_count=count)
     said: list[str] = []
-    return harness.measure_case(name, case, own, rounds, said.append), said
+    return harness.measure_case(name, case, own, rounds, said.append, warm_ups=1), said

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from benchmarks import streaming
 from benchmarks.cases import CASES
-from benchmarks.systems import ARROW, CONFLUENT, FLINK, PENSTOCK, PENSTOCK_DECLARED, taking_part
+from benchmarks.systems import ARROW, CONFLUENT, FLINK, PENSTOCK, PENSTOCK_TUNED, taking_part
 from benchmarks.usage import (
     BROKER,
     DRIVER,
@@ -24,7 +24,7 @@ SYSTEMS = sorted(
     {system for case in CASES.values() for system in case.systems(with_flink=True)}
     | set(streaming.everybody(with_flink=True))
 )
-IN_PYTHON = {PENSTOCK, PENSTOCK_DECLARED, streaming.PENSTOCK_EXACTLY_ONCE, ARROW}
+IN_PYTHON = {PENSTOCK, PENSTOCK_TUNED, streaming.PENSTOCK_EXACTLY_ONCE, ARROW}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
