@@ -51,12 +51,12 @@ class Case:
 
     run: Callable[[Bench, str], Answer]
     input_topic: str = "orders"
-    yardsticks: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     is_generated: bool = False
 
     def systems(self, *, with_flink: bool) -> tuple[str, ...]:
         """Everybody who takes part, penstock first."""
-        return (*SYSTEMS, *((FLINK,) if with_flink else ()), *self.yardsticks)
+        return (*SYSTEMS, *((FLINK,) if with_flink else ()), *self.others)
 
 
 def raw_read_to_noop(bench: Bench, system: str) -> Answer:
@@ -179,8 +179,8 @@ def _generated(bench: Bench) -> DataFrame:
 
 
 CASES = {
-    "raw-read-noop": Case(raw_read_to_noop, yardsticks=YARDSTICKS),
-    "raw-read-aggregate": Case(raw_read_and_aggregate, yardsticks=(PENSTOCK_TUNED,)),
+    "raw-read-noop": Case(raw_read_to_noop, others=YARDSTICKS),
+    "raw-read-aggregate": Case(raw_read_and_aggregate, others=(PENSTOCK_TUNED,)),
     "json-aggregate": Case(json_and_aggregate),
     "read-uncompressed": Case(raw_read_and_aggregate, "orders-uncompressed"),
     "read-zstd": Case(raw_read_and_aggregate, "orders-zstd"),
@@ -188,8 +188,8 @@ CASES = {
     "read-200-partitions": Case(raw_read_and_aggregate, "orders-200-partitions"),
     "read-committed": Case(read_committed, "orders-transactional"),
     "write-at-least-once": Case(
-        write_at_least_once, yardsticks=(PENSTOCK_TUNED, CONFLUENT, ARROW), is_generated=True
+        write_at_least_once, others=(PENSTOCK_TUNED, CONFLUENT, ARROW), is_generated=True
     ),
-    "write-exactly-once": Case(write_exactly_once, yardsticks=(PENSTOCK_TUNED,), is_generated=True),
-    "kafka-to-kafka": Case(kafka_to_kafka, yardsticks=(PENSTOCK_TUNED, ARROW)),
+    "write-exactly-once": Case(write_exactly_once, others=(PENSTOCK_TUNED,), is_generated=True),
+    "kafka-to-kafka": Case(kafka_to_kafka, others=(PENSTOCK_TUNED, ARROW)),
 }

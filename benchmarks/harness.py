@@ -18,7 +18,7 @@ from benchmarks.systems import Bench, session_settings, taking_part
 
 WARM_UPS = 2
 SLOW_S = 30.0
-"""Who takes longer in the first round is not warmed up again."""
+"""Who takes longer to warm up is not warmed up again."""
 _MARKERS = 64  # of the transactions of one run, at most
 Say = Callable[[str], object]
 
@@ -42,9 +42,9 @@ def measure_case(
         for system, measured in found.items():
             if not is_timed and system in slow:
                 continue
-            started = time.perf_counter()
-            answer = _run(case, bench, system, measured if is_timed else None, read_back=number == first)
-            if time.perf_counter() - started > SLOW_S:
+            timed = measured if is_timed else None
+            took_s, answer = _run(case, bench, system, timed, read_back=number == first)
+            if took_s > SLOW_S:
                 slow.add(system)
             expected = check_answer(name, system, answer, expected, bench.record_count)
             took = f"{measured.seconds[-1]:.2f} s" if is_timed else "same answer"
@@ -56,7 +56,7 @@ def measure_case(
 
 def _run(
     case: Case, bench: Bench, system: str, measured: Measured | None, *, read_back: bool
-) -> tuple[Any, ...]:
+) -> tuple[float, tuple[Any, ...]]:
     starts = output.ends(bench.bootstrap_servers, bench.output_topic)
     before = usage.snapshot()
     usage.reset_peaks(before)
@@ -68,12 +68,12 @@ def _run(
     if measured is not None:
         measured.add(answer.net_s or took_s, usage.spent(before, after, taking_part(system)))
     if answer.values is not None:
-        return answer.values
+        return took_s, answer.values
     if answer.later is not None:
-        return answer.later()
+        return took_s, answer.later()
     values = _written(bench, starts, read_back=read_back)
     output.forget(bench.bootstrap_servers, bench.output_topic)
-    return values
+    return took_s, values
 
 
 def _written(bench: Bench, starts: dict[int, int], *, read_back: bool) -> tuple[Any, ...]:

@@ -16,13 +16,19 @@ from rich.table import Table
 
 from benchmarks.harness import SLOW_S, WARM_UPS
 from benchmarks.measured import Cases, Measured, Measures
-from benchmarks.systems import FLINK, PENSTOCK, SPARK_DEFAULT, SPARK_TUNED
+from benchmarks.systems import FLINK, PENSTOCK, PENSTOCK_TUNED, SPARK_DEFAULT, SPARK_TUNED
 
 RESULTS = Path(__file__).parent / "results"
 BOUNDS = Path(__file__).parent / "bounds.json"
 _HEADINGS = ("case", "system", "M records/s", "MB/s", "penstock is", "CPU s", "peak MB")
 _BOUND_HEADINGS = ("case", "against", "times as fast", "aim", "held to")
-_COLORS = {PENSTOCK: "#2f6f4f", SPARK_DEFAULT: "#c9a227", SPARK_TUNED: "#b5651d", FLINK: "#b03a5b"}
+_COLORS = {
+    PENSTOCK: "#2f6f4f",
+    PENSTOCK_TUNED: "#5fa37f",
+    SPARK_DEFAULT: "#c9a227",
+    SPARK_TUNED: "#b5651d",
+    FLINK: "#b03a5b",
+}
 _OTHER_COLOR = "#9aa5b1"
 
 
@@ -112,7 +118,7 @@ def markdown(run: Run, name: str) -> str:
         "",
         *described(run.machine),
         f"- {settings}; {WARM_UPS} warm-ups of each system, then the systems in turn; medians",
-        f"- who took more than {SLOW_S:.0f} s was warmed up once",
+        f"- who took more than {SLOW_S:.0f} s to warm up was warmed up once",
         "",
         "Every row of a case gave the same answer. CPU seconds and peak memory are of the kinds of processes",
         "that take part, memory of the largest process. A JVM gives hardly any memory back: Spark's holds",

@@ -108,13 +108,14 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 def session_settings(spark: SparkSession, system: str) -> Iterator[None]:
     """Spark's settings as the system wants them, for a while."""
     wanted = _UNBOUNDED_BATCHES if system in {PENSTOCK_TUNED, ARROW} else {}
+    before = {key: spark.conf.get(key) for key in wanted}
     for key, value in wanted.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key in wanted:
-            spark.conf.unset(key)
+        for key, value in before.items():
+            spark.conf.set(key, value)
 
 
 @contextmanager

@@ -74,4 +74,5 @@ def transfer(bench: Bench, columns: str = "") -> DataFrame:
 def drop(bench: Bench, rows: DataFrame) -> None:
     """Rows handed from Spark to Python, which looks at none of them."""
     bench.spark.dataSource.register(ReadyBatches)
-    rows.write.format(ReadyBatches.name()).mode("append").save()
+    writer = rows.write.format(ReadyBatches.name()).option("records", bench.record_count)
+    writer.mode("append").save()

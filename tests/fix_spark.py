@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.devbroker.jars import spark_avro_jars, spark_kafka_connector_jars
+from tests import quick_jvm
 
 if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
     from pyspark.sql import SparkSession
@@ -40,6 +41,7 @@ def spark_settings(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": quick_jvm.OPTIONS,
         "spark.driver.extraClassPath": os.pathsep.join(
             map(str, [*spark_kafka_connector_jars(), *spark_avro_jars()])
         ),

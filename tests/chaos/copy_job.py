@@ -11,6 +11,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from tests import quick_jvm
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -41,6 +43,7 @@ def _session(scratch: str) -> SparkSession:
         "spark.local.dir": scratch,
         "spark.log.level": "ERROR",
         "spark.task.maxFailures": "4",
+        "spark.driver.extraJavaOptions": quick_jvm.OPTIONS,
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("penstock-chaos").master("local[2,4]")

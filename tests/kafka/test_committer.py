@@ -180,7 +180,7 @@ def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink
         mandate = recovering.recover()
         early = sink.task(mandate, 0, 0)
         wait_until(lambda: not sink.open_ids(), "the broker to abort the first task's")
-        late = sink.task(mandate, 0, 1)
+        late = sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 1)
     with sink.driver() as committing:
         with pytest.raises(TransactionsLostError, match=r"1 of 2 .*before the batch could be decided"):
             committing.commit([early, late])

@@ -95,9 +95,10 @@ class SlowBroker(ScriptedBroker):
         self.unanswered: list[tuple[PendingResponse, Any]] = []
 
     def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
+        pending = PendingResponse("a request", 60_000)
+        self.unanswered.append((pending, request))
         self.requests.append((node_id, request))
-        self.unanswered.append((PendingResponse("a request", 60_000), request))
-        return self.unanswered[-1][0]
+        return pending
 
     def answer(self) -> None:
         pending, request = self.unanswered.pop(0)
@@ -155,6 +156,23 @@ def append(producer: Producer, count: int = 3, topic_partition: TopicPartition =
 
 
 OpenOn = Callable[..., Producer]
+
+
+class Clock:
+    """The producer's time, which stands still unless a test moves it."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(producer_module, "_now_ms", found)
+    return found
 
 
 def test_acknowledged_records_are_counted(open_on: OpenOn) -> None:
@@ -366,35 +384,75 @@ def test_every_offered_batch_goes_after_its_time_without_a_flush(open_on: OpenOn
             assert producer._changed.wait_for(partial(has_sent, producer, number), 30)
 
 
-def test_batches_that_were_begun_together_share_a_request(open_on: OpenOn) -> None:
+def test_batches_that_were_begun_together_share_a_request(open_on: OpenOn, clock: Clock) -> None:
     broker = ScriptedBroker()
-    producer = open_on(broker, linger_ms=400)
-    append(producer, 1)
-    begun_ms = producer_module._now_ms()
-    wait_until(lambda: producer_module._now_ms() > begun_ms, "the clock to go on")
-    append(producer, 1, TopicPartition("t", 1))
-    producer.offer()
-    wait_until(lambda: has_sent(producer, 2), "both to be acknowledged")
+    producer = open_on(broker, linger_ms=60_000)
+    for partition, pause_ms in enumerate((25_000, 15_000, 20_000)):
+        append(producer, 1, TopicPartition("t", partition))
+        clock.now_ms += pause_ms
+    producer._wake()
+    wait_until(lambda: has_sent(producer, 2), "the first two to be acknowledged")
     assert len(broker.requests) == 1
+    assert producer.has_open_batch(TopicPartition("t", 2)), "it has waited for less than half as long"
 
 
-def test_what_lingers_waits_for_its_broker_to_answer(open_on: OpenOn) -> None:
+def owing(open_on: OpenOn, clock: Clock) -> tuple[SlowBroker, Producer]:
+    """A broker that owes the answer to a first batch, while others wait for 50 ms longer than they linger."""
     broker = SlowBroker()
-    producer = open_on(broker, linger_ms=1)
+    producer = open_on(broker, linger_ms=1_000)
+    broker.metadata = topic_metadata()
+    broker.metadata.partitions[2] = TopicPartitionMetadata(2, 0)
+    producer.topic("t")
     append(producer, 1)
-    producer.offer()
-    wait_until(lambda: broker.requests, "the first batch to be sent")
-    for number in range(1, 4):
-        append(producer, 1, TopicPartition("t", number % 3))
-        producer.offer()
-    begun_ms = producer_module._now_ms()
-    wait_until(lambda: producer_module._now_ms() > begun_ms + 5, "their time to be up")
-    assert not list(producer._lingering())
-    assert len(broker.requests) == 1
+    clock.now_ms += 1_000
+    producer._wake()
+    wait_until(lambda: len(broker.requests) == 1, "the first batch to be sent")
+    for partition in range(3):
+        append(producer, 1, TopicPartition("t", partition))
+    clock.now_ms += 1_050
+    producer._wake()
+    return broker, producer
+
+
+def sent_to(broker: SlowBroker) -> list[tuple[int, list[int]]]:
+    return [
+        (node_id, [each.index for each in request.topic_data[0].partition_data])
+        for node_id, request in broker.requests
+    ]
+
+
+def test_what_lingers_waits_while_its_own_broker_owes_an_answer(open_on: OpenOn, clock: Clock) -> None:
+    broker, producer = owing(open_on, clock)
+    wait_until(lambda: len(broker.requests) == 2, "the other broker's batch to be sent")
+    assert sent_to(broker) == [(1, [0]), (2, [2])]
     broker.answer()
-    wait_until(lambda: len(broker.requests) == 2, "all of them to be sent in one request")
+    wait_until(lambda: len(broker.requests) == 3, "the rest to be sent in one request")
+    assert sent_to(broker)[2] == (1, [0, 1])
+    broker.answer()
     broker.answer()
     wait_until(lambda: has_sent(producer, 4), "all to be acknowledged")
+
+
+def test_what_lingers_waits_for_no_broker_that_always_owes_an_answer(open_on: OpenOn, clock: Clock) -> None:
+    broker, producer = owing(open_on, clock)
+    wait_until(lambda: len(broker.requests) == 2, "the other broker's batch to be sent")
+    clock.now_ms += 50
+    producer._wake()
+    wait_until(
+        lambda: len(broker.requests) == 3, "the batch of another topic partition to be sent all the same"
+    )
+    assert sent_to(broker)[2] == (1, [1])
+
+
+def test_what_lingers_goes_when_the_answer_never_comes(open_on: OpenOn, clock: Clock) -> None:
+    broker, producer = owing(open_on, clock)
+    broker.unanswered[0][0].fail(BrokerUnavailableError("connection lost"))
+    wait_until(lambda: len(broker.requests) >= 3, "the batch of another topic partition to be sent")
+    clock.now_ms += 10
+    producer._wake()
+    wait_until(
+        lambda: {index for _, each in sent_to(broker)[1:] for index in each} == {0, 1, 2}, "all to be sent"
+    )
 
 
 def test_a_sender_that_wakes_up_in_time_is_left_alone(

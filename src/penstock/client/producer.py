@@ -48,6 +48,9 @@ _CLOSE_TIMEOUT_SECONDS = 5.0
 _BUSY_WRITER_RETRY_MS = 20
 """When the sender comes back for open batches that the writer is at; the writer's `offer` calls it before."""
 
+_BUSY_BROKER_MS = 100
+"""How much longer than `linger.ms` a batch waits at most while its broker owes an answer to another."""
+
 
 class Connections(Protocol):
     """What is needed of `KafkaConnections`."""
@@ -314,27 +317,30 @@ class Producer:
         if not self._filling_lock.acquire(blocking=False):
             return
         try:
-            now_ms = _now_ms()
+            now_ms, leader_of = _now_ms(), self._topics.leader_of
             lingering = list(self._lingering())
-            if all(due_ms > now_ms for _, due_ms in lingering):
-                return
+            leaders = {
+                leader_of(topic_partition) for topic_partition, due_ms in lingering if due_ms <= now_ms
+            }
             # What has waited half as long goes along: batches that were begun together share a request.
+            ahead_ms = now_ms + self._settings.linger_ms // 2
             for topic_partition, due_ms in lingering:
-                if due_ms <= now_ms + self._settings.linger_ms // 2:
+                if due_ms <= ahead_ms and leader_of(topic_partition) in leaders:
                     self._filling.close(topic_partition)
         finally:
             self._filling_lock.release()
 
     def _lingering(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yield open batches and when they are due, except while their broker owes an answer.
+        """Yield open batches and when they are due, except behind another one of their topic partition.
 
-        Those gather rows until it is there: each request costs a millisecond of processor, however little it
-        holds, and what the broker has not answered yet it will hardly answer sooner with more to do.
+        While their broker owes an answer they gather rows for a little longer: every request costs time,
+        however little it holds (docs/performance.md), and a busy broker answers no sooner when asked more.
         """
         for topic_partition, due_ms in self._filling.due_ms():
+            if self._delivery.has_batches(topic_partition):
+                continue
             is_awaited = self._delivery.awaits_answer_of(self._topics.leader_of(topic_partition))
-            if not is_awaited and not self._delivery.has_batches(topic_partition):
-                yield topic_partition, due_ms
+            yield topic_partition, due_ms + (_BUSY_BROKER_MS if is_awaited else 0)
 
     def _step(self, now_ms: int) -> None:
         """Send what may be sent now."""

@@ -103,9 +103,9 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "linger.ms",
         _P,
-        "How long a record batch that is not full may wait for more rows of its "
-        "task, longer only while its broker owes an answer. The end of a task "
-        "sends everything at once.",
+        "How long a record batch that is not full may wait for more rows of its task: 100 ms longer while "
+        "its broker owes an answer, and until an earlier batch of its topic partition is acknowledged. The "
+        "end of a task sends everything at once.",
         MILLISECONDS,
         default="20",
         java_default="5",
