@@ -109,12 +109,18 @@ def session_settings(spark: SparkSession, system: str) -> Iterator[None]:
     """Spark's settings as the system wants them, for a while."""
     wanted = _UNBOUNDED_BATCHES if system in {PENSTOCK_TUNED, ARROW} else {}
     before = {key: spark.conf.get(key) for key in wanted}
-    for key, value in wanted.items():
-        spark.conf.set(key, value)
+    _set(spark, wanted)
     try:
         yield
     finally:
-        for key, value in before.items():
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for key, value in settings.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
             spark.conf.set(key, value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 import threading
@@ -400,8 +401,8 @@ def owing(open_on: OpenOn, clock: Clock) -> tuple[SlowBroker, Producer]:
     """A broker that owes the answer to a first batch, while others wait for 50 ms longer than they linger."""
     broker = SlowBroker()
     producer = open_on(broker, linger_ms=1_000)
-    broker.metadata = topic_metadata()
-    broker.metadata.partitions[2] = TopicPartitionMetadata(2, 0)
+    leaders = {each: TopicPartitionMetadata(leader_id, 0) for each, leader_id in enumerate((1, 1, 2))}
+    broker.metadata = dataclasses.replace(broker.metadata, partitions=leaders)
     producer.topic("t")
     append(producer, 1)
     clock.now_ms += 1_000
