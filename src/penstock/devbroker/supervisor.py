@@ -6,8 +6,8 @@ its owner, however the owner ends, and every signal goes to a child that was not
 never hit a foreign process that got the same process id.
 
 The conversation: the owner writes one signal number a line to stdin; the supervisor sends that signal
-to the broker and answers one line. The first line on stdout is the broker's process id. End of file on
-stdin, or another parent than the owner, means: the owner is gone.
+to the broker and answers one line, for SIGSTOP when all threads stand still. The first line on stdout is
+the broker's process id. End of file on stdin, or another parent than the owner, means: the owner is gone.
 """
 
 from __future__ import annotations
@@ -64,6 +64,14 @@ def _end(child: subprocess.Popen[bytes], grace_s: float) -> None:
     child.wait()
 
 
+def _send(child: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal; a stop is waited for, because threads go on until each has seen it."""
+    child.send_signal(number)
+    if number == signal.SIGSTOP and child.returncode is None and hasattr(os, "waitid"):
+        # What ended instead is seen too, and left for `child.poll()`.
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
 def _obey(child: subprocess.Popen[bytes], owner_pid: int, wakeup: int) -> bool:
     """Pass signals on until the broker has ended (True) or the owner is gone (False)."""
     rest = b""
@@ -80,7 +88,7 @@ def _obey(child: subprocess.Popen[bytes], owner_pid: int, wakeup: int) -> bool:
             return False
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            child.send_signal(int(line))
+            _send(child, int(line))
             _answer("sent")
     return True
 
