@@ -6,6 +6,7 @@ import dataclasses
 import math
 import pickle
 import threading
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -150,10 +151,16 @@ def open_on() -> Iterator[Callable[..., Producer]]:
         assert not producer._sender.is_alive()
 
 
-def append(producer: Producer, count: int = 3, topic_partition: TopicPartition = TP) -> None:
+def append(
+    producer: Producer,
+    count: int = 3,
+    topic_partition: TopicPartition = TP,
+    *,
+    timestamp_ms: int = 1_700_000_000_000,
+) -> None:
     columns = RecordColumns(pa.record_batch([pa.array([b"v"] * count)], ["value"]))
     rows = pa.array(range(count), pa.int32())
-    assert producer.append(topic_partition, columns, rows, default_timestamp_ms=1_700_000_000_000) == count
+    assert producer.append(topic_partition, columns, rows, default_timestamp_ms=timestamp_ms) == count
 
 
 OpenOn = Callable[..., Producer]
@@ -397,21 +404,28 @@ def test_batches_that_were_begun_together_share_a_request(open_on: OpenOn, clock
     assert producer.has_open_batch(TopicPartition("t", 2)), "it has waited for less than half as long"
 
 
-def owing(open_on: OpenOn, clock: Clock) -> tuple[SlowBroker, Producer]:
-    """A broker that owes the answer to a first batch, while others wait for 50 ms longer than they linger."""
+def append_now(producer: Producer, partition: int) -> None:
+    """Old timestamps would make batches travel one by one."""
+    append(producer, 1, TopicPartition("t", partition), timestamp_ms=time.time_ns() // 1_000_000)
+
+
+def pass_time(producer: Producer, clock: Clock, passed_ms: int) -> None:
+    clock.now_ms += passed_ms
+    producer._wake()
+
+
+def owing(open_on: OpenOn, clock: Clock, **settings: Any) -> tuple[SlowBroker, Producer]:
+    """A broker that owes the answer to the first batch of one topic partition; rows of three linger since."""
     broker = SlowBroker()
-    producer = open_on(broker, linger_ms=1_000)
+    producer = open_on(broker, linger_ms=1_000, **settings)
     leaders = {each: TopicPartitionMetadata(leader_id, 0) for each, leader_id in enumerate((1, 1, 2))}
     broker.metadata = dataclasses.replace(broker.metadata, partitions=leaders)
     producer.topic("t")
-    append(producer, 1)
-    clock.now_ms += 1_000
-    producer._wake()
+    append_now(producer, 0)
+    pass_time(producer, clock, 1_000)
     wait_until(lambda: len(broker.requests) == 1, "the first batch to be sent")
     for partition in range(3):
-        append(producer, 1, TopicPartition("t", partition))
-    clock.now_ms += 1_050
-    producer._wake()
+        append_now(producer, partition)
     return broker, producer
 
 
@@ -422,38 +436,50 @@ def sent_to(broker: SlowBroker) -> list[tuple[int, list[int]]]:
     ]
 
 
-def test_what_lingers_waits_while_its_own_broker_owes_an_answer(open_on: OpenOn, clock: Clock) -> None:
-    broker, producer = owing(open_on, clock)
+def test_what_lingered_goes_though_its_broker_owes_an_answer(open_on: OpenOn, clock: Clock) -> None:
+    broker, producer = owing(open_on, clock, max_in_flight=3)
+    pass_time(producer, clock, 1_000)
+    wait_until(lambda: len(broker.requests) == 3, "the two other topic partitions' batches to be sent")
+    assert sorted(sent_to(broker)[1:]) == [(1, [1]), (2, [2])]
+    broker.answer()
+    wait_until(lambda: len(broker.requests) == 4, "the one behind a producer's very first batch to follow it")
+    append_now(producer, 0)
+    pass_time(producer, clock, 1_000)
+    wait_until(lambda: len(broker.requests) == 5, "another one of the same topic partition to be sent")
+    assert sent_to(broker)[3:] == [(1, [0]), (1, [0])]
+
+
+def test_what_could_not_be_sent_gathers_rows_until_it_can(open_on: OpenOn, clock: Clock) -> None:
+    broker, producer = owing(open_on, clock, max_in_flight=1)
+    pass_time(producer, clock, 1_000)
     wait_until(lambda: len(broker.requests) == 2, "the other broker's batch to be sent")
-    assert sent_to(broker) == [(1, [0]), (2, [2])]
+    for _ in range(3):
+        append_now(producer, 0)
+        producer.offer()
+        pass_time(producer, clock, 1_000)
+    append_now(producer, 1)
     broker.answer()
     wait_until(lambda: len(broker.requests) == 3, "the rest to be sent in one request")
-    assert sent_to(broker)[2] == (1, [0, 1])
+    assert sent_to(broker)[1:] == [(2, [2]), (1, [0, 1])]
     broker.answer()
     broker.answer()
-    wait_until(lambda: has_sent(producer, 4), "all to be acknowledged")
-
-
-def test_what_lingers_waits_for_no_broker_that_always_owes_an_answer(open_on: OpenOn, clock: Clock) -> None:
-    broker, producer = owing(open_on, clock)
-    wait_until(lambda: len(broker.requests) == 2, "the other broker's batch to be sent")
-    clock.now_ms += 50
-    producer._wake()
-    wait_until(
-        lambda: len(broker.requests) == 3, "the batch of another topic partition to be sent all the same"
-    )
-    assert sent_to(broker)[2] == (1, [1])
+    wait_until(lambda: has_sent(producer, 8), "all to be acknowledged")
 
 
 def test_what_lingers_goes_when_the_answer_never_comes(open_on: OpenOn, clock: Clock) -> None:
-    broker, producer = owing(open_on, clock)
-    broker.unanswered[0][0].fail(BrokerUnavailableError("connection lost"))
-    wait_until(lambda: len(broker.requests) >= 3, "the batch of another topic partition to be sent")
-    clock.now_ms += 10
-    producer._wake()
-    wait_until(
-        lambda: {index for _, each in sent_to(broker)[1:] for index in each} == {0, 1, 2}, "all to be sent"
+    broker, producer = owing(
+        open_on, clock, max_in_flight=1, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000
     )
+    pass_time(producer, clock, 1_000)
+    wait_until(lambda: len(broker.requests) == 2, "the other broker's batch to be sent")
+    broker.unanswered[0][0].fail(BrokerUnavailableError("connection lost"))
+    wait_until(lambda: len(broker.requests) == 3, "the batch of another topic partition to be sent")
+    broker.unanswered[2][0].succeed(response_to(broker.unanswered[2][1], 0))
+    pass_time(producer, clock, 1_200)
+    wait_until(lambda: len(broker.requests) == 4, "the first batch to go again")
+    broker.unanswered[3][0].succeed(response_to(broker.unanswered[3][1], 0))
+    wait_until(lambda: len(broker.requests) == 5, "the one behind it to follow")
+    assert sent_to(broker)[2:] == [(1, [1]), (1, [0]), (1, [0])]
 
 
 def test_a_sender_that_wakes_up_in_time_is_left_alone(

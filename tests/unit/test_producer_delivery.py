@@ -47,6 +47,9 @@ class Driver:
         self.now_ms += after_ms
         return self.delivery.plan(self.now_ms, self.leaders.get)
 
+    def would_send(self, tp: TopicPartition) -> bool:
+        return self.delivery.would_send(tp, self.now_ms, self.leaders[tp])
+
     def acknowledge(self, request: PlannedRequest) -> None:
         self.answer(request, 0)
 
@@ -143,6 +146,39 @@ def test_no_topic_partition_starves() -> None:
     [request] = driver.send()
     driver.acknowledge(request)
     assert batches_of(driver.send()) == [other]
+
+
+def test_what_would_be_sent_is_known_beforehand() -> None:
+    driver = Driver(max_in_flight=2)
+    assert driver.would_send(TP)
+    driver.add(TP)
+    assert not driver.would_send(TP), "it would wait for the one before it to be planned"
+    [first] = driver.send()
+    assert all(map(driver.would_send, (TP, OTHER)))
+    driver.add(TP)
+    [second] = driver.send()
+    assert not any(map(driver.would_send, (TP, OTHER))), "two requests are under way"
+    driver.leaders[OTHER] = 2
+    assert driver.would_send(OTHER), "to another broker none is"
+    driver.leaders[TP] = 2
+    assert not driver.would_send(TP), "the old leader's answers are awaited"
+    driver.lose(first, second)
+    assert not driver.would_send(TP), "what was lost goes before"
+
+
+def test_nothing_goes_behind_the_first_batch_of_a_producer_and_that_is_known_beforehand() -> None:
+    driver = Driver(is_known=False)
+    assert driver.would_send(TP)
+    driver.add(TP)
+    [request] = driver.send()
+    assert [driver.would_send(tp) for tp in (TP, OTHER)] == [False, True]
+    driver.acknowledge(request)
+    assert driver.would_send(TP)
+
+
+def test_what_has_no_leader_is_taken_so_that_one_is_asked_for() -> None:
+    driver = Driver()
+    assert driver.delivery.would_send(TP, driver.now_ms, None)
 
 
 def test_a_topic_partition_without_leader_waits_and_is_named() -> None:

@@ -96,6 +96,16 @@ class DeliveryMachine(RuleBasedStateMachine):
             )
 
     @rule(tp=st.sampled_from(TOPIC_PARTITIONS))
+    def add_as_foretold(self, tp: TopicPartition) -> None:
+        """A batch is sent at once exactly when that was foretold."""
+        self.send(0, are_leaders_known=False)
+        leader_id = self.believed_leaders[tp]
+        is_foretold = self.delivery.would_send(tp, self.now_ms, leader_id)
+        self.add(tp, [1], is_old=False)
+        self.send(0, are_leaders_known=False)
+        assert self.added[tp][-1].is_under_way == (is_foretold and leader_id is not None)
+
+    @rule(tp=st.sampled_from(TOPIC_PARTITIONS))
     def lose_sight_of_leader(self, tp: TopicPartition) -> None:
         self.believed_leaders[tp] = None
 

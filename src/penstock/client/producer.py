@@ -48,9 +48,6 @@ _CLOSE_TIMEOUT_SECONDS = 5.0
 _BUSY_WRITER_RETRY_MS = 20
 """When the sender comes back for open batches that the writer is at; the writer's `offer` calls it before."""
 
-_BUSY_BROKER_MS = 100
-"""How much longer than `linger.ms` a batch waits at most while its broker owes an answer to another."""
-
 
 class Connections(Protocol):
     """What is needed of `KafkaConnections`."""
@@ -196,8 +193,8 @@ class Producer:
     def offer(self) -> None:
         """Tell the sender of open batches, which go once they lingered long enough; call after `append`."""
         self._check_usable()
-        with self._filling_lock:
-            due_ms = min((due_ms for _, due_ms in self._lingering()), default=None)
+        with self._filling_lock, self._lock:
+            due_ms = min((due_ms for _, due_ms in self._lingering(_now_ms())), default=None)
         # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
         if due_ms is not None and due_ms < self._sleeps_until_ms:
             self._wake()
@@ -308,7 +305,7 @@ class Producer:
         if not self._filling_lock.acquire(blocking=False):
             return now_ms + _BUSY_WRITER_RETRY_MS
         try:
-            return min((due_ms for _, due_ms in self._lingering()), default=None)
+            return min((due_ms for _, due_ms in self._lingering(now_ms)), default=None)
         finally:
             self._filling_lock.release()
 
@@ -318,7 +315,7 @@ class Producer:
             return
         try:
             now_ms, leader_of = _now_ms(), self._topics.leader_of
-            lingering = list(self._lingering())
+            lingering = list(self._lingering(now_ms))
             leaders = {
                 leader_of(topic_partition) for topic_partition, due_ms in lingering if due_ms <= now_ms
             }
@@ -330,17 +327,14 @@ class Producer:
         finally:
             self._filling_lock.release()
 
-    def _lingering(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yield open batches and when they are due, except behind another one of their topic partition.
+    def _lingering(self, now_ms: int) -> Iterator[tuple[TopicPartition, int]]:
+        """Yield open batches and when they are due; not those that could not be sent if they were closed now.
 
-        While their broker owes an answer they gather rows for a little longer: every request costs time,
-        however little it holds (docs/performance.md), and a busy broker answers no sooner when asked more.
+        Those gather rows instead until an answer or a pause's end lets them go: the sender wakes up for both.
         """
         for topic_partition, due_ms in self._filling.due_ms():
-            if self._delivery.has_batches(topic_partition):
-                continue
-            is_awaited = self._delivery.awaits_answer_of(self._topics.leader_of(topic_partition))
-            yield topic_partition, due_ms + (_BUSY_BROKER_MS if is_awaited else 0)
+            if self._delivery.would_send(topic_partition, now_ms, self._topics.leader_of(topic_partition)):
+                yield topic_partition, due_ms
 
     def _step(self, now_ms: int) -> None:
         """Send what may be sent now."""

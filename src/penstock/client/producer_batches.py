@@ -107,15 +107,23 @@ class TopicPartitionQueue:
 
     def next_to_send(self, now_ms: int, leader_id: int) -> ProducerBatch | None:
         """Return the batch that may go to the leader now, None when there is none."""
-        if self.is_in_doubt or now_ms < self.retry_at_ms or self._must_wait_for_answers(leader_id):
+        if not self._may_send(now_ms, leader_id):
             return None
-        window_end = self.batches[0].ordinal + self._max_in_flight if self.batches else 0
-        for batch in self.batches:
-            if batch.ordinal >= window_end:
-                return None
-            if not batch.is_under_way:
-                return batch
-        return None
+        batch = next((batch for batch in self.batches if not batch.is_under_way), None)
+        return batch if batch is not None and self._is_in_window(batch.ordinal) else None
+
+    def would_send(self, now_ms: int, leader_id: int) -> bool:
+        """Whether a batch added now might go to the leader at once."""
+        is_all_under_way = self.under_way_count == len(self.batches)
+        return (
+            is_all_under_way and self._is_in_window(self._batch_count) and self._may_send(now_ms, leader_id)
+        )
+
+    def _may_send(self, now_ms: int, leader_id: int) -> bool:
+        return not (self.is_in_doubt or now_ms < self.retry_at_ms or self._must_wait_for_answers(leader_id))
+
+    def _is_in_window(self, ordinal: int) -> bool:
+        return not self.batches or ordinal < self.batches[0].ordinal + self._max_in_flight
 
     def _must_wait_for_answers(self, leader_id: int) -> bool:
         if not self.under_way_count:

@@ -91,13 +91,14 @@ class DeliveryQueue:
         """Whether everything added has been acknowledged."""
         return not self._busy
 
-    def has_batches(self, topic_partition: TopicPartition) -> bool:
-        """Whether a topic partition has unacknowledged batches."""
-        return topic_partition in self._busy
-
-    def awaits_answer_of(self, node_id: int | None) -> bool:
-        """Whether a request to this broker is under way."""
-        return node_id is not None and self._requests_under_way[node_id] > 0
+    def would_send(self, topic_partition: TopicPartition, now_ms: int, leader_id: int | None) -> bool:
+        """Whether a batch added now would be sent at once. True without a leader, who is looked for then."""
+        if leader_id is None:
+            return True
+        if self._requests_under_way[leader_id] >= self._limits.max_in_flight:
+            return False
+        queue = self._busy.get(topic_partition)
+        return queue is None or queue.would_send(now_ms, leader_id)
 
     def leaderless(self, leader_of: LeaderOf) -> set[str]:
         """Return the topics with batches for a topic partition that has no known leader."""

@@ -103,8 +103,9 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "linger.ms",
         _P,
-        "How long a record batch that is not full may wait for more rows of its task: 100 ms longer while "
-        "its broker owes an answer, and until an earlier batch of its topic partition is acknowledged. The "
+        "How long a record batch that is not full waits at most for more rows of its task. One that has "
+        "waited half as long goes along with another to its broker; one that may not be sent yet, because of "
+        "`max.in.flight.requests.per.connection` or a batch that goes again, gathers rows until it may. The "
         "end of a task sends everything at once.",
         MILLISECONDS,
         default="20",
