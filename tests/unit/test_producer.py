@@ -488,7 +488,11 @@ def test_a_sender_that_wakes_up_in_time_is_left_alone(
     producer = open_on(ScriptedBroker(), linger_ms=60_000)
     append(producer)
     producer.offer()
-    wait_until(lambda: producer._sleeps_until_ms < math.inf, "the sender knows when the batch falls due")
+    in_a_while_ms = producer_module._now_ms() + 10_000  # not sooner, as when it finds the writer at work
+    wait_until(
+        lambda: in_a_while_ms < producer._sleeps_until_ms < math.inf,
+        "the sender knows when the batch falls due",
+    )
     woken: list[None] = []
     monkeypatch.setattr(producer, "_wake", lambda: woken.append(None))
     for _ in range(5):

@@ -155,14 +155,17 @@ def test_what_would_be_sent_is_known_beforehand() -> None:
     assert not driver.would_send(TP), "it would wait for the one before it to be planned"
     [first] = driver.send()
     assert all(map(driver.would_send, (TP, OTHER)))
+    driver.leaders[TP] = 2
+    assert not driver.would_send(TP), "the old leader's answer is awaited"
+    driver.leaders[TP] = 1
     driver.add(TP)
     [second] = driver.send()
     assert not any(map(driver.would_send, (TP, OTHER))), "two requests are under way"
     driver.leaders[OTHER] = 2
     assert driver.would_send(OTHER), "to another broker none is"
-    driver.leaders[TP] = 2
-    assert not driver.would_send(TP), "the old leader's answers are awaited"
-    driver.lose(first, second)
+    driver.acknowledge(first)
+    assert driver.would_send(TP)
+    driver.lose(second)
     assert not driver.would_send(TP), "what was lost goes before"
 
 
@@ -176,9 +179,11 @@ def test_nothing_goes_behind_the_first_batch_of_a_producer_and_that_is_known_bef
     assert driver.would_send(TP)
 
 
-def test_what_has_no_leader_is_taken_so_that_one_is_asked_for() -> None:
+def test_one_batch_without_a_leader_is_taken_so_that_one_is_asked_for() -> None:
     driver = Driver()
     assert driver.delivery.would_send(TP, driver.now_ms, None)
+    driver.add(TP)
+    assert not driver.delivery.would_send(TP, driver.now_ms, None)
 
 
 def test_a_topic_partition_without_leader_waits_and_is_named() -> None:

@@ -193,10 +193,21 @@ class Producer:
     def offer(self) -> None:
         """Tell the sender of open batches, which go once they lingered long enough; call after `append`."""
         self._check_usable()
-        with self._filling_lock, self._lock:
-            due_ms = min((due_ms for _, due_ms in self._lingering(_now_ms())), default=None)
+        with self._filling_lock:
+            earliest_ms = min((due_ms for _, due_ms in self._filling.due_ms()), default=math.inf)
         # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
-        if due_ms is not None and due_ms < self._sleeps_until_ms:
+        if earliest_ms < self._sleeps_until_ms:
+            self._wake_for_lingered()
+
+    def _wake_for_lingered(self) -> None:
+        """Wake the sender unless what is due before it wakes up could not be sent."""
+        with self._filling_lock:
+            open_batches = self._filling.due_ms()
+        with (
+            self._lock
+        ):  # not within the other: the sender, who holds this one, passes by when that one is taken
+            due_ms = min((due_ms for _, due_ms in self._sendable(open_batches, _now_ms())), default=math.inf)
+        if due_ms < self._sleeps_until_ms:
             self._wake()
 
     def flush(self) -> None:
@@ -305,7 +316,7 @@ class Producer:
         if not self._filling_lock.acquire(blocking=False):
             return now_ms + _BUSY_WRITER_RETRY_MS
         try:
-            return min((due_ms for _, due_ms in self._lingering(now_ms)), default=None)
+            return min((due_ms for _, due_ms in self._sendable(self._filling.due_ms(), now_ms)), default=None)
         finally:
             self._filling_lock.release()
 
@@ -315,7 +326,7 @@ class Producer:
             return
         try:
             now_ms, leader_of = _now_ms(), self._topics.leader_of
-            lingering = list(self._lingering(now_ms))
+            lingering = list(self._sendable(self._filling.due_ms(), now_ms))
             leaders = {
                 leader_of(topic_partition) for topic_partition, due_ms in lingering if due_ms <= now_ms
             }
@@ -327,12 +338,15 @@ class Producer:
         finally:
             self._filling_lock.release()
 
-    def _lingering(self, now_ms: int) -> Iterator[tuple[TopicPartition, int]]:
-        """Yield open batches and when they are due; not those that could not be sent if they were closed now.
+    def _sendable(
+        self, open_batches: list[tuple[TopicPartition, int]], now_ms: int
+    ) -> Iterator[tuple[TopicPartition, int]]:
+        """Yield those that would be sent if they were closed now, each with the time when it is due.
 
-        Those gather rows instead until an answer or a pause's end lets them go: the sender wakes up for both.
+        The others gather rows until an answer or the end of a pause lets them go: the sender wakes for both.
+        Call it with `_lock`, or on the sender thread with `_filling_lock`: nobody changes the queues then.
         """
-        for topic_partition, due_ms in self._filling.due_ms():
+        for topic_partition, due_ms in open_batches:
             if self._delivery.would_send(topic_partition, now_ms, self._topics.leader_of(topic_partition)):
                 yield topic_partition, due_ms
 

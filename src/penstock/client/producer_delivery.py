@@ -92,9 +92,12 @@ class DeliveryQueue:
         return not self._busy
 
     def would_send(self, topic_partition: TopicPartition, now_ms: int, leader_id: int | None) -> bool:
-        """Whether a batch added now would be sent at once. True without a leader, who is looked for then."""
+        """Whether a batch added now would be sent at once.
+
+        Without a leader: whether it would be the first to wait, so that the leader is asked for.
+        """
         if leader_id is None:
-            return True
+            return topic_partition not in self._busy
         if self._requests_under_way[leader_id] >= self._limits.max_in_flight:
             return False
         queue = self._busy.get(topic_partition)

@@ -104,9 +104,10 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "linger.ms",
         _P,
         "How long a record batch that is not full waits at most for more rows of its task. One that has "
-        "waited half as long goes along with another to its broker; one that may not be sent yet, because of "
-        "`max.in.flight.requests.per.connection` or a batch that goes again, gathers rows until it may. The "
-        "end of a task sends everything at once.",
+        "waited half as long goes along with another to its broker. One that may not be sent yet gathers "
+        "rows until it may: `max.in.flight.requests.per.connection` are under way, a batch goes again, or "
+        "the one before it is its task's first there or has old timestamps. The end of a task sends "
+        "everything at once.",
         MILLISECONDS,
         default="20",
         java_default="5",
