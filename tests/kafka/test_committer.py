@@ -30,6 +30,7 @@ from penstock.errors import (
     TransactionsInDoubtError,
     TransactionsLostError,
 )
+from penstock.options.config import SinkConfig
 from penstock.options.sink import parse_sink_options
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
@@ -87,6 +88,18 @@ def die_at(step: Step) -> None:
             raise Death
 
     observe(observer)
+
+
+def sink_config(bootstrap: str, sink: SinkUnderTest, **options: str) -> SinkConfig:
+    return parse_sink_options(
+        {
+            "kafka.bootstrap.servers": bootstrap,
+            "topic": sink.topic,
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": sink.prefix,
+            **options,
+        }
+    )
 
 
 def run_batch(sink: SinkUnderTest, batch_id: int) -> None:
@@ -205,6 +218,30 @@ def test_older_driver_is_fenced_at_its_decision(bootstrap: str, sink: SinkUnderT
         with pytest.raises(PrefixTakenError, match="Another writer has taken the transactional id prefix"):
             old.commit(old_reports)
         old.abort(old_reports)
+    with sink.driver() as newer:
+        newer.commit(newer_reports)
+    assert_seen(bootstrap, sink.topic, expected(1))
+    assert_none_open(sink)
+
+
+def test_a_task_whose_records_are_refused_says_who_has_taken_its_prefix(
+    bootstrap: str, sink: SinkUnderTest
+) -> None:
+    def newer_takes_over(step: Step) -> None:
+        if step is Step.TASK_BEFORE_FLUSH:
+            observe(None)
+            with sink.driver() as newer:
+                newer_reports.extend(sink.tasks(newer.recover(), 0))
+
+    newer_reports: list[TaskReport] = []
+    rows = pa.record_batch({"value": [b"older"], "partition": pa.array([0], pa.int32())})
+    config = sink_config(bootstrap, sink, **{"kafka.linger.ms": "60000"})  # sent by the flush, not before
+    with sink.driver() as old:
+        mandate = old.recover()
+        observe(newer_takes_over)
+        with pytest.raises(PrefixTakenError, match="Spark partition 0 of batch 0 was being written"):
+            write_in_transaction(config, mandate, TaskPlace(QUERY, 0, 0, 0), [rows])
+    close_shared_connections()
     with sink.driver() as newer:
         newer.commit(newer_reports)
     assert_seen(bootstrap, sink.topic, expected(1))
@@ -558,16 +595,7 @@ def test_batches_that_had_to_be_divided_are_committed_once(
         divide(filling, batch)
 
     monkeypatch.setattr(FillingBatches, "_divide", noted)
-    config = parse_sink_options(
-        {
-            "kafka.bootstrap.servers": bootstrap,
-            "topic": sink.topic,
-            "sink.delivery-guarantee": "exactly-once",
-            "sink.transactional-id-prefix": sink.prefix,
-            "kafka.compression.type": "lz4",
-            "kafka.batch.size": "20000",
-        }
-    )
+    config = sink_config(bootstrap, sink, **{"kafka.compression.type": "lz4", "kafka.batch.size": "20000"})
     chance = random.Random(1)
     values: list[bytes | None] = [b"%d" % number + b"." * 1000 for number in range(1_000)]
     values += [chance.randbytes(1_000) for _ in range(300)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.transactions import TransactionProtocol
+from penstock.client.transactions import TransactionDescription, TransactionProtocol
 from penstock.errors import (
     BatchOrderError,
     DecisionLogError,
@@ -487,6 +487,21 @@ def test_deleted_log_is_noticed_while_in_use_and_at_the_start() -> None:
     with pytest.raises(DecisionLogError, match=r"has been at work, but the decision log"):
         running.recover()
     assert cluster.calls == calls_before, "nothing may be taken or aborted"
+
+
+def test_two_that_start_in_the_same_moment_take_no_log_for_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    describe = cluster.describe
+
+    def while_another_starts(ids: Collection[str]) -> dict[str, TransactionDescription | None]:
+        monkeypatch.setattr(cluster, "describe", describe)
+        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+        return describe(ids)
+
+    monkeypatch.setattr(cluster, "describe", while_another_starts)
+    mandate = driver(cluster).recover()
+    assert mandate.known[QUERY].status is DecisionStatus.FINISHED
+    assert Counter(cluster.committed) == expected(range(1))
 
 
 def test_log_that_never_held_anything_is_no_lost_log() -> None:

@@ -179,17 +179,18 @@ def _check_log_is_not_gone(
     kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, *, is_there: bool
 ) -> None:
     """A committer that has committed has written to its log: one without a trace of that has lost it."""
-    if is_there:
-        # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
-        log.catch_up(waits=False)
-        if log.is_started:
-            return
+    # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
+    if is_there and _shows_work(log, waits=False):
+        return
     description = kafka.describe([names.committer_id])[names.committer_id]
     if description is None or description.state not in _HAS_COMMITTED:
         return
+    # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
+    if log.open(create=False) and _shows_work(log, waits=True):
+        return
     raise DecisionLogError(
         f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
-        f"{'shows nothing of it' if is_there else 'does not exist'}. Was the topic deleted, or "
+        f"{'shows nothing of it' if log.is_open else 'does not exist'}. Was the topic deleted, or "
         "sink.commit-log.topic changed? Without it it is unknown which transactions of the last batch have "
         "to be committed. Nothing was written or aborted. Set sink.commit-log.topic to the topic used "
         "before; if that is gone, compare the target with the source and start with another "
@@ -197,3 +198,8 @@ def _check_log_is_not_gone(
         topic=log.topic,
         prefix=names.prefix,
     )
+
+
+def _shows_work(log: DecisionLog, *, waits: bool) -> bool:
+    log.catch_up(waits=waits)
+    return log.is_started

@@ -19,7 +19,7 @@ from penstock.client.metadata import cluster_view
 from penstock.client.producer import Producer
 from penstock.client.properties import connection_settings, produce_settings
 from penstock.client.transaction_markers import Witness
-from penstock.client.transactions import TransactionIdentity, Transactions
+from penstock.client.transactions import TransactionIdentity, Transactions, is_fencing
 from penstock.errors import PenstockError, ProduceError, ProducerFencedError
 from penstock.options.config import SinkConfig
 from penstock.sink.committable import Committable, TaskReport
@@ -69,10 +69,10 @@ def write_in_transaction(
     identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
     try:
         committable = _write(connections, config, identity, place, with_first(first, filled))
-    except ProducerFencedError as error:
-        _check_prefix_is_ours(connections, mandate, place, error)
-        raise
-    except BaseException:
+    except BaseException as error:
+        if _is_fenced(error):  # there is nothing left to abort
+            _check_prefix_is_ours(connections, mandate, place, error)
+            raise
         _abort_quietly(connections, identity)
         raise
     return _report(mandate, place, committable)
@@ -148,8 +148,14 @@ def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
         )
 
 
+def _is_fenced(error: BaseException) -> bool:
+    """Whether another producer has taken the task's transactional id; records are refused for that, too."""
+    code = error.facts.get("error_code") if isinstance(error, ProduceError) else None
+    return isinstance(error, ProducerFencedError) or (isinstance(code, int) and is_fencing(code))
+
+
 def _check_prefix_is_ours(
-    connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: ProducerFencedError
+    connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: BaseException
 ) -> None:
     """Raise PrefixTakenError when another writer has recovered, which aborts what this task has open."""
     committer_id = mandate.session.identity.transactional_id
