@@ -126,6 +126,24 @@ def test_no_broker_is_named_in_time() -> None:
         assert part in str(caught.value)
 
 
+def test_an_attempt_that_had_no_time_does_not_hide_why_no_broker_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors = iter(
+        [BrokerUnavailableError("ECONNREFUSED."), *[RequestTimeoutError("No answer within 3 ms.")] * 99]
+    )
+
+    def send(request: Any, node_id: int | str, timeout_ms: int | None = None) -> PendingResponse:
+        pending = PendingResponse("a request", 1_000)
+        pending.fail(next(errors))
+        return pending
+
+    with connected("127.0.0.1:1,localhost:2") as connections:
+        monkeypatch.setattr(connections, "send", send)
+        with pytest.raises(BrokerUnavailableError, match="Last attempt: ECONNREFUSED"):
+            connections.request(brokers_only(), timeout_ms=500)
+
+
 def test_an_unknown_host_is_named_in_time() -> None:
     with (
         connected("no-such-host.invalid:9092") as connections,

@@ -202,8 +202,8 @@ class KafkaConnections:
             except PenstockError as error:
                 if not is_retriable(error):
                     raise
-                if cause is None or error.facts.get("kafka_error") != "NodeNotReadyError":
-                    cause = error  # "not ready" only says that an earlier attempt failed
+                if cause is None or _tells_more(error, attempt_ms < self.settings.request_timeout_ms):
+                    cause = error
             else:
                 self._last_good_node_id = candidate
                 return response
@@ -337,6 +337,15 @@ class KafkaConnections:
             timeout_ms=timeout_ms,
             request=type(request).__name__,
         )
+
+
+def _tells_more(error: PenstockError, is_cut_short: bool) -> bool:
+    """Whether an attempt's error says why no broker answers, which an earlier attempt's did.
+
+    "Not ready" only says that an earlier one failed; a time-out after less than the usual time says nothing.
+    """
+    is_time_out = is_cut_short and isinstance(error, RequestTimeoutError)
+    return not is_time_out and error.facts.get("kafka_error") != "NodeNotReadyError"
 
 
 class _Send:
