@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,6 +21,7 @@ from benchmarks.systems import (
     ARROW,
     CONFLUENT,
     FLINK,
+    OURS,
     PENSTOCK,
     PENSTOCK_TUNED,
     SYSTEMS,
@@ -66,10 +68,8 @@ def raw_read_to_noop(bench: Bench, system: str) -> Answer:
         return Answer((count,), net_s)
     if system == CONFLUENT:
         return Answer((yardsticks.consume_all(bench),))
-    executions = scanned.execution_count(bench.spark)
     rows = yardsticks.transfer(bench) if system == ARROW else read(bench, system)
-    rows.write.format("noop").mode("overwrite").save()
-    return Answer(None, later=lambda: (scanned.rows_since(bench.spark, executions),))
+    return _counted(bench, rows.write.format("noop").mode("overwrite").save)
 
 
 def raw_read_and_aggregate(bench: Bench, system: str) -> Answer:
@@ -117,7 +117,7 @@ def write_at_least_once(bench: Bench, system: str) -> Answer:
         yardsticks.produce_all(bench)
         return Answer(None)
     if system == ARROW:
-        return _dropped(bench, _generated(bench))
+        return _counted(bench, partial(yardsticks.drop, bench, _generated(bench)))
     write(bench, system, _generated(bench))
     return Answer(None)
 
@@ -131,7 +131,7 @@ def write_exactly_once(bench: Bench, system: str) -> Answer:
         "sink.delivery-guarantee": "exactly-once",
         "sink.transactional-id-prefix": f"bench-{uuid.uuid4().hex}",
     }
-    write(bench, system, _generated(bench), **(options if system in {PENSTOCK, PENSTOCK_TUNED} else {}))
+    write(bench, system, _generated(bench), **(options if system in OURS else {}))
     return Answer(None)
 
 
@@ -141,7 +141,7 @@ def kafka_to_kafka(bench: Bench, system: str) -> Answer:
         return Answer(None, bench.flink.copy(bench.input_topic, bench.output_topic))
     columns = "key BINARY, value BINARY"
     if system == ARROW:
-        return _dropped(bench, yardsticks.transfer(bench, columns))
+        return _counted(bench, partial(yardsticks.drop, bench, yardsticks.transfer(bench, columns)))
     rows = read(bench, system, declared=columns)
     write(bench, system, rows.select("key", "value"))
     return Answer(None)
@@ -157,9 +157,10 @@ def _aggregate(bench: Bench, system: str, isolation_level: str) -> Answer:
     return _first(rows.agg(F.count("*"), F.sum(F.length("value"))))
 
 
-def _dropped(bench: Bench, rows: DataFrame) -> Answer:
+def _counted(bench: Bench, run: Callable[[], object]) -> Answer:
+    """What drops all rows, counted by Spark's operators once the clock has stopped."""
     executions = scanned.execution_count(bench.spark)
-    yardsticks.drop(bench, rows)
+    run()
     return Answer(None, later=lambda: (scanned.rows_since(bench.spark, executions),))
 
 

@@ -27,12 +27,13 @@ SPARK_DEFAULT = "spark default"
 SPARK_TUNED = "spark tuned"
 FLINK = "Flink SQL"
 PENSTOCK_TUNED = "penstock tuned"
+OURS = (PENSTOCK, PENSTOCK_TUNED)
 SYSTEMS = (PENSTOCK, SPARK_DEFAULT, SPARK_TUNED)
 CONFLUENT = "confluent-kafka alone"
 ARROW = "Arrow transfer alone"
 YARDSTICKS = (CONFLUENT, ARROW)
 
-FORMAT = {PENSTOCK: "penstock", PENSTOCK_TUNED: "penstock", SPARK_DEFAULT: "kafka", SPARK_TUNED: "kafka"}
+FORMAT = {**dict.fromkeys(OURS, "penstock"), SPARK_DEFAULT: "kafka", SPARK_TUNED: "kafka"}
 _READ_TUNING = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
@@ -53,8 +54,7 @@ _TAKING_PART = {
 }
 _READ_OPTIONS: Mapping[str, Mapping[str, str]] = {SPARK_TUNED: _READ_TUNING}
 _WRITE_OPTIONS: Mapping[str, Mapping[str, str]] = {
-    PENSTOCK: {"kafka.compression.type": "lz4"},
-    PENSTOCK_TUNED: {"kafka.compression.type": "lz4"},
+    **{system: {"kafka.compression.type": "lz4"} for system in OURS},
     SPARK_TUNED: _WRITE_TUNING,
 }
 
