@@ -90,6 +90,20 @@ def die_at(step: Step) -> None:
     observe(observer)
 
 
+def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:
+    """At this step another driver takes the prefix and runs the tasks of batch 0; the list gets their reports."""
+    reports: list[TaskReport] = []
+
+    def observer(reached: Step) -> None:
+        if reached is step:
+            observe(None)
+            with sink.driver() as newer:
+                reports.extend(sink.tasks(newer.recover(), 0))
+
+    observe(observer)
+    return reports
+
+
 def sink_config(bootstrap: str, sink: SinkUnderTest, **options: str) -> SinkConfig:
     return parse_sink_options(
         {
@@ -206,15 +220,7 @@ def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink
 def test_older_driver_is_fenced_at_its_decision(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as old:
         old_reports = sink.tasks(old.recover(), 0)
-
-        def newer_takes_over(step: Step) -> None:
-            if step is Step.BEFORE_DECISION:
-                observe(None)
-                with sink.driver() as newer:
-                    newer_reports.extend(sink.tasks(newer.recover(), 0))
-
-        newer_reports: list[TaskReport] = []
-        observe(newer_takes_over)
+        newer_reports = newer_takes_over_at(Step.BEFORE_DECISION, sink)
         with pytest.raises(PrefixTakenError, match="Another writer has taken the transactional id prefix"):
             old.commit(old_reports)
         old.abort(old_reports)
@@ -227,18 +233,11 @@ def test_older_driver_is_fenced_at_its_decision(bootstrap: str, sink: SinkUnderT
 def test_a_task_whose_records_are_refused_says_who_has_taken_its_prefix(
     bootstrap: str, sink: SinkUnderTest
 ) -> None:
-    def newer_takes_over(step: Step) -> None:
-        if step is Step.TASK_BEFORE_FLUSH:
-            observe(None)
-            with sink.driver() as newer:
-                newer_reports.extend(sink.tasks(newer.recover(), 0))
-
-    newer_reports: list[TaskReport] = []
     rows = pa.record_batch({"value": [b"older"], "partition": pa.array([0], pa.int32())})
     config = sink_config(bootstrap, sink, **{"kafka.linger.ms": "60000"})  # sent by the flush, not before
     with sink.driver() as old:
         mandate = old.recover()
-        observe(newer_takes_over)
+        newer_reports = newer_takes_over_at(Step.TASK_BEFORE_FLUSH, sink)
         with pytest.raises(PrefixTakenError, match="Spark partition 0 of batch 0 was being written"):
             write_in_transaction(config, mandate, TaskPlace(QUERY, 0, 0, 0), [rows])
     close_shared_connections()

@@ -194,18 +194,11 @@ class Producer:
         """Tell the sender of open batches, which go once they lingered long enough; call after `append`."""
         self._check_usable()
         with self._filling_lock:
-            earliest_ms = min((due_ms for _, due_ms in self._filling.due_ms()), default=math.inf)
-        # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
-        if earliest_ms < self._sleeps_until_ms:
-            self._wake_for_lingered()
-
-    def _wake_for_lingered(self) -> None:
-        """Wake the sender unless what is due before it wakes up could not be sent."""
-        with self._filling_lock:
             open_batches = self._filling.due_ms()
-        with (
-            self._lock
-        ):  # not within the other: the sender, who holds this one, passes by when that one is taken
+        # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
+        if min((due_ms for _, due_ms in open_batches), default=math.inf) >= self._sleeps_until_ms:
+            return
+        with self._lock:  # not inside the other, which the sender only tries to get while it has this one
             due_ms = min((due_ms for _, due_ms in self._sendable(open_batches, _now_ms())), default=math.inf)
         if due_ms < self._sleeps_until_ms:
             self._wake()
