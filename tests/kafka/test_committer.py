@@ -91,7 +91,7 @@ def die_at(step: Step) -> None:
 
 
 def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:
-    """At this step another driver takes the prefix and runs the tasks of batch 0; the list gets their reports."""
+    """Another driver takes the prefix at this step, and its tasks of batch 0 report into the list."""
     reports: list[TaskReport] = []
 
     def observer(reached: Step) -> None:
