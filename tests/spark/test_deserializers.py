@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PySparkException
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock import (
@@ -126,6 +127,14 @@ def test_rows_are_written_as_json_with_their_nulls(spark: SparkSession) -> None:
     [found] = rows.select(columns).collect()
     assert found.all == '{"id":1,"a.b":null,"c":"x"}'
     assert found.some == '{"a.b":null,"id":"1"}'
+
+
+def test_rows_are_written_as_json_with_connect(connect_spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)  # as where there is no classic session
+    rows = connect_spark.range(1).selectExpr("1 AS id", "'x' AS c")
+    some = JsonRowSerializationSchema.builder().with_type_info("c STRING, id STRING").build()
+    [found] = rows.select(some.column(rows, Role.VALUE).alias("some")).collect()
+    assert found.some == '{"c":"x","id":"1"}'
 
 
 def test_json_text_with_its_place(spark: SparkSession, builder: KafkaSourceBuilder, topic: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -140,7 +141,10 @@ def test_everything_a_sink_can_say(spark: SparkSession, broker: DevCluster, two_
     assert_everything_is_there(broker, topic)
 
 
-def test_through_connect(connect_spark: Any, broker: DevCluster, two_topics: str) -> None:
+def test_through_connect(
+    connect_spark: Any, broker: DevCluster, two_topics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)  # as where there is no classic session
     everything(broker, two_topics).write(orders(connect_spark, two_topics))
     assert_everything_is_there(broker, two_topics)
 

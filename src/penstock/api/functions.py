@@ -18,6 +18,7 @@ from penstock.options.python_objects import FUNCTION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 
 class Role(Enum):
@@ -29,18 +30,20 @@ class Role(Enum):
     HEADERS = "headers"
 
 
-_SPARK_TYPES = {
-    Role.KEY: "binary",
-    Role.VALUE: "binary",
-    Role.TOPIC: "string",
-    Role.HEADERS: "array<struct<key: string, value: binary>>",
-}
-
-
 def functions_for(rows: DataFrame) -> ModuleType:
     """Spark's functions for a DataFrame; a program may use classic Spark and Spark Connect side by side."""
     is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
     return importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
+
+
+def _spark_type(role: Role) -> DataType:
+    """Not as text: Spark Connect's functions would ask a classic session to read that."""
+    from pyspark.sql import types  # noqa: PLC0415 - `import penstock` stays light
+
+    if role is Role.HEADERS:
+        header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
+        return types.ArrayType(header)
+    return types.StringType() if role is Role.TOPIC else types.BinaryType()
 
 
 def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role) -> Column:
@@ -58,7 +61,7 @@ def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role)
     checked = RowFunction(to_text(function, FUNCTION), role)
     # Spark wants a plain function, and looks into its type hints, so that there may be none.
     # Without Arrow, whatever the session says, so that a row is a Row and pairs are structs.
-    wrapped = functions.udf(lambda row: checked(row), _SPARK_TYPES[role], useArrow=False)  # noqa: PLW0108
+    wrapped = functions.udf(lambda row: checked(row), _spark_type(role), useArrow=False)  # noqa: PLW0108
     column: Column = wrapped(functions.struct("*"))
     return column
 

@@ -27,12 +27,11 @@ class JsonRowSerializationSchema(ColumnSerializationSchema):
 
     def column(self, rows: DataFrame, role: Role) -> Column:
         """The row as text. See `ColumnSerializationSchema.column`."""
-        from pyspark.sql.types import StructType  # noqa: PLC0415 - `import penstock` stays light
-
         functions = functions_for(rows)
         wanted = self._type_info
         if isinstance(wanted, str):
-            wanted = StructType.fromDDL(wanted)
+            # Read by the session of the rows; `fromDDL` may ask another one, which need not exist.
+            wanted = rows.sparkSession.createDataFrame([], wanted).schema
         columns = [functions.col("*")]
         if wanted is not None:
             quoted = {one.name: "`" + one.name.replace("`", "``") + "`" for one in wanted}
