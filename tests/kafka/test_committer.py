@@ -217,6 +217,22 @@ def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink
     assert_seen(bootstrap, sink.topic, expected(1))
 
 
+def test_transaction_whose_id_an_older_task_has_taken_fails_the_batch_whole(
+    bootstrap: str, sink: SinkUnderTest
+) -> None:
+    with sink.driver() as driver:
+        reports = sink.tasks(driver.recover(), 0)
+        Transactions(sink.connections).init_producer(
+            f"{sink.prefix}-1-0", transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
+        )
+        with pytest.raises(TransactionsLostError, match=r"1 of 3 .*has taken the transactional id of"):
+            driver.commit(reports)
+        driver.abort(reports)
+    assert_none_open(sink)
+    run_batch(sink, 0)
+    assert_seen(bootstrap, sink.topic, expected(1))
+
+
 def test_older_driver_is_fenced_at_its_decision(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as old:
         old_reports = sink.tasks(old.recover(), 0)

@@ -195,7 +195,7 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole() -> None:
     cluster = FakeCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-2-0")
-    with pytest.raises(TransactionsLostError, match="before the batch could be decided"):
+    with pytest.raises(TransactionsLostError, match=r"before the batch .* first app-2-0.*timeout\.ms passed"):
         driver(cluster).commit(reports)
     driver(cluster).abort(reports)
     assert cluster.committed == []
@@ -203,6 +203,22 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole() -> None:
     other = [run_task(cluster, driver(cluster).recover(), 0, 0, rows=["another plan"])]
     driver(cluster).commit(other)
     assert cluster.committed == ["another plan"]
+
+
+@pytest.mark.parametrize("does_it_write", [False, True])
+def test_transactional_id_taken_by_an_older_task_is_told_so(does_it_write: bool) -> None:
+    cluster = FakeCluster()
+    older = driver(cluster).recover()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    cluster.time_out("app-0-0")
+    taken = cluster.init_producer("app-1-0", transaction_timeout_ms=60_000, protocol=older.protocol)
+    if does_it_write:
+        cluster.write(taken, ["of the older"])
+    with pytest.raises(TransactionsLostError, match=r"2 of 3 .*has taken the transactional id of app-1-0"):
+        driver(cluster).commit(reports)
+    driver(cluster).abort(reports)
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+    assert Counter(cluster.committed) == expected(range(1))
 
 
 def test_decision_is_withdrawn_when_nothing_was_committed() -> None:

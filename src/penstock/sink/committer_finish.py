@@ -29,6 +29,8 @@ _MARKER_POLL_SECONDS = 0.05
 
 _COMMIT_STATES = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
 _ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT))
+_STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING))
+"""That an id can only be in while a producer holds it."""
 
 
 def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequence[Committable]) -> None:
@@ -41,12 +43,24 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
     lost = [each for each in written if not _is_open(described[each.identity.transactional_id], each)]
     if not lost:
         return
-    raise TransactionsLostError(
+    taken = [each for each in lost if _is_taken(described[each.identity.transactional_id], each)]
+    what = (
         f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
-        f"be decided, the first {lost[0]}. Most likely more than transaction.timeout.ms passed between its "
-        "first record and the end of the batch's slowest task. Nothing of the batch is visible. It is "
-        "written again as soon as the query is restarted; shorter batches or a longer "
-        "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent this.",
+        "be decided"
+    )
+    again = "Nothing of the batch is visible. It is written again as soon as the query is restarted"
+    text = (
+        f"{what}: another producer has taken the transactional id of {taken[0]}. Either a task of an older "
+        f"driver of the query was still running: then restart the query. {again}. Or two queries use the "
+        "same sink.transactional-id-prefix: then give each its own."
+        if taken
+        else f"{what}, the first {lost[0]}. Most likely more than transaction.timeout.ms passed between its "
+        "first record and the end of the batch's slowest task; if not, another writer with this "
+        f"sink.transactional-id-prefix has taken its transactional id. {again}; shorter batches or a longer "
+        "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent a time-out."
+    )
+    raise TransactionsLostError(
+        text,
         query_id=decision.query_id,
         batch_id=decision.batch_id,
         spark_partition_ids=sorted(each.spark_partition_id for each in lost),
@@ -60,6 +74,19 @@ def _is_open(description: TransactionDescription | None, committable: Committabl
         and description.state is TransactionState.ONGOING
         and (description.identity.producer_id, description.identity.producer_epoch)
         == (identity.producer_id, identity.producer_epoch)
+    )
+
+
+def _is_taken(description: TransactionDescription | None, committable: Committable) -> bool:
+    """Whether the id has a later producer. An abort, of whoever, leaves only the next epoch behind."""
+    if description is None:
+        return False
+    now, ours = description.identity, committable.identity
+    aborted_epoch = ours.producer_epoch + 1
+    return (
+        now.producer_id != ours.producer_id
+        or now.producer_epoch > aborted_epoch
+        or (now.producer_epoch == aborted_epoch and description.state in _STATES_OF_ITS_PRODUCER)
     )
 
 
