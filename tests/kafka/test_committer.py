@@ -27,6 +27,7 @@ from penstock.errors import (
     OptionError,
     PrefixChangedError,
     PrefixTakenError,
+    ProducerFencedError,
     TransactionsInDoubtError,
     TransactionsLostError,
 )
@@ -261,6 +262,24 @@ def test_a_task_whose_records_are_refused_says_who_has_taken_its_prefix(
         newer.commit(newer_reports)
     assert_seen(bootstrap, sink.topic, expected(1))
     assert_none_open(sink)
+
+
+def test_a_task_that_outlives_its_transaction_is_told_so(bootstrap: str, sink: SinkUnderTest) -> None:
+    row = pa.record_batch({"value": [b"of the first try"], "partition": pa.array([0], pa.int32())})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield row
+        wait_until(lambda: sink.open_ids() != set(), "the transaction to begin")
+        wait_until(lambda: not sink.open_ids(), "the broker to abort it")
+        yield row
+
+    with sink.driver(wanted_timeout_ms=1_500) as recovering:
+        mandate = recovering.recover()
+    with pytest.raises(ProducerFencedError, match=r"or the broker has aborted the transaction .*time-out"):
+        write_in_transaction(sink_config(bootstrap, sink), mandate, TaskPlace(QUERY, 0, 0, 0), batches())
+    close_shared_connections()
+    run_batch(sink, 0)
+    assert_seen(bootstrap, sink.topic, expected(1))
 
 
 def test_older_driver_that_had_decided_is_finished_by_the_newer(bootstrap: str, sink: SinkUnderTest) -> None:

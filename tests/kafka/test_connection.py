@@ -32,6 +32,7 @@ from penstock.errors import (
     AuthorizationError,
     BrokerUnavailableError,
     ClientError,
+    PenstockError,
     RequestTimeoutError,
     UnsupportedBrokerError,
 )
@@ -126,21 +127,32 @@ def test_no_broker_is_named_in_time() -> None:
         assert part in str(caught.value)
 
 
-def test_an_attempt_that_had_no_time_does_not_hide_why_no_broker_answers(
-    monkeypatch: pytest.MonkeyPatch,
+NOT_READY = BrokerUnavailableError("Not ready.", kafka_error="NodeNotReadyError")
+REFUSED = BrokerUnavailableError("ECONNREFUSED.")
+CUT_SHORT = RequestTimeoutError("No answer within 3 ms.")
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ([NOT_READY, REFUSED, NOT_READY, *[CUT_SHORT] * 99], "ECONNREFUSED"),
+        ([NOT_READY, *[CUT_SHORT] * 99], "No answer within 3 ms"),
+        ([NOT_READY] * 99, "Not ready"),
+    ],
+)
+def test_what_says_nothing_does_not_hide_why_no_broker_answers(
+    monkeypatch: pytest.MonkeyPatch, errors: list[PenstockError], told: str
 ) -> None:
-    errors = iter(
-        [BrokerUnavailableError("ECONNREFUSED."), *[RequestTimeoutError("No answer within 3 ms.")] * 99]
-    )
+    left = iter(errors)
 
     def send(request: Any, node_id: int | str, timeout_ms: int | None = None) -> PendingResponse:
         pending = PendingResponse("a request", 1_000)
-        pending.fail(next(errors))
+        pending.fail(next(left))
         return pending
 
     with connected("127.0.0.1:1,localhost:2") as connections:
         monkeypatch.setattr(connections, "send", send)
-        with pytest.raises(BrokerUnavailableError, match="Last attempt: ECONNREFUSED"):
+        with pytest.raises(BrokerUnavailableError, match=rf"localhost:2\)\. {told}"):
             connections.request(brokers_only(), timeout_ms=500)
 
 

@@ -190,6 +190,7 @@ class KafkaConnections:
         timeout_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
         cause: PenstockError | None = None
+        most_told = 0
         for candidate in self._candidates(deadline):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
@@ -202,8 +203,9 @@ class KafkaConnections:
             except PenstockError as error:
                 if not is_retriable(error):
                     raise
-                if cause is None or _tells_more(error, attempt_ms < self.settings.request_timeout_ms):
-                    cause = error
+                told = _told_by(error, attempt_ms < self.settings.request_timeout_ms)
+                if told >= most_told:
+                    cause, most_told = error, told
             else:
                 self._last_good_node_id = candidate
                 return response
@@ -330,7 +332,7 @@ class KafkaConnections:
             return BrokerUnavailableError(f"Connections to {servers} are closed.")
         return BrokerUnavailableError(
             f"No Kafka broker answered within {timeout_ms} ms (bootstrap.servers: {servers}). "
-            f"Last attempt: {cause if cause is not None else 'none in time'} "
+            f"{cause if cause is not None else 'No attempt came to an end.'} "
             "Check that the brokers run, that host and port are right, and that security.protocol is "
             f"that of the listener (now {self.settings.security.protocol}).",
             bootstrap_servers=servers,
@@ -339,13 +341,14 @@ class KafkaConnections:
         )
 
 
-def _tells_more(error: PenstockError, is_cut_short: bool) -> bool:
-    """Whether an attempt's error says why no broker answers, which an earlier attempt's did.
+def _told_by(error: PenstockError, is_cut_short: bool) -> int:
+    """How much an attempt's error says of why no broker answers.
 
-    "Not ready" only says that an earlier one failed; a time-out after less than the usual time says nothing.
+    "Not ready" only says that an earlier one failed; a time-out after less than the usual time hardly more.
     """
-    is_time_out = is_cut_short and isinstance(error, RequestTimeoutError)
-    return not is_time_out and error.facts.get("kafka_error") != "NodeNotReadyError"
+    if error.facts.get("kafka_error") == "NodeNotReadyError":
+        return 0
+    return 1 if is_cut_short and isinstance(error, RequestTimeoutError) else 2
 
 
 class _Send:

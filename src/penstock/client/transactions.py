@@ -434,6 +434,11 @@ def is_fencing(error_code: int) -> bool:
     return error_code in _FENCED_CODES
 
 
+def is_step_refusal(error_code: int) -> bool:
+    """Whether an error code refuses a step for good; its `step_error` is a TransactionError."""
+    return error_code in _FENCED_CODES | _UNKNOWN_ID_CODES | _REFUSED_CODES
+
+
 def step_error(identity: TransactionIdentity, error_code: int, what: str) -> PenstockError:
     """The error for a step of a transaction that the broker refuses."""
     where = f"{what} of {identity}"
@@ -444,7 +449,7 @@ def step_error(identity: TransactionIdentity, error_code: int, what: str) -> Pen
             "aborted the transaction after its time-out. What this producer wrote in it is not committed.",
             **error.facts,
         )
-    if error_code in _UNKNOWN_ID_CODES | _REFUSED_CODES:
+    if is_step_refusal(error_code):
         return TransactionError(error.message, **error.facts)
     return error
 

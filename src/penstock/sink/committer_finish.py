@@ -48,7 +48,7 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
         f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
         "be decided"
     )
-    again = "Nothing of the batch is visible. It is written again as soon as the query is restarted"
+    again = "What they wrote is not visible. The batch is written again as soon as the query is restarted"
     text = (
         f"{what}: another producer has taken the transactional id of {taken[0]}. Either a task of an older "
         f"driver of the query was still running: then restart the query. {again}. Or two queries use the "

@@ -186,7 +186,7 @@ def _check_log_is_not_gone(
     if description is None or description.state not in _HAS_COMMITTED:
         return
     # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
-    if log.open(create=False) and _shows_work(log, waits=True):
+    if (log.is_open or log.open(create=False, is_expected=True)) and _shows_work(log, waits=True):
         return
     raise DecisionLogError(
         f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "

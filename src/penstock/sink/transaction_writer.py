@@ -19,8 +19,8 @@ from penstock.client.metadata import cluster_view
 from penstock.client.producer import Producer
 from penstock.client.properties import connection_settings, produce_settings
 from penstock.client.transaction_markers import Witness
-from penstock.client.transactions import TransactionIdentity, Transactions, is_fencing
-from penstock.errors import PenstockError, ProduceError, ProducerFencedError
+from penstock.client.transactions import TransactionIdentity, Transactions, is_step_refusal, step_error
+from penstock.errors import PenstockError, ProduceError, ProducerFencedError, TransactionError
 from penstock.options.config import SinkConfig
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest, digest_rows
@@ -69,10 +69,12 @@ def write_in_transaction(
     identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
     try:
         committable = _write(connections, config, identity, place, with_first(first, filled))
-    except BaseException as error:
-        if _is_fenced(error):  # there is nothing left to abort
-            _check_prefix_is_ours(connections, mandate, place, error)
-            raise
+    except TransactionError as error:
+        if not isinstance(error, ProducerFencedError):  # it has nothing left to abort
+            _abort_quietly(connections, identity)
+        _check_prefix_is_ours(connections, mandate, place, error)
+        raise
+    except BaseException:
         _abort_quietly(connections, identity)
         raise
     return _report(mandate, place, committable)
@@ -114,6 +116,11 @@ def _write(
         rows.write(digests.over(batches))
         reached(Step.TASK_BEFORE_FLUSH)
         producer.flush()
+    except ProduceError as error:
+        code = error.facts.get("error_code")
+        if isinstance(code, int) and is_step_refusal(code):  # says more of the transaction than of rows
+            raise step_error(identity, code, "A Produce request") from error
+        raise
     finally:
         producer.close()
     _check_all_acknowledged(producer, digests.total)
@@ -148,18 +155,16 @@ def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
         )
 
 
-def _is_fenced(error: BaseException) -> bool:
-    """Whether another producer has taken the task's transactional id; records are refused for that, too."""
-    code = error.facts.get("error_code") if isinstance(error, ProduceError) else None
-    return isinstance(error, ProducerFencedError) or (isinstance(code, int) and is_fencing(code))
-
-
 def _check_prefix_is_ours(
     connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: BaseException
 ) -> None:
     """Raise PrefixTakenError when another writer has recovered, which aborts what this task has open."""
     committer_id = mandate.session.identity.transactional_id
-    description = Transactions(connections).describe([committer_id])[committer_id]
+    try:
+        description = Transactions(connections).describe([committer_id])[committer_id]
+    except PenstockError as unknown:
+        _log.warning("Cannot tell who holds the prefix %s: %s", mandate.prefix, unknown)
+        return
     if description is None:
         return
     now, ours = description.identity, mandate.session.identity
@@ -167,7 +172,7 @@ def _check_prefix_is_ours(
         raise taken_error(
             mandate.prefix,
             f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
-            "Nothing of the batch is visible.",
+            "Nothing that this task wrote is visible.",
             query_id=place.query_id,
             batch_id=place.batch_id,
         ) from error

@@ -129,8 +129,8 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "delivery.timeout.ms",
         _P,
-        "How long a record may take from being taken to being acknowledged, retries included, before the "
-        "task fails. At least `linger.ms` + `request.timeout.ms`.",
+        "How long a batch may take from being full (or `linger.ms` old) to being acknowledged, retries "
+        "included, before the task fails. At least `linger.ms` + `request.timeout.ms`.",
         MILLISECONDS_INT,
         default="120000",
     ),
