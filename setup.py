@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 CODEC = "src/penstock/codec"
 NATIVE = f"{CODEC}/native"
-PXDS = ("_columns", "_record", "_record_columns", "_rows")
+PXDS = ("_columns", "_memory", "_record", "_record_columns", "_rows")
 SANITIZE = os.environ.get("PENSTOCK_SANITIZE")
 COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g"] if SANITIZE else ["-O3"]
 LINK_ARGS = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
@@ -55,6 +55,7 @@ def formats_extension(name: str, *c_files: str) -> Extension:
 setup(
     ext_modules=cythonize(
         [
+            extension("_memory"),
             extension("_columns"),
             extension("_rows"),
             extension("_record_columns"),

@@ -23,6 +23,8 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.parser import KafkaProtocol
 
+from penstock.codec import Block
+
 _READ_AT_ONCE_BYTES = 4 << 20
 """After so many bytes the other tasks of the IO thread get a turn."""
 
@@ -34,7 +36,7 @@ class TlsHandshakeError(kafka_errors.KafkaConnectionError):  # type: ignore[misc
 class FrameReader:
     """One received frame with the file-like interface that kafka-python's parser asks for."""
 
-    def __init__(self, frame: bytearray) -> None:
+    def __init__(self, frame: Block) -> None:
         self._view = memoryview(frame)
         self._position = 0
 
@@ -64,7 +66,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyp
         # Takes over a parser in use: its correlation ids and what it has in flight go on.
         self.__dict__.update(vars(parser))
         self._length = bytearray(4)
-        self._frame: bytearray | None = None
+        self._frame: Block | None = None
         self._filled = 0
         self._parsed: list[tuple[int, Any]] = []
 
@@ -83,7 +85,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyp
         if self._frame is None and self._filled == len(self._length):
             size = int.from_bytes(self._length, "big", signed=True)
             self._validate_frame_size(size)
-            self._frame, self._filled = bytearray(size), 0
+            self._frame, self._filled = Block(size), 0
         if self._frame is not None and self._filled == len(self._frame):
             frame, self._frame, self._filled = self._frame, None, 0
             self._parsed.append(self._process_response(FrameReader(frame)))

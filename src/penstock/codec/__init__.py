@@ -8,6 +8,7 @@ trusted, records are never Python objects, and whatever is wrong with either lea
     RecordBatchBuilder   -> bytes of a Produce request, one builder per topic partition
     murmur2_partitions, group_rows   which row goes where
     digest_records       what rows are, in 128 bits
+    Block                memory that is used again, for frames and columns
 
 `reference` says the same slowly in Python, over kafka-python's record classes; the tests hold both to each
 other. Only magic 2 is compiled; the older formats go through `legacy`.
@@ -18,6 +19,7 @@ from __future__ import annotations
 from penstock.codec._decode import RecordBatchDecoder
 from penstock.codec._digest import digest_records
 from penstock.codec._encode import RecordBatchBuilder
+from penstock.codec._memory import Block
 from penstock.codec._partitioning import group_rows, murmur2_partitions
 from penstock.codec._record_columns import RecordColumns
 from penstock.codec.schema import HEADERS_TYPE, KAFKA_RECORDS
@@ -25,6 +27,7 @@ from penstock.codec.schema import HEADERS_TYPE, KAFKA_RECORDS
 __all__ = [
     "HEADERS_TYPE",
     "KAFKA_RECORDS",
+    "Block",
     "RecordBatchBuilder",
     "RecordBatchDecoder",
     "RecordColumns",

@@ -2,14 +2,17 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from penstock.codec._memory cimport Block
+
 
 cdef class GrowingBuffer:
-    cdef object buffer
+    cdef Block block
     cdef uint8_t* data
     cdef int64_t capacity
     cdef int fill
 
     cdef int reserve(self, int64_t capacity) except -1
+    cdef int _move(self, int64_t size, int64_t capacity) except -1
     cdef object take(self, int64_t size)
 
 

@@ -1,12 +1,12 @@
 """Growing Arrow columns that records are decoded into.
 
-Runs on executors. Invariant: memory belongs to Arrow's own pool from the start and is handed over, not copied,
-when a RecordBatch is made; the inline appenders (in _columns.pxd) need no GIL and write only into room that
-`reserve` made. Validity bits are preset to 1, so that only nulls cost anything.
+Runs on executors. Invariant: memory (of _memory.pyx) is handed over to Arrow, not copied, when a RecordBatch is
+made; the inline appenders (in _columns.pxd) need no GIL and write only into room that `reserve` made. Validity bits
+are preset to 1, so that only nulls cost anything.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import pyarrow as pa
 
@@ -20,32 +20,38 @@ cdef class GrowingBuffer:
     """Memory of an Arrow buffer that can grow; new bytes are preset to `fill` unless that is negative."""
 
     def __cinit__(self, int fill=-1):
-        self.buffer = None
+        self.block = None
         self.data = NULL
         self.capacity = 0
         self.fill = fill
 
     cdef int reserve(self, int64_t capacity) except -1:
-        if capacity <= self.capacity and self.buffer is not None:
+        if capacity <= self.capacity and self.block is not None:
             return 0
-        cdef int64_t grown = max(capacity, 2 * self.capacity, MIN_CAPACITY)
-        if self.buffer is None:
-            self.buffer = pa.allocate_buffer(grown, resizable=True)
-        else:
-            self.buffer.resize(grown)
-        self.data = <uint8_t*><size_t>self.buffer.address
+        cdef int64_t filled = self.capacity
+        self._move(filled, max(capacity, 2 * filled, MIN_CAPACITY))
         if self.fill >= 0:
-            memset(self.data + self.capacity, self.fill, grown - self.capacity)
-        self.capacity = grown
+            memset(self.data + filled, self.fill, self.capacity - filled)
+        return 0
+
+    cdef int _move(self, int64_t size, int64_t capacity) except -1:
+        """Move the first `size` bytes into memory of `capacity` bytes."""
+        cdef Block block = Block(capacity)
+        if size > 0:
+            memcpy(block.data, self.data, size)
+        self.block = block
+        self.data = block.data
+        self.capacity = capacity
         return 0
 
     cdef object take(self, int64_t size):
         """Hand the first `size` bytes over and start anew. Gives memory back if much of it is unused."""
-        if self.buffer is None:
+        if self.block is None:
             self.reserve(size)
-        buffer = self.buffer
-        buffer.resize(size, shrink_to_fit=self.capacity > 2 * size)
-        self.buffer = None
+        elif self.capacity > 2 * size:
+            self._move(size, size)
+        buffer = pa.foreign_buffer(<size_t>self.data, size, self.block)
+        self.block = None
         self.data = NULL
         self.capacity = 0
         return buffer
@@ -88,7 +94,7 @@ cdef class BinaryColumn:
         return 0
 
     cdef list take_buffers(self, int64_t rows):
-        if self.offsets.buffer is None:
+        if self.offsets.block is None:
             self.reserve(0, 0)
         validity = self.validity.take((rows + 7) >> 3)
         offsets = self.offsets.take((rows + 1) * 4)

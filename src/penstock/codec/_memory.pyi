@@ -1,0 +1,13 @@
+class Block:
+    """Memory of `size` bytes, writable through the buffer protocol; what stands in it at first is undefined.
+
+    Large ones are used again once nothing refers to them any more.
+    """
+
+    size: int
+    def __init__(self, size: int) -> None: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def kept_bytes() -> int:
+    """Bytes of all blocks that are kept free in this process, 32 MiB at most."""
