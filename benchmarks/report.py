@@ -6,7 +6,7 @@ Invariant: everything shown is computed from what is in the JSON file; figures o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -183,16 +183,32 @@ def missed_bounds(run: Run) -> list[str]:
         for bound in ratio_bounds()
         if (found := bound.reached(run)) is not None and found < bound.at_least
     ]
-    held_to = json.loads(BOUNDS.read_text())
-    for measure, systems in held_to["figures"].items():
+    return missed + [
+        f"{measure}: {figure} of {system} is {found}, wanted is {limits}"
+        for measure, system, figure, limits in _figure_bounds()
+        if (found := _figure(run, measure, system, figure)) is not None and not _is_within(found, limits)
+    ]
+
+
+def unmeasured_bounds(run: Run) -> list[str]:
+    """Each bound that the run says nothing of."""
+    ratios = [f"{bound.case}: {bound.other}" for bound in ratio_bounds() if bound.reached(run) is None]
+    return ratios + [
+        f"{measure}: {figure} of {system}"
+        for measure, system, figure, _ in _figure_bounds()
+        if _figure(run, measure, system, figure) is None
+    ]
+
+
+def _figure_bounds() -> Iterator[tuple[str, str, str, dict[str, float]]]:
+    for measure, systems in json.loads(BOUNDS.read_text())["figures"].items():
         for system, figures in systems.items():
-            found_figures = run.measures.get(measure, {}).get(system, {})
-            missed += [
-                f"{measure}: {figure} of {system} is {found_figures[figure]}, wanted is {limits}"
-                for figure, limits in figures.items()
-                if figure in found_figures and not _is_within(found_figures[figure], limits)
-            ]
-    return missed
+            for figure, limits in figures.items():
+                yield measure, system, figure, limits
+
+
+def _figure(run: Run, measure: str, system: str, figure: str) -> float | None:
+    return run.measures.get(measure, {}).get(system, {}).get(figure)
 
 
 def _is_within(figure: float, limits: dict[str, float]) -> bool:

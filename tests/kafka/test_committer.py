@@ -210,7 +210,7 @@ def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink
         wait_until(lambda: not sink.open_ids(), "the broker to abort the first task's")
         late = sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 1)
     with sink.driver() as committing:
-        with pytest.raises(TransactionsLostError, match=r"1 of 2 .*before the batch could be decided"):
+        with pytest.raises(TransactionsLostError, match=r"1 of 2 .*decided, the first .*timeout\.ms passed"):
             committing.commit([early, late])
         committing.abort([early, late])
     assert_none_open(sink)

@@ -66,12 +66,12 @@ class FakeCluster:
         found.state = TransactionState.ONGOING
         return Witness(TARGET, first)
 
-    def time_out(self, transactional_id: str) -> None:
-        """The broker aborts the transaction by itself."""
+    def time_out(self, transactional_id: str, epochs: int = 1) -> None:
+        """The broker aborts the transaction by itself, which raises the epoch."""
         found = self.ids[transactional_id]
         assert found.state is TransactionState.ONGOING
         self._abort(found)
-        found.epoch += 1
+        found.epoch += epochs
 
     def expire(self, transactional_id: str) -> None:
         """The coordinator forgets the id."""

@@ -47,8 +47,17 @@ def test_each_bound_that_is_missed_is_told() -> None:
     ]
 
 
-def test_what_was_not_measured_misses_nothing() -> None:
-    assert report.missed_bounds(report.Run({}, {})) == []
+def test_what_was_not_measured_misses_nothing_and_is_told() -> None:
+    nothing = report.Run({}, {})
+    assert report.missed_bounds(nothing) == []
+    everything = report.unmeasured_bounds(nothing)
+    assert {f"{CASE}: {FLINK}", f"{EXACTLY_ONCE}: throughput_ratio of {PENSTOCK}"} <= set(everything)
+    told = report.unmeasured_bounds(a_run())
+    assert set(everything) - set(told) == {
+        f"{CASE}: {SPARK_DEFAULT}",
+        f"{CASE}: {SPARK_TUNED}",
+        f"{EXACTLY_ONCE}: throughput_ratio of {PENSTOCK}",
+    }
 
 
 def test_flink_is_held_against_the_penstock_that_reads_the_columns_that_flink_reads() -> None:

@@ -1,104 +1,84 @@
-"""Memory that is used again: never while somebody still refers to it, and never too much of it."""
+"""Memory: bounded however much a Kafka batch decompresses to, handed over tightly, given back."""
 
 from __future__ import annotations
 
-import random
+import gc
 
 import pyarrow as pa
 import pytest
 
-from penstock.codec import Block
-from penstock.codec._memory import kept_bytes
-from tests.codec_batches import Batch, Rec, decoder
+from penstock.codec import RecordBatchBuilder, RecordColumns
+from penstock.codec._memory import live_bytes
+from tests.codec_batches import Batch, decoder, values
 
-MB = 1 << 20
-
-
-def address(block: Block) -> int:
-    return int(pa.py_buffer(block).address)
+NOW = 1_700_000_000_000
+LIMIT = 1 << 20
 
 
-def test_a_block_is_used_again_once_nobody_refers_to_it() -> None:
-    block = Block(5 * MB)
-    first = address(block)
-    del block
-    again = Block(5 * MB - 1000)  # as large, about
-    assert address(again) == first
-    assert len(memoryview(again)) == len(again) == again.size == 5 * MB - 1000
-    much_smaller = Block(2 * MB)
-    assert address(much_smaller) != first
+def allocated_bytes() -> int:
+    return int(pa.total_allocated_bytes()) + live_bytes()
 
 
-def test_a_view_holds_on_to_its_block() -> None:
-    block = Block(3 * MB)
-    view = memoryview(block)[MB : MB + 3]
-    view[:] = b"abc"
-    buffer = pa.py_buffer(view)
-    del block, view
-    others = [Block(3 * MB) for _ in range(4)]
-    for other in others:
-        memoryview(other)[:] = bytes(3 * MB)
-    assert buffer.to_pybytes() == b"abc"
+def compressed(count: int, value: bytes, compression_type: str = "zstd") -> bytes:
+    builder = RecordBatchBuilder(
+        "t", 3, compression_type=compression_type, batch_size_bytes=1 << 30, max_record_bytes=1 << 30
+    )
+    columns = RecordColumns(pa.record_batch({"value": [value] * count, "key": [b"k" * 8] * count}))
+    assert builder.append(columns, pa.array(range(count), pa.int32()), default_timestamp_ms=NOW) == count
+    return builder.build()
 
 
-def test_live_blocks_keep_what_stands_in_them() -> None:
-    chance = random.Random(7)
-    live: list[tuple[Block, int]] = []
-    for number in range(2_000):
-        if live and chance.random() < 0.5:
-            block, mark = live.pop(chance.randrange(len(live)))
-            view = memoryview(block)
-            assert set(view[:64]) | set(view[-64:]) <= {mark}
-        else:
-            mark = number % 256
-            block = Block(chance.choice([1, 1000, 64 << 10, 70_000, MB, MB + 1, 3 * MB]))
-            memoryview(block)[:] = bytes([mark]) * len(block)
-            live.append((block, mark))
-        assert 0 <= kept_bytes() <= 32 * MB
+@pytest.mark.parametrize("size", [100, 5_000])
+def test_one_batch_of_64_megabytes_is_turned_into_arrow_piece_by_piece(size: int) -> None:
+    count = (64 << 20) // size
+    data = compressed(count, b"v" * size)
+    codec = decoder(max_bytes=LIMIT)
+    before, rows = allocated_bytes(), 0
+    for batch in codec.decode(data):
+        rows += batch.num_rows
+        assert allocated_bytes() - before < 6 * LIMIT
+        assert batch.get_total_buffer_size() < 3 * LIMIT
+    rest = codec.flush()
+    assert rest is not None
+    assert rows + rest.num_rows == count
 
 
-def test_not_more_than_a_limit_is_kept() -> None:
-    blocks = [Block(MB) for _ in range(50)]
-    assert kept_bytes() <= 32 * MB
-    blocks.clear()
-    assert 31 * MB <= kept_bytes() <= 32 * MB
-    huge = Block(100 * MB)
-    del huge  # goes back to the system, and nothing else for it
-    assert kept_bytes() >= 31 * MB
-
-
-def test_small_blocks_are_not_kept() -> None:
-    before = kept_bytes()
-    small = [Block(1000) for _ in range(10)]
-    del small
-    assert kept_bytes() == before
-
-
-@pytest.mark.parametrize(("size", "error"), [(-1, ValueError), (1 << 60, MemoryError)])
-def test_what_cannot_be_is_an_error(size: int, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        Block(size)
-
-
-def test_an_empty_block_is_one() -> None:
-    assert bytes(memoryview(Block(0))) == b""
-
-
-def decoded(round_number: int) -> pa.RecordBatch:
-    """Columns large enough to be kept, other ones in each round, some of them null."""
-    value = bytes([round_number]) * 50
-    records = [Rec(None if at % 7 == 0 else value, bytes([at % 256]) * 40) for at in range(3_000)]
+def test_few_rows_take_little_memory() -> None:
+    """Many splits are open at once, and most have little: what one takes must follow what it holds."""
+    before = allocated_bytes()
     codec = decoder()
-    assert list(codec.decode(Batch(records, round_number).encode())) == []
-    return codec.flush()
+    assert list(codec.decode(values(0, *[b"x" * 100] * 10))) == []
+    assert allocated_bytes() - before < 100_000
+    batch = codec.flush()
+    assert batch is not None
+    assert batch.get_total_buffer_size() < 8_000
 
 
-def test_decoded_columns_stay_as_they_are_while_others_are_decoded() -> None:
-    kept = {number: decoded(number) for number in range(1, 5)}
-    for number in range(5, 30):
-        decoded(number)  # dropped at once: the next one gets its memory
-    for number, batch in kept.items():
-        batch.validate(full=True)
-        assert batch.equals(decoded(number))
-        assert batch.column("value").null_count == 429
-        assert set(batch.column("value").to_pylist()) == {None, bytes([number]) * 50}
+def test_one_large_record_does_not_multiply() -> None:
+    before = allocated_bytes()
+    codec = decoder()
+    assert list(codec.decode(compressed(1, b"x" * (32 << 20), "none"))) == []
+    batch = codec.flush()
+    assert batch is not None
+    assert allocated_bytes() - before < 40 << 20
+
+
+def test_memory_is_given_back() -> None:
+    data = compressed(2_000, b"v" * 100) * 3
+    broken = values(0, b"x") + Batch(base_offset=1, payload=b"\x10", count=1).encode()
+
+    def work() -> None:
+        codec = decoder(max_rows=500)
+        sum(batch.num_rows for batch in codec.decode(data))
+        codec.flush()
+        next(iter(decoder(max_rows=500).decode(data)))
+        with pytest.raises(Exception, match="corrupt"):
+            list(decoder().decode(broken))
+
+    work()
+    gc.collect()
+    before = allocated_bytes()
+    for _ in range(200):
+        work()
+    gc.collect()
+    assert allocated_bytes() == before

@@ -36,8 +36,10 @@ cdef class BinaryColumn:
     cdef GrowingBuffer validity
     cdef int64_t byte_count
     cdef int64_t null_count
+    cdef int64_t usual_bytes
 
     cdef int reserve(self, int64_t rows, int64_t byte_count) except -1
+    cdef int64_t likely_bytes(self, int64_t rows, int64_t byte_count) noexcept
     cdef list take_buffers(self, int64_t rows)
     cdef object take(self, object arrow_type, int64_t rows)
 

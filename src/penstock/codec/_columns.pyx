@@ -46,9 +46,8 @@ cdef class GrowingBuffer:
 
     cdef object take(self, int64_t size):
         """Hand the first `size` bytes over and start anew. Gives memory back if much of it is unused."""
-        if self.block is None:
-            self.reserve(size)
-        elif self.capacity > 2 * size:
+        self.reserve(size)
+        if self.capacity > 2 * size:
             self._move(size, size)
         buffer = pa.foreign_buffer(<size_t>self.data, size, self.block)
         self.block = None
@@ -85,6 +84,7 @@ cdef class BinaryColumn:
         self.validity = GrowingBuffer(0xFF)
         self.byte_count = 0
         self.null_count = 0
+        self.usual_bytes = -1  # a row took in what was taken last, rounded up; -1: nothing was
 
     cdef int reserve(self, int64_t rows, int64_t byte_count) except -1:
         self.offsets.reserve((rows + 1) * 4)
@@ -93,12 +93,21 @@ cdef class BinaryColumn:
         self.bytes.reserve(byte_count)
         return 0
 
+    cdef int64_t likely_bytes(self, int64_t rows, int64_t byte_count) noexcept:
+        """How much to reserve for rows of `byte_count` bytes in all columns: less where rows took far less so far."""
+        if self.usual_bytes < 0:
+            return byte_count
+        cdef int64_t usual = rows * (self.usual_bytes + self.usual_bytes // 8 + 1)
+        return usual if 2 * usual < byte_count else byte_count
+
     cdef list take_buffers(self, int64_t rows):
         if self.offsets.block is None:
             self.reserve(0, 0)
         validity = self.validity.take((rows + 7) >> 3)
         offsets = self.offsets.take((rows + 1) * 4)
         values = self.bytes.take(self.byte_count)
+        if rows > 0:
+            self.usual_bytes = (self.byte_count + rows - 1) // rows
         self.byte_count = 0
         return [validity if self.null_count else None, offsets, values]
 

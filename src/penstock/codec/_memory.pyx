@@ -11,6 +11,7 @@ reading worker did. Arrow's and C's own allocators give large pieces back as soo
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free
+from posix.mman cimport MAP_ANON, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap, munmap
 from posix.stdlib cimport posix_memalign
 
 cdef extern from *:
@@ -34,6 +35,7 @@ cdef enum:
 
 cdef int64_t SMALLEST_KEPT_BYTES = 64 << 10
 cdef int64_t KEPT_BYTES = 32 << 20
+cdef int64_t MAX_BYTES = 1 << 46
 
 
 cdef struct Kept:
@@ -44,14 +46,18 @@ cdef struct Kept:
 cdef Kept kept[MAX_KEPT]  # the oldest first
 cdef int kept_count = 0
 cdef int64_t kept_total_bytes = 0
+cdef int64_t live_total_bytes = 0
 
 
 cdef class Block:
     """Memory of `size` bytes, writable through the buffer protocol; what stands in it at first is undefined."""
 
     def __cinit__(self, int64_t size):
+        global live_total_bytes
         if size < 0:
             raise ValueError(f"a block has at least 0 bytes, not {size}")
+        if size > MAX_BYTES:
+            raise MemoryError(f"no memory for {size} bytes")
         self.data = NULL
         self.size = size
         self.capacity = _rounded(size)
@@ -60,17 +66,21 @@ cdef class Block:
             self.data = kept[at].data
             self.capacity = kept[at].capacity
             _forget_kept(at)
-        elif posix_memalign(<void**>&self.data, ALIGNMENT, max(self.capacity, 1)) != 0:
-            self.data = NULL
+        else:
+            self.data = _allocated(self.capacity)
+        if self.data == NULL:
             raise MemoryError(f"no memory for {size} bytes")
+        live_total_bytes += self.capacity
 
     def __dealloc__(self):
+        global live_total_bytes
         if self.data == NULL:
             return
-        if USES_AGAIN and SMALLEST_KEPT_BYTES <= self.capacity <= KEPT_BYTES:
+        live_total_bytes -= self.capacity
+        if _is_large(self.capacity) and self.capacity <= KEPT_BYTES:
             _keep(self.data, self.capacity)
         else:
-            free(self.data)
+            _give_back(self.data, self.capacity)
 
     def __len__(self):
         return self.size
@@ -83,9 +93,33 @@ def kept_bytes():
     return kept_total_bytes
 
 
+def live_bytes():
+    return live_total_bytes
+
+
+cdef bint _is_large(int64_t size) noexcept:
+    return USES_AGAIN and size >= SMALLEST_KEPT_BYTES
+
+
+cdef uint8_t* _allocated(int64_t capacity) noexcept:
+    """Large ones straight from the system: in C's heap they would leave holes, and it would hardly shrink again."""
+    cdef void* data = NULL
+    if _is_large(capacity):
+        data = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
+        return NULL if data == MAP_FAILED else <uint8_t*>data
+    return <uint8_t*>data if posix_memalign(&data, ALIGNMENT, max(capacity, 1)) == 0 else NULL
+
+
+cdef void _give_back(uint8_t* data, int64_t capacity) noexcept:
+    if _is_large(capacity):
+        munmap(data, capacity)
+    else:
+        free(data)
+
+
 cdef int64_t _rounded(int64_t size) noexcept:
     """Up to an eighth more, so that blocks of about a size stand in for each other."""
-    if not USES_AGAIN or size < SMALLEST_KEPT_BYTES:
+    if not _is_large(size):
         return size
     cdef int64_t step = SMALLEST_KEPT_BYTES >> 3
     while step << 4 <= size:
@@ -96,7 +130,7 @@ cdef int64_t _rounded(int64_t size) noexcept:
 cdef int _find_kept(int64_t capacity) noexcept:
     """The youngest that is large enough, and not too large; -1: none. Its pages are the likeliest in a cache."""
     cdef int at
-    if capacity >= SMALLEST_KEPT_BYTES:
+    if _is_large(capacity):
         for at in range(kept_count - 1, -1, -1):
             if capacity <= kept[at].capacity <= 2 * capacity:
                 return at
@@ -115,7 +149,7 @@ cdef void _keep(uint8_t* data, int64_t capacity) noexcept:
     """Keep it, and give back the oldest that there is no room for beside it."""
     global kept_count, kept_total_bytes
     while kept_count == MAX_KEPT or kept_total_bytes + capacity > KEPT_BYTES:
-        free(kept[0].data)
+        _give_back(kept[0].data, kept[0].capacity)
         _forget_kept(0)
     kept[kept_count].data = data
     kept[kept_count].capacity = capacity

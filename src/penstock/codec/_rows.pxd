@@ -31,6 +31,7 @@ cdef class KafkaRows:
     # How many rows there are, for how many there is room, how many bytes of keys, values and headers.
     cdef int64_t row_count
     cdef int64_t row_capacity
+    cdef int64_t taken_rows
     cdef int64_t byte_count
 
     cdef int reserve_like(self, int64_t rows, int64_t byte_count, int64_t expected_rows) except -1

@@ -40,6 +40,7 @@ cdef class KafkaRows:
         ])
         self.topics = self.partitions = None
         self.row_count = self.row_capacity = self.byte_count = 0
+        self.taken_rows = 0  # the last time
         self.has_key = "key" in names
         self.has_value = "value" in names
         self.has_headers = "headers" in names
@@ -64,7 +65,7 @@ cdef class KafkaRows:
             return 0
         if self.row_count > 0:
             return self._reserve(min(self.max_rows, max(needed, 2 * self.row_capacity)), 0)
-        needed = max(needed, min(expected_rows, self.max_rows, FORESIGHT * rows))
+        needed = max(needed, min(expected_rows, self.max_rows, max(FORESIGHT * rows, self.taken_rows)))
         return self._reserve(needed, min(needed * (byte_count // rows + 1), self.max_bytes))
 
     cdef int make_room(self, Record* record) except -1:
@@ -82,9 +83,9 @@ cdef class KafkaRows:
     cdef int _reserve(self, int64_t rows, int64_t byte_count) except -1:
         """Make room for `rows` rows, and about `byte_count` bytes, in every column that was asked for."""
         if self.has_key:
-            self.key.reserve(rows, byte_count)
+            self.key.reserve(rows, self.key.likely_bytes(rows, byte_count))
         if self.has_value:
-            self.value.reserve(rows, byte_count)
+            self.value.reserve(rows, self.value.likely_bytes(rows, byte_count))
         if self.has_headers:
             self.headers.reserve(rows, 0, 0)
         if self.has_offset:
@@ -182,6 +183,7 @@ cdef class KafkaRows:
         """Turn the rows so far into a RecordBatch of the asked columns."""
         arrays = [self._take_column(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else self._without_columns()
+        self.taken_rows = self.row_count
         self.row_count = self.row_capacity = self.byte_count = 0
         return batch
 

@@ -117,9 +117,8 @@ def _write(
         reached(Step.TASK_BEFORE_FLUSH)
         producer.flush()
     except ProduceError as error:
-        code = error.facts.get("error_code")
-        if isinstance(code, int) and is_step_refusal(code):  # says more of the transaction than of rows
-            raise step_error(identity, code, "A Produce request") from error
+        if (refusal := _step_refusal(identity, error)) is not None:
+            raise refusal from error
         raise
     finally:
         producer.close()
@@ -142,6 +141,17 @@ class _Digests:
         for batch in batches:
             self.total += digest_rows(batch, self._topic)
             yield batch
+
+
+def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> PenstockError | None:
+    """The same as an error of the transaction, where the broker refuses that and not the records."""
+    code = error.facts.get("error_code")
+    if not isinstance(code, int) or not is_step_refusal(code):
+        return None
+    where = f"Writing to topic {error.facts['topic']}, partition {error.facts['partition']}, as a step"
+    refusal = step_error(identity, code, where)
+    refusal.facts = {**error.facts, **refusal.facts}
+    return refusal
 
 
 def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
