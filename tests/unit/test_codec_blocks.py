@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 
 import pyarrow as pa
@@ -59,6 +60,7 @@ def test_live_blocks_keep_what_stands_in_them() -> None:
 
 
 def test_live_bytes_are_those_of_blocks_in_use() -> None:
+    gc.collect()  # what other tests left in cycles
     before = live_bytes()
     blocks = [Block(MB), Block(1000)]
     assert MB + 1000 <= live_bytes() - before <= 3 * MB
@@ -77,6 +79,7 @@ def test_not_more_than_a_limit_is_kept() -> None:
 
 
 def test_small_blocks_are_not_kept() -> None:
+    gc.collect()
     before = kept_bytes()
     small = [Block(1000) for _ in range(10)]
     del small

@@ -207,8 +207,11 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole(epochs: int)
 
 
 @pytest.mark.parametrize("does_it_write", [False, True])
-def test_transactional_id_taken_by_an_older_task_is_told_so(does_it_write: bool) -> None:
-    cluster = FakeCluster()
+@BOTH
+def test_transactional_id_taken_by_an_older_task_is_told_so(
+    does_it_write: bool, protocol: TransactionProtocol
+) -> None:
+    cluster = FakeCluster(protocol)
     older = driver(cluster).recover()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-0-0")

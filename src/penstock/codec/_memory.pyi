@@ -14,4 +14,4 @@ def kept_bytes() -> int:
     """Bytes of all blocks that are kept free in this process, 32 MiB at most."""
 
 def live_bytes() -> int:
-    """Bytes of all blocks in use in this process."""
+    """Bytes of all blocks in use in this process, with what each has beyond its size."""

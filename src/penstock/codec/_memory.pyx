@@ -5,7 +5,7 @@ is free again only when the last reference to it (a memoryview, an Arrow buffer)
 `KEPT_BYTES` are kept free in a process. All of it happens under the GIL.
 
 Memory fresh from the system costs a page fault, and the kernel a page of zeros, for every 4 KiB: a sixth of what a
-reading worker did. Arrow's and C's own allocators give large pieces back as soon as they are free.
+reading worker did. Arrow's own allocator gives large pieces back as soon as they are free.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -56,7 +56,7 @@ cdef class Block:
         global live_total_bytes
         if size < 0:
             raise ValueError(f"a block has at least 0 bytes, not {size}")
-        if size > MAX_BYTES:
+        if size >= MAX_BYTES:
             raise MemoryError(f"no memory for {size} bytes")
         self.data = NULL
         self.size = size

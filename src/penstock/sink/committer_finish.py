@@ -29,9 +29,8 @@ _MARKER_POLL_SECONDS = 0.05
 
 _COMMIT_STATES = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
 _ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT))
-_STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING)) | _COMMIT_STATES
-"""That an id can only be in while a producer holds it, or by what that has done."""
-_EPOCHS_OF_AN_ABORT = 2
+_STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING))
+"""That an id can only be in while a producer holds it."""
 
 
 def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequence[Committable]) -> None:
@@ -81,7 +80,8 @@ def _is_open(description: TransactionDescription | None, committable: Committabl
 def _is_taken(description: TransactionDescription | None, committable: Committable) -> bool:
     """Whether the id has a later producer.
 
-    An abort, of whoever, leaves the next epoch behind; a time-out on Kafka 4.0 the one after (KAFKA-19367).
+    An abort, of whoever, leaves the next epoch behind; a time-out of a V2 transaction on Kafka 4.0 the one
+    after (KAFKA-19367).
     """
     if description is None:
         return False
@@ -89,7 +89,7 @@ def _is_taken(description: TransactionDescription | None, committable: Committab
     epochs_later = now.producer_epoch - ours.producer_epoch
     return (
         now.producer_id != ours.producer_id
-        or epochs_later > _EPOCHS_OF_AN_ABORT
+        or epochs_later > (2 if ours.protocol is TransactionProtocol.V2 else 1)
         or (epochs_later > 0 and description.state in _STATES_OF_ITS_PRODUCER)
     )
 

@@ -148,8 +148,8 @@ def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> Penstoc
     code = error.facts.get("error_code")
     if not isinstance(code, int) or not is_step_refusal(code):
         return None
-    where = f"Writing to topic {error.facts['topic']}, partition {error.facts['partition']}, as a step"
-    refusal = step_error(identity, code, where)
+    topic, partition = error.facts.get("topic"), error.facts.get("partition")
+    refusal = step_error(identity, code, f"Writing to topic {topic}, partition {partition}, as a step")
     refusal.facts = {**error.facts, **refusal.facts}
     return refusal
 
