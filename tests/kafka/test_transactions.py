@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from penstock.client import transaction_append
 from penstock.client.connection import KafkaConnections
 from penstock.client.properties import ConnectionSettings
 from penstock.client.transaction_append import ProducerSession, TransactionalAppender
@@ -275,3 +277,28 @@ def test_session_appends_on_from_one_process_to_the_next(
     with pytest.raises(ProducerFencedError):
         appender.append(session, b"k", b"fenced")
     assert values(bootstrap, topic) == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
+    bootstrap: str,
+    connections: KafkaConnections,
+    transactions: Transactions,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = make_topic()
+    identity = transactions.init_producer(
+        topic, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
+    )
+    write = transaction_append.write_record_batch
+
+    def write_and_be_aborted(*args: Any, **options: Any) -> int:
+        offset = write(*args, **options)
+        transactions.end([identity], is_commit=False)  # what taking an id begins with
+        return offset
+
+    monkeypatch.setattr(transaction_append, "write_record_batch", write_and_be_aborted)
+    appender = TransactionalAppender(connections, TopicPartition(topic, 0))
+    with pytest.raises(ProducerFencedError, match="Another producer takes this transactional id"):
+        appender.append(ProducerSession(identity), b"k", b"aborted")
+    assert values(bootstrap, topic) == []

@@ -22,6 +22,7 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.idempotence import advance_sequence
 from penstock.client.leader_requests import LeaderRequests, Question, Reply
 from penstock.client.transactions import (
+    COMMIT_STATES,
     EndState,
     TransactionIdentity,
     TransactionProtocol,
@@ -30,7 +31,7 @@ from penstock.client.transactions import (
     step_error,
 )
 from penstock.codec import RecordBatchBuilder, RecordColumns
-from penstock.errors import PenstockError, TransactionError
+from penstock.errors import PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
 
 _ALL_REPLICAS = -1
@@ -83,11 +84,27 @@ class TransactionalAppender:
         )
         result = self._transactions.end([identity], is_commit=True, timeout_ms=left_ms(deadline))[identity]
         if result.state is not EndState.DONE or result.next_identity is None:
-            raise result.error or TransactionError(f"Committing {identity} failed.")
+            error = result.error or TransactionError(f"Committing {identity} failed.")
+            if result.state is EndState.REFUSED and self._is_aborted(identity):
+                # Who takes the id aborts first; until that is through, the coordinator says no more.
+                raise ProducerFencedError(
+                    f"{error.message} Another producer takes this transactional id, or the broker has "
+                    "aborted the transaction after its time-out. The record is not committed.",
+                    **error.facts,
+                ) from error
+            raise error
         is_same_epoch = result.next_identity == identity
         return ProducerSession(
             result.next_identity, advance_sequence(session.next_sequence, 1) if is_same_epoch else 0
         )
+
+    def _is_aborted(self, identity: TransactionIdentity) -> bool:
+        """Whether the transaction of a refused commit is over; after that its producer can commit nothing."""
+        described = self._transactions.describe([identity.transactional_id])[identity.transactional_id]
+        if described is None or described.state in COMMIT_STATES:
+            return False
+        now = described.identity
+        return (now.producer_id, now.producer_epoch) != (identity.producer_id, identity.producer_epoch)
 
 
 def write_record_batch(

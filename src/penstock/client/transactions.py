@@ -134,6 +134,9 @@ _OPEN_STATES = frozenset(
 )
 
 
+COMMIT_STATES = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
     """What the coordinator knows of a transactional id."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transaction_markers import TransactionEnd
 from penstock.client.transactions import (
+    COMMIT_STATES,
     EndState,
     TransactionDescription,
     TransactionProtocol,
@@ -27,7 +28,6 @@ from penstock.sink.decision_log import Decision, DecisionLog, DecisionStatus, Ou
 _MARKER_WAIT_MS = 30_000
 _MARKER_POLL_SECONDS = 0.05
 
-_COMMIT_STATES = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
 _ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT))
 _STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING))
 """That an id can only be in while a producer holds it."""
@@ -177,7 +177,7 @@ def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outc
     bump = 1 if identity.protocol is TransactionProtocol.V2 else 0
     if description.identity.producer_epoch != identity.producer_epoch + bump:
         return None
-    if description.state in _COMMIT_STATES:
+    if description.state in COMMIT_STATES:
         return Outcome.COMMITTED
     return Outcome.LOST if description.state in _ABORT_STATES else None
 
