@@ -29,6 +29,7 @@ from kafka import errors as kafka_errors
 Headers = Sequence[tuple[str, bytes | None]]
 
 _POLL_S = 0.1
+_NO_LOG_YET = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}
 # `fetch.queue.backoff.ms`: the default stalls a partition for a second whenever its queue is full.
 _CONSUMER = {
     "group.id": "judge",
@@ -304,12 +305,21 @@ def _watermarks(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, t
     metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
-    return {
-        part: consumer.get_watermark_offsets(
-            TopicPartition(topic, part, OFFSET_END), timeout=timeout_s, cached=False
-        )
-        for part in sorted(metadata.partitions)
-    }
+    return {part: _watermark(consumer, topic, part, timeout_s) for part in sorted(metadata.partitions)}
+
+
+def _watermark(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
+    """Both ends; waits for a broker that is told to lead the partition and has not yet made its log."""
+    wanted = TopicPartition(topic, partition, OFFSET_END)
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            ends: tuple[int, int] = consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
+            return ends
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LOG_YET or time.monotonic() > deadline_s:
+                raise
+        consumer.poll(_POLL_S)
 
 
 def _from_message(message: Any) -> Record:
