@@ -305,16 +305,17 @@ def _watermarks(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, t
     metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
-    return {part: _watermark(consumer, topic, part, timeout_s) for part in sorted(metadata.partitions)}
+    deadline_s = time.monotonic() + timeout_s
+    return {part: _watermark(consumer, topic, part, deadline_s) for part in sorted(metadata.partitions)}
 
 
-def _watermark(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
+def _watermark(consumer: Consumer, topic: str, partition: int, deadline_s: float) -> tuple[int, int]:
     """Both ends; waits for a broker that is told to lead the partition and has not yet made its log."""
     wanted = TopicPartition(topic, partition, OFFSET_END)
-    deadline_s = time.monotonic() + timeout_s
     while True:
+        left_s = max(deadline_s - time.monotonic(), 1.0)
         try:
-            ends: tuple[int, int] = consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
+            ends: tuple[int, int] = consumer.get_watermark_offsets(wanted, timeout=left_s, cached=False)
             return ends
         except KafkaException as error:
             if error.args[0].code() not in _NO_LOG_YET or time.monotonic() > deadline_s:

@@ -293,7 +293,7 @@ def test_older_driver_that_had_decided_is_finished_by_the_newer(bootstrap: str, 
                 run_batch(sink, 1)
 
         observe(newer_takes_over)
-        with pytest.raises(PrefixTakenError, match="It was decided before and is written"):
+        with pytest.raises(PrefixTakenError, match="It was decided before: the newer writer"):
             old.commit(old_reports)
         old.abort(old_reports)
     assert_seen(bootstrap, sink.topic, expected(2))

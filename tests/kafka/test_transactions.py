@@ -22,7 +22,7 @@ from penstock.client.transactions import (
     Transactions,
     TransactionState,
 )
-from penstock.errors import OptionError, ProducerFencedError
+from penstock.errors import OptionError, ProducerFencedError, RequestTimeoutError, TransactionError
 from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -290,15 +290,48 @@ def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
     identity = transactions.init_producer(
         topic, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
     )
-    write = transaction_append.write_record_batch
-
-    def write_and_be_aborted(*args: Any, **options: Any) -> int:
-        offset = write(*args, **options)
-        transactions.end([identity], is_commit=False)  # what taking an id begins with
-        return offset
-
-    monkeypatch.setattr(transaction_append, "write_record_batch", write_and_be_aborted)
+    _abort_before_the_commit(monkeypatch, transactions, identity)  # what taking an id begins with
     appender = TransactionalAppender(connections, TopicPartition(topic, 0))
     with pytest.raises(ProducerFencedError, match="Another producer takes this transactional id"):
         appender.append(ProducerSession(identity), b"k", b"aborted")
     assert values(bootstrap, topic) == []
+
+
+@pytest.mark.parametrize("is_described", [True, False])
+def test_a_refused_commit_that_nobody_else_is_known_to_cause_is_told_as_it_is(
+    bootstrap: str,
+    connections: KafkaConnections,
+    transactions: Transactions,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    is_described: bool,
+) -> None:
+    topic = make_topic()
+    # An abort under V1 leaves the epoch as it is; under V2 nothing can be known without a description.
+    protocol = TransactionProtocol.V1 if is_described else TransactionProtocol.V2
+    identity = transactions.init_producer(topic, transaction_timeout_ms=60_000, protocol=protocol)
+    _abort_before_the_commit(monkeypatch, transactions, identity)
+    if not is_described:
+        monkeypatch.setattr(Transactions, "describe", _no_answer)
+    appender = TransactionalAppender(connections, TopicPartition(topic, 0))
+    with pytest.raises(TransactionError, match="InvalidTxnStateError") as raised:
+        appender.append(ProducerSession(identity), b"k", b"aborted")
+    assert not isinstance(raised.value, ProducerFencedError)
+    assert values(bootstrap, topic) == []
+
+
+def _abort_before_the_commit(
+    monkeypatch: pytest.MonkeyPatch, transactions: Transactions, identity: TransactionIdentity
+) -> None:
+    write = transaction_append.write_record_batch
+
+    def write_and_be_aborted(*args: Any, **options: Any) -> int:
+        offset = write(*args, **options)
+        transactions.end([identity], is_commit=False)
+        return offset
+
+    monkeypatch.setattr(transaction_append, "write_record_batch", write_and_be_aborted)
+
+
+def _no_answer(*_: object, **__: object) -> Any:
+    raise RequestTimeoutError("no answer")

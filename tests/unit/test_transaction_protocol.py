@@ -12,7 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.transactions import TransactionDescription, TransactionProtocol
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transactions import (
+    EndResult,
+    TransactionDescription,
+    TransactionIdentity,
+    TransactionProtocol,
+)
 from penstock.errors import (
     BatchOrderError,
     DecisionLogError,
@@ -21,6 +27,7 @@ from penstock.errors import (
     PenstockError,
     PrefixChangedError,
     PrefixTakenError,
+    ProducerFencedError,
     RequestTimeoutError,
     TransactionsInDoubtError,
     TransactionsLostError,
@@ -29,7 +36,7 @@ from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import Mandate, TaskPlan
 from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision_log import DecisionStatus
+from penstock.sink.decision_log import BATCH_WRITE_PREFIX, DecisionStatus
 from penstock.sink.transaction_names import TransactionNames
 from tests.unit.fake_transactions import FakeCluster
 
@@ -206,18 +213,20 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole(epochs: int)
     assert cluster.committed == ["another plan"]
 
 
-@pytest.mark.parametrize("does_it_write", [False, True])
+@pytest.mark.parametrize("it_does", ["nothing", "write", "write and abort"])
 @BOTH
 def test_transactional_id_taken_by_an_older_task_is_told_so(
-    does_it_write: bool, protocol: TransactionProtocol
+    it_does: str, protocol: TransactionProtocol
 ) -> None:
     cluster = FakeCluster(protocol)
     older = driver(cluster).recover()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-0-0")
     taken = cluster.init_producer("app-1-0", transaction_timeout_ms=60_000, protocol=older.protocol)
-    if does_it_write:
+    if it_does != "nothing":
         cluster.write(taken, ["of the older"])
+    if it_does == "write and abort":
+        cluster.end([taken], is_commit=False)
     with pytest.raises(TransactionsLostError, match=r"2 of 3 .*has taken the transactional id of app-1-0"):
         driver(cluster).commit(reports)
     driver(cluster).abort(reports)
@@ -309,10 +318,59 @@ def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
     cluster = FakeCluster()
     old_reports = [run_task(cluster, driver(cluster).recover(), 0, 0)]
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_DECISION else None)
-    with pytest.raises(PrefixTakenError, match=r"prefix app .*two queries use the same"):
+    with pytest.raises(PrefixTakenError, match=r"prefix app .*It is not decided.*two queries use the same"):
         driver(cluster).commit(old_reports)
     observe(None)
     assert cluster.committed == []
+
+
+@pytest.mark.parametrize("query_id", [QUERY, f"{BATCH_WRITE_PREFIX}1"])
+@pytest.mark.parametrize("is_log_readable", [True, False])
+def test_decision_that_was_made_before_the_take_over_is_not_denied(
+    monkeypatch: pytest.MonkeyPatch, query_id: str, is_log_readable: bool
+) -> None:
+    """Its answer got lost, and the repeated request was fenced."""
+    cluster = FakeCluster()
+    report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)
+    append = cluster.append
+
+    def append_and_be_overtaken(session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
+        append(session, key, value)
+        monkeypatch.undo()
+        driver(cluster).recover()
+        if not is_log_readable:
+            monkeypatch.setattr(cluster, "stable_end", _no_answer)
+        raise ProducerFencedError("fenced")
+
+    monkeypatch.setattr(cluster, "append", append_and_be_overtaken)
+    words = "It was decided all the same" if is_log_readable else "Whether it is decided is unknown"
+    with pytest.raises(PrefixTakenError, match=words):
+        driver(cluster).commit([report])
+    assert Counter(cluster.committed) == Counter(rows_of(0, 0))
+
+
+def _no_answer(**_: bool) -> int:
+    raise RequestTimeoutError("no answer")
+
+
+def test_abort_leaves_the_tasks_of_a_newer_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    newer_reports = []
+    end = cluster.end
+
+    def end_and_be_overtaken(
+        identities: Collection[TransactionIdentity], *, is_commit: bool
+    ) -> dict[TransactionIdentity, EndResult]:
+        results = end(identities, is_commit=is_commit)
+        monkeypatch.undo()
+        newer_reports.extend(run_tasks(cluster, driver(cluster).recover(), 0))
+        return results
+
+    monkeypatch.setattr(cluster, "end", end_and_be_overtaken)
+    driver(cluster).abort(old_reports)
+    driver(cluster).commit(newer_reports)
+    assert Counter(cluster.committed) == expected(range(1))
 
 
 def _recover_elsewhere(cluster: FakeCluster) -> None:
@@ -324,7 +382,7 @@ def test_older_driver_that_had_decided_is_finished_by_the_newer() -> None:
     cluster = FakeCluster()
     old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.DECIDED else None)
-    with pytest.raises(PrefixTakenError, match="It was decided before and is written"):
+    with pytest.raises(PrefixTakenError, match="It was decided before: the newer writer"):
         driver(cluster).commit(old_reports)
     observe(None)
     driver(cluster).abort(old_reports)

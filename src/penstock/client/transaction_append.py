@@ -8,6 +8,7 @@ other error leaves open whether the record is committed, and only reading the lo
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.idempotence import advance_sequence
 from penstock.client.leader_requests import LeaderRequests, Question, Reply
 from penstock.client.transactions import (
-    COMMIT_STATES,
     EndState,
     TransactionIdentity,
     TransactionProtocol,
@@ -33,6 +33,8 @@ from penstock.client.transactions import (
 from penstock.codec import RecordBatchBuilder, RecordColumns
 from penstock.errors import PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
+
+_LOG = logging.getLogger(__name__)
 
 _ALL_REPLICAS = -1
 _LAST_VERSION_WITH_TOPIC_NAMES = 12
@@ -85,8 +87,9 @@ class TransactionalAppender:
         result = self._transactions.end([identity], is_commit=True, timeout_ms=left_ms(deadline))[identity]
         if result.state is not EndState.DONE or result.next_identity is None:
             error = result.error or TransactionError(f"Committing {identity} failed.")
-            if result.state is EndState.REFUSED and self._is_aborted(identity):
-                # Who takes the id aborts first; until that is through, the coordinator says no more.
+            if result.state is EndState.REFUSED and self._has_moved_on(identity, left_ms(deadline)):
+                # Who takes the id aborts first and gets its epoch afterwards: in between, the coordinator
+                # says only that there is nothing to commit.
                 raise ProducerFencedError(
                     f"{error.message} Another producer takes this transactional id, or the broker has "
                     "aborted the transaction after its time-out. The record is not committed.",
@@ -98,13 +101,15 @@ class TransactionalAppender:
             result.next_identity, advance_sequence(session.next_sequence, 1) if is_same_epoch else 0
         )
 
-    def _is_aborted(self, identity: TransactionIdentity) -> bool:
-        """Whether the transaction of a refused commit is over; after that its producer can commit nothing."""
-        described = self._transactions.describe([identity.transactional_id])[identity.transactional_id]
-        if described is None or described.state in COMMIT_STATES:
+    def _has_moved_on(self, identity: TransactionIdentity, timeout_ms: int) -> bool:
+        """Whether the id has a later epoch, or another producer: then this one can commit nothing more."""
+        name = identity.transactional_id
+        try:
+            described = self._transactions.describe([name], timeout_ms=timeout_ms)[name]
+        except PenstockError as error:
+            _LOG.warning("Cannot tell who holds %s: %s", identity, error)
             return False
-        now = described.identity
-        return (now.producer_id, now.producer_epoch) != (identity.producer_id, identity.producer_epoch)
+        return described is not None and not described.identity.has_same_epoch(identity)
 
 
 def write_record_batch(

@@ -83,6 +83,10 @@ class TransactionIdentity:
         """The highest version of Produce that may write into this transaction; None: any."""
         return _PRODUCE_VERSION_BEFORE_V2 if self.protocol is TransactionProtocol.V1 else None
 
+    def has_same_epoch(self, other: TransactionIdentity) -> bool:
+        """Whether nobody has taken the id in between, nor, under V2, a transaction ended."""
+        return (self.producer_id, self.producer_epoch) == (other.producer_id, other.producer_epoch)
+
     def __str__(self) -> str:
         return f"{self.transactional_id} (producer {self.producer_id}, epoch {self.producer_epoch})"
 
@@ -132,8 +136,6 @@ class TransactionState(Enum):
 _OPEN_STATES = frozenset(
     (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 )
-
-
 COMMIT_STATES = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
 
 
@@ -312,7 +314,8 @@ class Transactions:
         what = "Committing the transaction" if is_commit else "Aborting the transaction"
         answers = CoordinatorRequests(self._connections, what, build, read).ask(by_name, timeout_ms)
         results = {
-            by_name[name]: _end_result(by_name[name], told, what) for name, told in answers.told.items()
+            by_name[name]: _end_result(by_name[name], told, what, is_commit=is_commit)
+            for name, told in answers.told.items()
         }
         for name, error in answers.untold.items():
             results[by_name[name]] = EndResult(EndState.UNKNOWN, error=error)
@@ -414,7 +417,9 @@ def _description(answer: Any) -> TransactionDescription:
     )
 
 
-def _end_result(identity: TransactionIdentity, told: Told[tuple[int, int]], what: str) -> EndResult:
+def _end_result(
+    identity: TransactionIdentity, told: Told[tuple[int, int]], what: str, *, is_commit: bool
+) -> EndResult:
     code = told.error_code
     if not code:
         producer_id, producer_epoch = told.answer
@@ -422,7 +427,7 @@ def _end_result(identity: TransactionIdentity, told: Told[tuple[int, int]], what
             identity.transactional_id, producer_id, producer_epoch, identity.protocol
         )
         return EndResult(EndState.DONE, following if producer_id >= 0 else identity)
-    error = step_error(identity, code, what)
+    error = step_error(identity, code, what, is_commit=is_commit)
     if code in _FENCED_CODES:
         return EndResult(EndState.FENCED, error=error)
     if code in _UNKNOWN_ID_CODES:
@@ -442,14 +447,19 @@ def is_step_refusal(error_code: int) -> bool:
     return error_code in _FENCED_CODES | _UNKNOWN_ID_CODES | _REFUSED_CODES
 
 
-def step_error(identity: TransactionIdentity, error_code: int, what: str) -> PenstockError:
-    """The error for a step of a transaction that the broker refuses."""
+def step_error(
+    identity: TransactionIdentity, error_code: int, what: str, *, is_commit: bool = False
+) -> PenstockError:
+    """The error for a step of a transaction that the broker refuses; `is_commit`: its last step."""
     where = f"{what} of {identity}"
     error = error_from_code(error_code, where, transactional_id=identity.transactional_id)
     if error_code in _FENCED_CODES:
+        lost = ", unless an earlier attempt to commit it was carried out and its answer got lost"
+        doubt = lost if is_commit else ""
         return ProducerFencedError(
             f"{error.message} Another producer has taken this transactional id since, or the broker has "
-            "aborted the transaction after its time-out. What this producer wrote in it is not committed.",
+            "aborted the transaction after its time-out. What this producer wrote in it is not "
+            f"committed{doubt}.",
             **error.facts,
         )
     if is_step_refusal(error_code):

@@ -56,7 +56,7 @@ cdef class Block:
         global live_total_bytes
         if size < 0:
             raise ValueError(f"a block has at least 0 bytes, not {size}")
-        if size >= MAX_BYTES:
+        if size >= MAX_BYTES:  # rounded up it would be more
             raise MemoryError(f"no memory for {size} bytes")
         self.data = NULL
         self.size = size

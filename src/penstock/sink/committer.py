@@ -43,10 +43,13 @@ from penstock.sink.decision_log import (
     decide,
     decide_again,
 )
-from penstock.sink.recovery import abort_strays, stray_transactions
+from penstock.sink.recovery import abort_strays, stray_transactions, without_decided
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)
+
+_NOT_DECIDED = "It is not decided, so nothing of it is visible."
+_LEFT_TO_THE_NEWER = "the newer writer, or the next start, finishes it, or says what of it was lost."
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Committer:
         except TransactionsLostError as error:
             if self._holds_prefix(head.session):
                 raise
-            raise self._taken(decision, "It is not decided, so nothing of it is visible.") from error
+            raise self._taken(decision, _NOT_DECIDED) from error
         session = self._decide(head.session, decision)
         return self._finish(session, decision, len(written))
 
@@ -117,6 +120,8 @@ class Committer:
         if not reports:
             return
         decision = reports[0].session.identity
+        # Listed before it is known that nobody has taken the prefix, as in `_finish`.
+        strays = self._strays(decision.protocol)
         # What was being decided when commit failed is decided or aborted after this, for certain. It names
         # the very transaction, so that a newer driver's is not touched.
         result = self._kafka.end([decision], is_commit=False)[decision]
@@ -125,16 +130,13 @@ class Committer:
         if result.state is EndState.UNKNOWN and result.error is not None:
             raise result.error
         self._catch_up()
-        abort_strays(self._kafka, self._names, self._stray_transactions(decision.protocol))
+        abort_strays(self._kafka, self._names, without_decided(self._log, strays))
 
     def _holds_prefix(self, session: ProducerSession) -> bool:
         """Whether nobody has recovered since; then it is not another writer who aborted transactions."""
         committer_id = self._names.committer_id
         description = self._kafka.describe([committer_id])[committer_id]
-        if description is None:
-            return True
-        now, ours = description.identity, session.identity
-        return (now.producer_id, now.producer_epoch) == (ours.producer_id, ours.producer_epoch)
+        return description is None or description.identity.has_same_epoch(session.identity)
 
     # ----- deciding
 
@@ -199,9 +201,23 @@ class Committer:
         try:
             session = self._log.append(session, decision)
         except ProducerFencedError as error:
-            raise self._taken(decision, "It is not decided, so nothing of it is visible.") from error
+            raise self._taken(decision, self._what_a_fenced_decision_means(decision)) from error
         reached(Step.DECIDED)
         return session
+
+    def _what_a_fenced_decision_means(self, decision: Decision) -> str:
+        """It may be committed all the same, its answer lost, and only the repeated request fenced."""
+        try:
+            is_decided = self._log.holds(decision)
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot read the decision log now: %s", self._names.prefix, error)
+            return (
+                "Whether it is decided is unknown, because the decision log cannot be read now. Do not write "
+                "it again by hand before `penstock transactions describe` has told you."
+            )
+        if is_decided:
+            return f"It was decided all the same: {_LEFT_TO_THE_NEWER}"
+        return _NOT_DECIDED
 
     # ----- finishing
 
@@ -212,7 +228,7 @@ class Committer:
         try:
             _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
         except ProducerFencedError as error:
-            raise self._taken(decision, "It was decided before and is written.") from error
+            raise self._taken(decision, f"It was decided before: {_LEFT_TO_THE_NEWER}") from error
         reached(Step.MARKED)
         if settled.status is not DecisionStatus.FINISHED:
             raise lost_error(settled)
@@ -220,12 +236,9 @@ class Committer:
         record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
         return CommitSummary(record_count, transaction_count)
 
-    def _stray_transactions(self, protocol: TransactionProtocol) -> list[TransactionIdentity]:
-        return stray_transactions(self._kafka, self._log, self._names, protocol)
-
     def _strays(self, protocol: TransactionProtocol) -> list[TransactionIdentity]:
         try:
-            return self._stray_transactions(protocol)
+            return stray_transactions(self._kafka, self._log, self._names, protocol)
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot list open transactions now: %s", self._names.prefix, error)
             return []

@@ -41,9 +41,17 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
     """
     described = kafka.describe([each.identity.transactional_id for each in written])
     lost = [each for each in written if not _is_open(described[each.identity.transactional_id], each)]
-    if not lost:
-        return
-    taken = [each for each in lost if _is_taken(described[each.identity.transactional_id], each)]
+    if lost:
+        taken = [each for each in lost if _is_taken(described[each.identity.transactional_id], each)]
+        raise _aborted_error(decision, written, lost, taken)
+
+
+def _aborted_error(
+    decision: Decision,
+    written: Sequence[Committable],
+    lost: Sequence[Committable],
+    taken: Sequence[Committable],
+) -> TransactionsLostError:
     what = (
         f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
         "be decided"
@@ -59,7 +67,7 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
         f"sink.transactional-id-prefix has aborted it. {again}; shorter batches or a longer "
         "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent a time-out."
     )
-    raise TransactionsLostError(
+    return TransactionsLostError(
         text,
         query_id=decision.query_id,
         batch_id=decision.batch_id,
@@ -68,20 +76,17 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
 
 
 def _is_open(description: TransactionDescription | None, committable: Committable) -> bool:
-    identity = committable.identity
     return (
         description is not None
         and description.state is TransactionState.ONGOING
-        and (description.identity.producer_id, description.identity.producer_epoch)
-        == (identity.producer_id, identity.producer_epoch)
+        and description.identity.has_same_epoch(committable.identity)
     )
 
 
 def _is_taken(description: TransactionDescription | None, committable: Committable) -> bool:
-    """Whether the id has a later producer.
+    """Whether the id has a later producer; what cannot be told apart from a time-out is none.
 
-    An abort, of whoever, leaves the next epoch behind; a time-out of a V2 transaction on Kafka 4.0 the one
-    after (KAFKA-19367).
+    A time-out leaves the next epoch behind; under V2, before the fix of KAFKA-19367, the one after.
     """
     if description is None:
         return False
@@ -168,7 +173,8 @@ def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outc
     """The outcome, where the coordinator's state can only mean one.
 
     A V2 transaction of epoch e leaves epoch e + 1 behind, a V1 transaction leaves e; whoever takes the id
-    later goes beyond that. So does a time-out on Kafka 4.0 (KAFKA-19367), of which nothing is concluded here.
+    later goes beyond that. So does a time-out under V1, or before the fix of KAFKA-19367: nothing is
+    concluded from those.
     """
     identity = committable.identity
     description = kafka.describe([identity.transactional_id])[identity.transactional_id]

@@ -87,7 +87,8 @@ def taken_error(prefix: str, doing: str, consequence: str, **facts: Any) -> Pref
         f"Another writer has taken the transactional id prefix {prefix} while {doing}. {consequence} This "
         "query must stop. Either an older driver of the query was still running and is this one: then let "
         "the newer one go on. Or two queries use the same sink.transactional-id-prefix: then give each its "
-        "own.",
+        "own. Or there is no other, and this driver stood still, or was cut off from Kafka, for longer than "
+        "the time-out of a decision: then restart it.",
         prefix=prefix,
         **facts,
     )

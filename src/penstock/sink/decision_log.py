@@ -272,6 +272,16 @@ class DecisionLog:
             self._next_offset = end_offset
         return self._decisions
 
+    def holds(self, decision: Decision) -> bool:
+        """Whether this very decision was committed since the last `catch_up`; errors as there."""
+        self.check_same()
+        end_offset = self._store.stable_end(waits=True)
+        if end_offset <= self._next_offset:
+            return False
+        wanted = (self._key(decision.query_id), _encode(decision))
+        records = self._store.read(self._next_offset, end_offset)
+        return any((record.key, record.value) == wanted for record in records)
+
     def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""
         # A batch write that is written whole, or not at all, is never asked about again.

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import (
+    COMMIT_STATES,
     EndState,
     TransactionIdentity,
     TransactionProtocol,
@@ -38,8 +39,6 @@ COMMITTER_TIMEOUT_MS = 60_000
 """A decision is one record; nobody may hold back the log for longer."""
 ASSUMED_TIMEOUT_MS = 900_000
 """Kafka's default of transaction.max.timeout.ms, where the brokers may not be asked."""
-
-_HAS_COMMITTED = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +130,7 @@ def stray_transactions(
     kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, protocol: TransactionProtocol
 ) -> list[TransactionIdentity]:
     """Open transactions of tasks of the prefix that no unfinished decision names."""
-    decided = {
-        committable.identity.transactional_id
-        for decision in log.decisions.values()
-        if decision.status is DecisionStatus.DECIDED
-        for committable in decision.with_outcome(Outcome.PENDING)
-    }
+    decided = _decided_ids(log)
     listed = kafka.list_open(lambda each: names.parse(each) is not None and each not in decided)
     # Those that are ending already need nothing.
     ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
@@ -148,6 +142,21 @@ def stray_transactions(
         for each in described
         if each is not None and each.state is TransactionState.ONGOING
     ]
+
+
+def without_decided(log: DecisionLog, strays: Collection[TransactionIdentity]) -> list[TransactionIdentity]:
+    """Those that no unfinished decision names, as the log is now."""
+    decided = _decided_ids(log)
+    return [each for each in strays if each.transactional_id not in decided]
+
+
+def _decided_ids(log: DecisionLog) -> set[str]:
+    return {
+        committable.identity.transactional_id
+        for decision in log.decisions.values()
+        if decision.status is DecisionStatus.DECIDED
+        for committable in decision.with_outcome(Outcome.PENDING)
+    }
 
 
 def abort_strays(
@@ -183,7 +192,7 @@ def _check_log_is_not_gone(
     if is_there and _shows_work(log, waits=False):
         return
     description = kafka.describe([names.committer_id])[names.committer_id]
-    if description is None or description.state not in _HAS_COMMITTED:
+    if description is None or description.state not in COMMIT_STATES:
         return
     # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
     if (log.is_open or log.open(create=False, is_expected=True)) and _shows_work(log, waits=True):

@@ -148,7 +148,7 @@ def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> Penstoc
     code = error.facts.get("error_code")
     if not isinstance(code, int) or not is_step_refusal(code):
         return None
-    topic, partition = error.facts.get("topic"), error.facts.get("partition")
+    topic, partition = error.facts["topic"], error.facts["partition"]
     refusal = step_error(identity, code, f"Writing to topic {topic}, partition {partition}, as a step")
     refusal.facts = {**error.facts, **refusal.facts}
     return refusal
@@ -175,10 +175,7 @@ def _check_prefix_is_ours(
     except PenstockError as unknown:
         _log.warning("Cannot tell who holds the prefix %s: %s", mandate.prefix, unknown)
         return
-    if description is None:
-        return
-    now, ours = description.identity, mandate.session.identity
-    if (now.producer_id, now.producer_epoch) != (ours.producer_id, ours.producer_epoch):
+    if description is not None and not description.identity.has_same_epoch(mandate.session.identity):
         raise taken_error(
             mandate.prefix,
             f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
