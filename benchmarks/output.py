@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from penstock.client.connection import connections_for
+from penstock.client.properties import connection_settings
+from penstock.client.transactions import Transactions, TransactionState
+from penstock.options.config import KafkaProperties
+
 _TIMEOUT_S = 60.0
 _READ_BACK_TIMEOUT_S = 300.0
 
@@ -26,7 +31,8 @@ class Written:
 
 
 def ends(bootstrap_servers: str, topic: str) -> dict[int, int]:
-    """The end of each partition."""
+    """The end of each partition, once what is committed has its markers: until then readers do not see it."""
+    _wait_for_markers(bootstrap_servers)
     consumer = _consumer(bootstrap_servers)
     try:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
@@ -36,6 +42,16 @@ def ends(bootstrap_servers: str, topic: str) -> dict[int, int]:
         }
     finally:
         consumer.close()
+
+
+def _wait_for_markers(bootstrap_servers: str) -> None:
+    """A broker answers a commit when it is decided. librdkafka cannot ask for this."""
+    properties = KafkaProperties((("bootstrap.servers", bootstrap_servers),))
+    settings = connection_settings(properties, client_id="penstock-bench")
+    transactions = Transactions(connections_for(settings))
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while any(each.state is not TransactionState.ONGOING for each in transactions.list_open(lambda _: True)):
+        assert time.monotonic() < deadline_s, "committed transactions do not get their markers"
 
 
 def written_since(bootstrap_servers: str, topic: str, starts: dict[int, int]) -> Written:

@@ -33,7 +33,8 @@ class MakeTopic(Protocol):
 @pytest.fixture(scope="session")
 def broker() -> Iterator[DevCluster]:
     """One broker, shared by the whole run. Do not kill, pause or restart it: see `own_broker`."""
-    with DevCluster() as cluster:
+    # It is never killed, so a pause of the whole machine is to be no failure of it.
+    with DevCluster(properties={"broker.session.timeout.ms": "60000"}) as cluster:
         yield cluster
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import (
@@ -22,7 +23,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
@@ -69,13 +70,27 @@ def create_topic(
     config: dict[str, str] | None = None,
     timeout_s: float = 30.0,
 ) -> None:
-    """Create a topic; return when every partition has a leader that all brokers asked know of."""
+    """Create a topic; return when all brokers asked know each partition's leader, which has its log."""
     client = admin(bootstrap)
     new_topic = NewTopic(
         topic, num_partitions=partitions, replication_factor=replication, config=config or {}
     )
     client.create_topics([new_topic], operation_timeout=timeout_s)[topic].result(timeout_s)
     wait_for_leaders(bootstrap, topic, partitions, timeout_s=timeout_s)
+    deadline_s = time.monotonic() + timeout_s
+    wanted = {TopicPartition(topic, each): OffsetSpec.latest() for each in range(partitions)}
+    while not all(_has_log(future) for future in client.list_offsets(wanted).values()):
+        assert time.monotonic() < deadline_s, f"{topic} has not all its logs after {timeout_s} s"
+
+
+def _has_log(listed: Future[Any]) -> bool:
+    try:
+        listed.result(30)
+    except KafkaException as error:
+        if error.args[0].code() not in _NO_LOG_YET:
+            raise
+        return False
+    return True
 
 
 def wait_for_leaders(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 30.0) -> None:
@@ -305,22 +320,12 @@ def _watermarks(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, t
     metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
-    deadline_s = time.monotonic() + timeout_s
-    return {part: _watermark(consumer, topic, part, deadline_s) for part in sorted(metadata.partitions)}
-
-
-def _watermark(consumer: Consumer, topic: str, partition: int, deadline_s: float) -> tuple[int, int]:
-    """Both ends; waits for a broker that is told to lead the partition and has not yet made its log."""
-    wanted = TopicPartition(topic, partition, OFFSET_END)
-    while True:
-        left_s = max(deadline_s - time.monotonic(), 1.0)
-        try:
-            ends: tuple[int, int] = consumer.get_watermark_offsets(wanted, timeout=left_s, cached=False)
-            return ends
-        except KafkaException as error:
-            if error.args[0].code() not in _NO_LOG_YET or time.monotonic() > deadline_s:
-                raise
-        consumer.poll(_POLL_S)
+    return {
+        part: consumer.get_watermark_offsets(
+            TopicPartition(topic, part, OFFSET_END), timeout=timeout_s, cached=False
+        )
+        for part in sorted(metadata.partitions)
+    }
 
 
 def _from_message(message: Any) -> Record:

@@ -15,6 +15,7 @@ from types import TracebackType
 
 import pyspark
 
+from penstock.devbroker.ports import free_ports
 from tests.waiting import wait_until
 
 _HOSTS = ("127.0.0.1", "localhost")
@@ -27,9 +28,7 @@ class SparkCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = int(probe.getsockname()[1])
+        self._port = free_ports(1)[0]
 
     @property
     def master(self) -> str:

@@ -102,6 +102,7 @@ def test_transactions_lost_by_their_time_out_are_written_again(spark: SparkSessi
 def test_lost_transactions_whose_replay_is_another_stop_the_query(spark: SparkSession, scene: Scene) -> None:
     scene.copy = dataclasses.replace(scene.copy, is_deterministic=False)
     with scene.held("DECIDED"):
+        wait_until(lambda: len(scene.open_transactions()) == 2, "the decision's own to end")
         first, second = sorted(scene.open_transactions())
         scene.end_by_hand(first, is_commit=True)
         scene.end_by_hand(second, is_commit=False)

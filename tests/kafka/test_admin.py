@@ -141,7 +141,7 @@ def test_latest_of_an_open_transaction(
 
 
 def test_offsets_by_timestamp(connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic) -> None:
-    topic = make_topic()
+    topic = make_topic(config={"retention.ms": "-1"})  # the records are of 2001
     stamps = [1_000_000_000_000 + 1_000 * number for number in range(5)]
     judge.produce(bootstrap, topic, *(Record(b"v", timestamp_ms=stamp) for stamp in stamps))
     expected = {stamps[0] - 1: 0, stamps[2]: 2, stamps[2] + 1: 3, stamps[4]: 4, stamps[4] + 1: NO_OFFSET}
@@ -156,6 +156,7 @@ def test_one_that_does_not_exist_does_not_stop_the_others(
     topic = make_topic(2)
     missing = [TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)]
     wanted = dict.fromkeys([*partitions_of(topic, 2), *missing], LATEST_OFFSET)
+    list_offsets(connections, dict.fromkeys(partitions_of(topic, 2), LATEST_OFFSET))  # connects
     answers = list_offsets_each(connections, wanted, timeout_ms=1_000)
     assert answers.values == dict.fromkeys(partitions_of(topic, 2), 0)
     assert set(answers.errors) == set(missing)

@@ -158,7 +158,7 @@ def test_death_at_each_step(bootstrap: str, sink: SinkUnderTest, step: Step) -> 
 
 
 def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=4_000) as recovering:
+    with sink.driver(wanted_timeout_ms=6_000) as recovering:
         mandate = recovering.recover()
         patient = replace(mandate, transaction_timeout_ms=300_000)
         reports = [sink.task(patient, 0, 0), sink.task(mandate, 0, 1), sink.task(patient, 0, 2)]
@@ -189,7 +189,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
 
 
 def test_decision_of_which_nothing_was_committed_is_withdrawn(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=4_000) as recovering:
+    with sink.driver(wanted_timeout_ms=6_000) as recovering:
         reports = sink.tasks(recovering.recover(), 0)
     die_at(Step.DECIDED)
     with sink.driver() as dying, pytest.raises(Death):
@@ -204,7 +204,7 @@ def test_decision_of_which_nothing_was_committed_is_withdrawn(bootstrap: str, si
 
 
 def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=1_500) as recovering:
+    with sink.driver(wanted_timeout_ms=3_000) as recovering:
         mandate = recovering.recover()
         early = sink.task(mandate, 0, 0)
         wait_until(lambda: not sink.open_ids(), "the broker to abort the first task's")
@@ -269,11 +269,11 @@ def test_a_task_that_outlives_its_transaction_is_told_so(bootstrap: str, sink: S
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield row
-        wait_until(lambda: sink.open_ids() != set(), "the transaction to begin")
+        wait_until(lambda: f"{sink.prefix}-0-0" in sink.open_ids(), "the transaction to begin")
         wait_until(lambda: not sink.open_ids(), "the broker to abort it")
         yield row
 
-    with sink.driver(wanted_timeout_ms=1_500) as recovering:
+    with sink.driver(wanted_timeout_ms=3_000) as recovering:
         mandate = recovering.recover()
     with pytest.raises(ProducerFencedError, match=r"or the broker has aborted the transaction .*time-out"):
         write_in_transaction(sink_config(bootstrap, sink), mandate, TaskPlace(QUERY, 0, 0, 0), batches())
@@ -547,6 +547,7 @@ def test_tools_abort_what_is_not_decided(bootstrap: str, sink: SinkUnderTest) ->
     with sink.driver() as running:
         reports = sink.tasks(running.recover(), 0)
         names = [f"{sink.prefix}-{at}-0" for at in range(3)]
+        wait_until(lambda: len(sink.open_ids()) == len(names), "the committer's own to end")
         assert cli(sink, "abort") == {"prefix": sink.prefix, "commit": [], "abort": names, "done": False}
         assert len(sink.open_ids()) == 3
         assert cli(sink, "abort", "--yes")["abort"] == names
@@ -560,7 +561,7 @@ def test_tools_abort_what_is_not_decided(bootstrap: str, sink: SinkUnderTest) ->
 
 @pytest.mark.parametrize("resolution", ["write-again", "take-as-written"])
 def test_tools_end_a_decision_by_hand(bootstrap: str, sink: SinkUnderTest, resolution: str) -> None:
-    with sink.driver(wanted_timeout_ms=4_000) as driver:
+    with sink.driver(wanted_timeout_ms=6_000) as driver:
         mandate = driver.recover()
         reports = [
             sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 0),
@@ -572,6 +573,7 @@ def test_tools_end_a_decision_by_hand(bootstrap: str, sink: SinkUnderTest, resol
     wait_until(lambda: f"{sink.prefix}-1-0" not in sink.open_ids(), "the broker to abort one")
     with sink.driver() as driver:
         assert driver.recover().known[QUERY].status is DecisionStatus.LOST
+    assert_none_open(sink)
     dry = cli(sink, "abort", "--query", QUERY, "--resolution", resolution)
     assert (dry["done"], dry["decisions"][0]["status"]) == (False, "lost")
     assert cli(sink, "describe")[0]["status"] == "lost"
@@ -596,6 +598,7 @@ def test_tools_say_what_they_want(sink: SinkUnderTest) -> None:
 
 def test_tools_speak_to_people(sink: SinkUnderTest) -> None:
     run_batch(sink, 0)
+    assert_none_open(sink)  # the committer's markers, which these look for, may come after its answer
     servers = ",".join(sink.settings.bootstrap_servers)
     common = ["--prefix", sink.prefix, "--bootstrap-server", servers]
     runner = CliRunner()

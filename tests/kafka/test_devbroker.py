@@ -35,9 +35,9 @@ sys.stdin.read()
 """
 
 
-def does_answer(server: str) -> bool:
+def does_answer(server: str, timeout_s: float = 0.5) -> bool:
     host, port = server.split(":")
-    return ask_cluster(host, int(port), timeout_s=0.5) is not None
+    return ask_cluster(host, int(port), timeout_s=timeout_s) is not None
 
 
 def does_exist(pid: int) -> bool:
@@ -212,7 +212,7 @@ def test_a_port_lost_at_the_last_moment_is_replaced(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr("penstock.devbroker.cluster.free_ports", lose_one)
         with DevCluster() as lucky:
             assert not offered
-            assert does_answer(lucky.bootstrap_servers)
+            assert does_answer(lucky.bootstrap_servers, 10)
         with pytest.raises(DevBrokerError, match="is taken by another process"):
             DevCluster(port=taken.getsockname()[1]).start()
 
@@ -221,7 +221,7 @@ def test_a_port_lost_at_the_last_moment_is_replaced(monkeypatch: pytest.MonkeyPa
 def test_brokers_end_when_their_owner_is_killed(tmp_path: Path, *, is_kept: bool) -> None:
     with owner_process(1 if is_kept else 3, tmp_path if is_kept else None) as (owner, said):
         servers, folder, *pids = said
-        assert all(does_answer(server) for server in servers.split(","))
+        assert all(does_answer(server, 10) for server in servers.split(","))
         owner.kill()
         owner.wait()
         wait_until(lambda: not any(does_exist(int(pid)) for pid in pids), "all brokers have ended")
@@ -260,5 +260,5 @@ def test_kafka_home_is_used_and_left_as_it_is(
         (libs / jar.name).symlink_to(jar)
     before = sorted(libs.iterdir())
     monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
-    assert does_answer(make_cluster().bootstrap_servers)
+    assert does_answer(make_cluster().bootstrap_servers, 10)
     assert sorted(libs.iterdir()) == before

@@ -70,7 +70,7 @@ def test_a_killed_background_process_takes_kafka_with_it_and_start_works_again()
     assert run("stop") == {"stopped": False}
     second = run("start")
     assert second["started"]
-    assert does_answer(second["bootstrap_servers"])
+    assert does_answer(second["bootstrap_servers"], 10)
 
 
 def test_a_failed_start_shows_the_log() -> None:

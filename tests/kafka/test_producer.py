@@ -219,7 +219,7 @@ def test_a_silent_broker_is_an_error_after_the_delivery_timeout(
     bootstrap: str, make_topic: MakeTopic, open_to: OpenProducer, proxy: FaultProxy
 ) -> None:
     topic = make_topic()
-    producer = open_to(bootstrap, request_timeout_ms=300, delivery_timeout_ms=1_000)
+    producer = open_to(bootstrap, request_timeout_ms=1_000, delivery_timeout_ms=2_500)
     producer.topic(topic)
     append(producer, TopicPartition(topic, 0), [b"x"])
     producer.flush()
@@ -230,7 +230,7 @@ def test_a_silent_broker_is_an_error_after_the_delivery_timeout(
         ProduceError, match=r"5 records for .*-0 .*may or may not have been written"
     ) as caught:
         producer.flush()
-    assert 0.9 < time.monotonic() - started < 20
+    assert 2.4 < time.monotonic() - started < 20
     assert caught.value.facts["topic"] == topic
     assert caught.value.facts["partition"] == 0
     assert not producer.is_usable
@@ -244,7 +244,7 @@ def test_a_silent_broker_does_not_fill_the_memory(
     limit_bytes, batch_bytes = 400_000, 50_000
     topic = make_topic(partitions=3)
     producer = open_to(
-        bootstrap, batch_size_bytes=batch_bytes, buffer_memory_bytes=limit_bytes, max_block_ms=500
+        bootstrap, batch_size_bytes=batch_bytes, buffer_memory_bytes=limit_bytes, max_block_ms=2_000
     )
     producer.topic(topic)
     proxy.hold()
@@ -539,6 +539,7 @@ def allow(bootstrap: str, user: str, topic: str) -> None:
     """Let the user describe the topic, no more."""
     from confluent_kafka.admin import (  # noqa: PLC0415  # of this test alone
         AclBinding,
+        AclBindingFilter,
         AclOperation,
         AclPermissionType,
         ResourcePatternType,
@@ -557,3 +558,14 @@ def allow(bootstrap: str, user: str, topic: str) -> None:
     client = judge.admin(bootstrap)
     for future in client.create_acls([binding]).values():
         future.result(30)
+    # The controller answers; the broker has it a moment later.
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    wait_until(lambda: client.describe_acls(wanted).result(30), "the broker to know of it")

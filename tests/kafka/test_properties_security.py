@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
+    AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -20,6 +23,7 @@ from penstock.devbroker import DevCluster
 from penstock.errors import AuthenticationError, ClientError
 from penstock.options.config import KafkaProperties
 from tests import judge
+from tests.waiting import wait_until
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 USER = "alice, who=1"  # the signs that SCRAM has to escape
@@ -80,7 +84,28 @@ def guarded() -> Iterator[DevCluster]:
         for credential in credentials:
             for future in admin.alter_user_scram_credentials([credential]).values():
                 future.result(timeout=30)
+        for mechanism in MECHANISMS:
+            # The controller answers; the broker has it a moment later.
+            wait_until(functools.partial(_is_let_in, cluster, mechanism), "the broker to know the password")
         yield cluster
+
+
+def _is_let_in(cluster: DevCluster, mechanism: str) -> bool:
+    client = AdminClient(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers_of("SASL"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": USER,
+            "sasl.password": HORSE,
+            "log_level": 0,
+        }
+    )
+    try:
+        client.list_topics(timeout=2)
+    except KafkaException:
+        return False
+    return True
 
 
 Connect = Callable[..., int]

@@ -60,6 +60,11 @@ def start_copy(spark: Any, options: dict[str, str], checkpoint: Path, target: st
     return writer.trigger(processingTime="0 seconds").start()
 
 
+def wait_for_committed(bootstrap: str, topic: str, offset: int) -> None:
+    """Spark ends a query before its Python process has stopped, which commits the last offsets."""
+    wait_until(lambda: committed(bootstrap, topic) == offset, f"{offset} to be committed")
+
+
 def copied(bootstrap: str, target: str) -> list[int]:
     return sorted(int(record.value or b"") for record in judge.consume_all(bootstrap, target))
 
@@ -83,7 +88,7 @@ def test_a_running_stream_stops_where_it_was_told_to(
         stop = json.loads(marker.split(" ", 2)[2])[topic]["0"]
         assert stop in (10, 15)
         assert copied(bootstrap, target) == list(range(stop))
-        assert committed(bootstrap, topic) == stop
+        wait_for_committed(bootstrap, topic, stop)
 
 
 def test_waiting_for_the_end_has_a_time_out_and_needs_an_end(
@@ -117,8 +122,7 @@ def test_available_now_commits_its_last_batch(
     options = bounded_options(bootstrap, topic, **{"scan.bounded.mode": "unbounded"})
     options["scan.max-records-per-batch"] = "4"
     assert len(run_available_now(read_stream(spark, "penstock", options), tmp_path)) == 3
-    # Spark ends the query before its Python process has stopped.
-    wait_until(lambda: committed(bootstrap, topic) == 10, "the commit of the last batch")
+    wait_for_committed(bootstrap, topic, 10)
 
 
 def test_a_group_never_is_ahead_of_the_checkpoint(
@@ -139,7 +143,7 @@ def test_a_group_never_is_ahead_of_the_checkpoint(
         assert penstock.run_until_bounded(query, timeout=QUERY_TIMEOUT_S)
     assert seen[0] < 0
     assert all(offset <= 4 * batch for batch, offset in enumerate(seen))
-    assert committed(bootstrap, topic) == 10
+    wait_for_committed(bootstrap, topic, 10)
 
 
 def test_sparks_own_source_reads_the_checkpoint_of_a_bounded_stream(

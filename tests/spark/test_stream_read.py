@@ -210,6 +210,7 @@ def test_partitions_and_topics_that_appear_are_read_from_their_first_record(
         query.processAllAvailable()
         admin = judge.admin(bootstrap)
         admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+        judge.wait_for_leaders(bootstrap, topic, 2)
         produce(bootstrap, topic, 3, partition=1)
         second = topic.removesuffix(".first") + ".second"
         judge.create_topic(bootstrap, second)
