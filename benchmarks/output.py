@@ -18,6 +18,7 @@ from penstock.client.transactions import Transactions, TransactionState
 from penstock.options.config import KafkaProperties
 
 _TIMEOUT_S = 60.0
+_POLL_S = 0.02
 _READ_BACK_TIMEOUT_S = 300.0
 
 
@@ -52,6 +53,7 @@ def _wait_for_markers(bootstrap_servers: str) -> None:
     deadline_s = time.monotonic() + _TIMEOUT_S
     while any(each.state is not TransactionState.ONGOING for each in transactions.list_open(lambda _: True)):
         assert time.monotonic() < deadline_s, "committed transactions do not get their markers"
+        time.sleep(_POLL_S)
 
 
 def written_since(bootstrap_servers: str, topic: str, starts: dict[int, int]) -> Written:

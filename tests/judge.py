@@ -30,7 +30,12 @@ from kafka import errors as kafka_errors
 Headers = Sequence[tuple[str, bytes | None]]
 
 _POLL_S = 0.1
-_NO_LOG_YET = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}
+_NO_LOG_YET = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
 # `fetch.queue.backoff.ms`: the default stalls a partition for a second whenever its queue is full.
 _CONSUMER = {
     "group.id": "judge",
@@ -81,6 +86,7 @@ def create_topic(
     wanted = {TopicPartition(topic, each): OffsetSpec.latest() for each in range(partitions)}
     while not all(_has_log(future) for future in client.list_offsets(wanted).values()):
         assert time.monotonic() < deadline_s, f"{topic} has not all its logs after {timeout_s} s"
+        client.poll(_POLL_S)
 
 
 def _has_log(listed: Future[Any]) -> bool:

@@ -36,7 +36,7 @@ from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import Mandate, TaskPlan
 from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision_log import BATCH_WRITE_PREFIX, DecisionStatus
+from penstock.sink.decision_log import BATCH_WRITE_PREFIX, DecisionStatus, LogRecord
 from penstock.sink.transaction_names import TransactionNames
 from tests.unit.fake_transactions import FakeCluster
 
@@ -318,16 +318,24 @@ def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
     cluster = FakeCluster()
     old_reports = [run_task(cluster, driver(cluster).recover(), 0, 0)]
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_DECISION else None)
-    with pytest.raises(PrefixTakenError, match=r"prefix app .*It is not decided.*two queries use the same"):
+    with pytest.raises(PrefixTakenError, match=r"prefix app .*not decided, so nothing.*two queries use"):
         driver(cluster).commit(old_reports)
     observe(None)
     assert cluster.committed == []
 
 
 @pytest.mark.parametrize("query_id", [QUERY, f"{BATCH_WRITE_PREFIX}1"])
-@pytest.mark.parametrize("is_log_readable", [True, False])
+@pytest.mark.parametrize(
+    ("log_is", "words"),
+    [
+        ("as it was", "It was decided all the same"),
+        ("compacted", "A newer writer has gone on with it, or finished it"),
+        ("silent", "Whether it is decided, the log cannot tell now"),
+        ("cut back", "Whether it is decided, the log cannot tell now"),
+    ],
+)
 def test_decision_that_was_made_before_the_take_over_is_not_denied(
-    monkeypatch: pytest.MonkeyPatch, query_id: str, is_log_readable: bool
+    monkeypatch: pytest.MonkeyPatch, query_id: str, log_is: str, words: str
 ) -> None:
     """Its answer got lost, and the repeated request was fenced."""
     cluster = FakeCluster()
@@ -337,20 +345,64 @@ def test_decision_that_was_made_before_the_take_over_is_not_denied(
     def append_and_be_overtaken(session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         append(session, key, value)
         monkeypatch.undo()
+        at = len(cluster.log) - 1
         driver(cluster).recover()
-        if not is_log_readable:
+        if log_is == "compacted":
+            cluster.log[at] = LogRecord(at, b'{"prefix": "other", "query_id": ""}', None)
+        elif log_is == "cut back":
+            cluster.log.clear()
+        elif log_is == "silent":
             monkeypatch.setattr(cluster, "stable_end", _no_answer)
         raise ProducerFencedError("fenced")
 
     monkeypatch.setattr(cluster, "append", append_and_be_overtaken)
-    words = "It was decided all the same" if is_log_readable else "Whether it is decided is unknown"
-    with pytest.raises(PrefixTakenError, match=words):
+    with pytest.raises(PrefixTakenError, match=words) as raised:
         driver(cluster).commit([report])
+    assert ("Do not run it again" in raised.value.message) == (query_id != QUERY)
     assert Counter(cluster.committed) == Counter(rows_of(0, 0))
 
 
-def _no_answer(**_: bool) -> int:
+def _no_answer(*_: object, **__: object) -> int:
     raise RequestTimeoutError("no answer")
+
+
+def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_denies_only_its_own() -> None:
+    cluster = FakeCluster()
+    old_report = run_task(cluster, driver(cluster).recover(), 0, 0)
+
+    def overtake(step: Step) -> None:
+        if step is Step.BEFORE_DECISION:
+            observe(None)
+            driver(cluster).commit([run_task(cluster, driver(cluster).recover(), 0, 1)])
+
+    observe(overtake)
+    with pytest.raises(PrefixTakenError, match="A newer writer has gone on with it, or finished it"):
+        driver(cluster).commit([old_report])
+    assert Counter(cluster.committed) == Counter(rows_of(0, 1))
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_older_driver_that_is_overtaken_before_it_commits_says_so(batches: int) -> None:
+    """It is neither a bug of penstock nor an older checkpoint."""
+    cluster = FakeCluster()
+    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    for batch_id in range(batches):
+        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
+    with pytest.raises(PrefixTakenError, match="This attempt at it is not decided"):
+        driver(cluster).commit(old_reports)
+    assert Counter(cluster.committed) == expected(range(batches))
+
+
+def test_abort_settles_the_decision_though_nothing_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    cluster.loses_answer = lambda what: what == "append before its end"
+    with pytest.raises(RequestTimeoutError):
+        driver(cluster).commit(reports)
+    monkeypatch.setattr(cluster, "list_open", _no_answer)
+    with pytest.raises(RequestTimeoutError):
+        driver(cluster).abort(reports)
+    assert f"{PREFIX}-committer" not in cluster.open_ids()
 
 
 def test_abort_leaves_the_tasks_of_a_newer_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ class TransactionIdentity:
         return _PRODUCE_VERSION_BEFORE_V2 if self.protocol is TransactionProtocol.V1 else None
 
     def has_same_epoch(self, other: TransactionIdentity) -> bool:
-        """Whether nobody has taken the id in between, nor, under V2, a transaction ended."""
+        """Whether producer and epoch are the same; a take-over, a time-out and an end of V2 change them."""
         return (self.producer_id, self.producer_epoch) == (other.producer_id, other.producer_epoch)
 
     def __str__(self) -> str:
@@ -454,12 +454,11 @@ def step_error(
     where = f"{what} of {identity}"
     error = error_from_code(error_code, where, transactional_id=identity.transactional_id)
     if error_code in _FENCED_CODES:
-        lost = ", unless an earlier attempt to commit it was carried out and its answer got lost"
-        doubt = lost if is_commit else ""
+        doubt = ", unless an earlier attempt to commit it was carried out and its answer got lost"
         return ProducerFencedError(
             f"{error.message} Another producer has taken this transactional id since, or the broker has "
             "aborted the transaction after its time-out. What this producer wrote in it is not "
-            f"committed{doubt}.",
+            f"committed{doubt if is_commit else ''}.",
             **error.facts,
         )
     if is_step_refusal(error_code):

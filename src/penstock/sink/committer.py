@@ -16,18 +16,19 @@ the batch decided, and the next recovery finishes it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import EndState, TransactionIdentity, TransactionProtocol
 from penstock.errors import (
+    DecisionLogError,
     ExactlyOnceError,
     PenstockError,
     PrefixChangedError,
     PrefixTakenError,
     ProducerFencedError,
-    TransactionsLostError,
 )
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
@@ -40,16 +41,17 @@ from penstock.sink.decision_log import (
     DecisionLog,
     DecisionStatus,
     Outcome,
+    Trace,
     decide,
     decide_again,
+    where,
 )
 from penstock.sink.recovery import abort_strays, stray_transactions, without_decided
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)
 
-_NOT_DECIDED = "It is not decided, so nothing of it is visible."
-_LEFT_TO_THE_NEWER = "the newer writer, or the next start, finishes it, or says what of it was lost."
+_NOT_DECIDED = "This attempt at it is not decided, so nothing that it wrote is visible."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +96,16 @@ class Committer:
             return CommitSummary()
         head = _checked(reports)
         written = [report.committable for report in reports if report.committable is not None]
-        previous = self._previous(head)
-        if not written and previous is None:
-            return CommitSummary()  # nothing to decide on: the batch has no rows
-        if previous is None and is_only_sink:
-            self._check_elsewhere(head)
-        decision = self._decision(head, len(reports), written, previous)
-        if decision is None:
-            return CommitSummary(is_drained=True)
-        try:
+        with self._unless_taken(head):
+            previous = self._previous(head)
+            if not written and previous is None:
+                return CommitSummary()  # nothing to decide on: the batch has no rows
+            if previous is None and is_only_sink:
+                self._check_elsewhere(head)
+            decision = self._decision(head, len(reports), written, previous)
+            if decision is None:
+                return CommitSummary(is_drained=True)
             check_all_open(self._kafka, decision, written)
-        except TransactionsLostError as error:
-            if self._holds_prefix(head.session):
-                raise
-            raise self._taken(decision, _NOT_DECIDED) from error
         session = self._decide(head.session, decision)
         return self._finish(session, decision, len(written))
 
@@ -121,7 +119,7 @@ class Committer:
             return
         decision = reports[0].session.identity
         # Listed before it is known that nobody has taken the prefix, as in `_finish`.
-        strays = self._strays(decision.protocol)
+        strays, unlisted = self._strays(decision.protocol)
         # What was being decided when commit failed is decided or aborted after this, for certain. It names
         # the very transaction, so that a newer driver's is not touched.
         result = self._kafka.end([decision], is_commit=False)[decision]
@@ -131,11 +129,29 @@ class Committer:
             raise result.error
         self._catch_up()
         abort_strays(self._kafka, self._names, without_decided(self._log, strays))
+        if unlisted is not None:
+            raise unlisted
+
+    @contextmanager
+    def _unless_taken(self, head: TaskReport) -> Iterator[None]:
+        """What does not fit together before a decision may only be what a newer driver has done meanwhile."""
+        try:
+            yield
+        except DecisionLogError:
+            raise
+        except ExactlyOnceError as error:
+            if self._holds_prefix(head.session):
+                raise
+            raise self._taken(head.query_id, head.batch_id, _NOT_DECIDED) from error
 
     def _holds_prefix(self, session: ProducerSession) -> bool:
-        """Whether nobody has recovered since; then it is not another writer who aborted transactions."""
+        """Whether nobody has recovered since, as far as the coordinator can be asked."""
         committer_id = self._names.committer_id
-        description = self._kafka.describe([committer_id])[committer_id]
+        try:
+            description = self._kafka.describe([committer_id])[committer_id]
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot tell who holds it: %s", self._names.prefix, error)
+            return True
         return description is None or description.identity.has_same_epoch(session.identity)
 
     # ----- deciding
@@ -201,22 +217,23 @@ class Committer:
         try:
             session = self._log.append(session, decision)
         except ProducerFencedError as error:
-            raise self._taken(decision, self._what_a_fenced_decision_means(decision)) from error
+            raise self._taken(
+                decision.query_id, decision.batch_id, self._fate_of(decision), is_deciding=True
+            ) from error
         reached(Step.DECIDED)
         return session
 
-    def _what_a_fenced_decision_means(self, decision: Decision) -> str:
-        """It may be committed all the same, its answer lost, and only the repeated request fenced."""
+    def _fate_of(self, decision: Decision) -> str:
+        """What a fenced decision has come to: it may be committed, and only its repetition be fenced."""
         try:
-            is_decided = self._log.holds(decision)
+            trace = self._log.trace_of(decision)
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot read the decision log now: %s", self._names.prefix, error)
-            return (
-                "Whether it is decided is unknown, because the decision log cannot be read now. Do not write "
-                "it again by hand before `penstock transactions describe` has told you."
-            )
-        if is_decided:
-            return f"It was decided all the same: {_LEFT_TO_THE_NEWER}"
+            return f"Whether it is decided, the log cannot tell now; if it is, {_finisher(decision)}"
+        if trace is Trace.FOUND:
+            return f"It was decided all the same: {_finisher(decision)}"
+        if trace is Trace.OVERTAKEN:
+            return f"A newer writer has gone on with it, or finished it.{_no_repetition(decision)}"
         return _NOT_DECIDED
 
     # ----- finishing
@@ -224,11 +241,16 @@ class Committer:
     def _finish(self, session: ProducerSession, decision: Decision, transaction_count: int) -> CommitSummary:
         # Listed before it is written down that the batch is finished: if that succeeds, no other driver had
         # taken the prefix until then, and none of these transactions can be of a later one's tasks.
-        strays = self._strays(session.identity.protocol)
+        strays, _ = self._strays(session.identity.protocol)
         try:
             _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
         except ProducerFencedError as error:
-            raise self._taken(decision, f"It was decided before: {_LEFT_TO_THE_NEWER}") from error
+            raise self._taken(
+                decision.query_id,
+                decision.batch_id,
+                f"It was decided before: {_finisher(decision)}",
+                is_deciding=True,
+            ) from error
         reached(Step.MARKED)
         if settled.status is not DecisionStatus.FINISHED:
             raise lost_error(settled)
@@ -236,12 +258,15 @@ class Committer:
         record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
         return CommitSummary(record_count, transaction_count)
 
-    def _strays(self, protocol: TransactionProtocol) -> list[TransactionIdentity]:
+    def _strays(
+        self, protocol: TransactionProtocol
+    ) -> tuple[list[TransactionIdentity], PenstockError | None]:
+        """Open transactions of the prefix that are not decided; none, and why, when they cannot be listed."""
         try:
-            return stray_transactions(self._kafka, self._log, self._names, protocol)
+            return stray_transactions(self._kafka, self._log, self._names, protocol), None
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot list open transactions now: %s", self._names.prefix, error)
-            return []
+            return [], error
 
     def _abort_strays(self, strays: Sequence[TransactionIdentity]) -> None:
         """Other attempts' transactions would hold readers back until the next batch. Failing is no matter."""
@@ -250,14 +275,29 @@ class Committer:
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 
-    def _taken(self, decision: Decision, consequence: str) -> PrefixTakenError:
+    def _taken(
+        self, query_id: str, batch_id: int, consequence: str, *, is_deciding: bool = False
+    ) -> PrefixTakenError:
         return taken_error(
             self._names.prefix,
-            f"{decision.where} was being committed",
+            f"{where(query_id, batch_id)} was being committed",
             consequence,
-            query_id=decision.query_id,
-            batch_id=decision.batch_id,
+            is_deciding=is_deciding,
+            query_id=query_id,
+            batch_id=batch_id,
         )
+
+
+def _finisher(decision: Decision) -> str:
+    return (
+        "the newer writer, the next start with this prefix, or `penstock transactions recover --yes` "
+        f"finishes it, or says what of it was lost.{_no_repetition(decision)}"
+    )
+
+
+def _no_repetition(decision: Decision) -> str:
+    """A stream's batch that comes again is known; a batch write's is another one."""
+    return " Do not run it again before you have looked at the target." if decision.is_batch_write else ""
 
 
 def _checked(reports: Sequence[TaskReport]) -> TaskReport:

@@ -36,6 +36,18 @@ BATCH_WRITE_PREFIX = "batch:"
 """Begins the query ids of batch writes, which have none of Spark's and are never replayed."""
 
 
+def is_batch_write(query_id: str) -> bool:
+    """Whether it is a batch write's, which Spark never replays."""
+    return query_id.startswith(BATCH_WRITE_PREFIX)
+
+
+def where(query_id: str, batch_id: int) -> str:
+    """A batch, for messages."""
+    if is_batch_write(query_id):
+        return f"batch write {query_id.removeprefix(BATCH_WRITE_PREFIX)}"
+    return f"batch {batch_id} of query {query_id}"
+
+
 class DecisionStatus(str, Enum):
     """What is to be done about a decided batch."""
 
@@ -80,14 +92,12 @@ class Decision:
     @property
     def is_batch_write(self) -> bool:
         """Whether a batch write decided this, which Spark never replays."""
-        return self.query_id.startswith(BATCH_WRITE_PREFIX)
+        return is_batch_write(self.query_id)
 
     @property
     def where(self) -> str:
         """For messages."""
-        if self.is_batch_write:
-            return f"batch write {self.query_id.removeprefix(BATCH_WRITE_PREFIX)}"
-        return f"batch {self.batch_id} of query {self.query_id}"
+        return where(self.query_id, self.batch_id)
 
     def with_outcome(self, outcome: Outcome) -> list[Committable]:
         """The committables of this outcome."""
@@ -143,6 +153,14 @@ class Elsewhere:
         """Whether this batch, or a later one, is written by it."""
         is_written = self.decision.status is not DecisionStatus.WITHDRAWN
         return is_written and self.decision.batch_id >= batch_id
+
+
+class Trace(Enum):
+    """What the log shows of a decision that may have been committed."""
+
+    FOUND = "it is committed"
+    OVERTAKEN = "later records about its query, which may have taken its place"
+    NONE = "nothing about its query"
 
 
 class LogRecord(NamedTuple):
@@ -262,25 +280,32 @@ class DecisionLog:
         Raises:
             DecisionLogError: the topic was deleted or cut back since, or holds what is no decision.
         """
+        end_offset, records = self._news(waits=waits)
+        for record in records:
+            self._apply(record)
+        self._next_offset = end_offset
+        return self._decisions
+
+    def trace_of(self, decision: Decision) -> Trace:
+        """What the log has since the last `catch_up` of a decision that may be committed; errors as there."""
+        trace = self._trace(decision, waits=False)  # a newer driver's, open behind it, is no matter
+        return trace if trace is Trace.FOUND else self._trace(decision, waits=True)
+
+    def _trace(self, decision: Decision, *, waits: bool) -> Trace:
+        key = self._key(decision.query_id)
+        values = [record.value for record in self._news(waits=waits)[1] if record.key == key]
+        if _encode(decision) in values:
+            return Trace.FOUND
+        return Trace.OVERTAKEN if values else Trace.NONE
+
+    def _news(self, *, waits: bool) -> tuple[int, list[LogRecord]]:
+        """The end of what can be read, and the records up to there since the last `catch_up`."""
         self.check_same()
         end_offset = self._store.stable_end(waits=waits)
         if end_offset < self._next_offset:
             raise self._lost(f"was cut back from offset {self._next_offset} to {end_offset}")
-        if end_offset > self._next_offset:
-            for record in self._store.read(self._next_offset, end_offset):
-                self._apply(record)
-            self._next_offset = end_offset
-        return self._decisions
-
-    def holds(self, decision: Decision) -> bool:
-        """Whether this very decision was committed since the last `catch_up`; errors as there."""
-        self.check_same()
-        end_offset = self._store.stable_end(waits=True)
-        if end_offset <= self._next_offset:
-            return False
-        wanted = (self._key(decision.query_id), _encode(decision))
-        records = self._store.read(self._next_offset, end_offset)
-        return any((record.key, record.value) == wanted for record in records)
+        is_new = end_offset > self._next_offset
+        return end_offset, self._store.read(self._next_offset, end_offset) if is_new else []
 
     def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""

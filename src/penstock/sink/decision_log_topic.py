@@ -126,10 +126,10 @@ class DecisionTopic:
             if not backoff.pause(deadline):
                 raise DecisionLogError(
                     f"A transaction is open at offset {stable} of the decision log {self.topic} and has not "
-                    f"ended within {timeout_ms} ms, so decisions behind it cannot be read. Nothing is "
-                    "decided or written; the next start tries again. If several prefixes share this topic, a "
-                    "driver of another one "
-                    "may have died: its transaction ends when it starts again, or by its time-out.",
+                    f"ended within {timeout_ms} ms, so decisions behind it cannot be read. Nothing "
+                    "more is decided or written; the next start tries again. If several prefixes share this "
+                    "topic, a driver of another one may have died: its transaction ends when it starts "
+                    "again, or by its time-out.",
                     topic=self.topic,
                     offset=stable,
                 )

@@ -96,7 +96,10 @@ def recover(
             session = log.start(session)
     except ProducerFencedError as error:
         raise taken_error(
-            names.prefix, "this one was starting a batch", "Nothing of that batch was written."
+            names.prefix,
+            "this one was starting a batch",
+            "Nothing of that batch was written.",
+            is_deciding=True,
         ) from error
     abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
     reached(Step.RECOVERED)
