@@ -16,7 +16,6 @@ from penstock.client.transaction_append import ProducerSession, TransactionalApp
 from penstock.client.transaction_markers import TransactionEnd, Witness, transaction_end
 from penstock.client.transaction_settings import max_transaction_timeout_ms, topic_config
 from penstock.client.transactions import (
-    EndResult,
     EndState,
     TransactionIdentity,
     TransactionProtocol,
@@ -296,30 +295,6 @@ def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
     with pytest.raises(ProducerFencedError, match="Another producer takes this transactional id"):
         appender.append(ProducerSession(identity), b"k", b"aborted")
     assert values(bootstrap, topic) == []
-
-
-def test_a_commit_whose_producer_id_was_replaced_is_fenced(
-    connections: KafkaConnections,
-    transactions: Transactions,
-    make_topic: MakeTopic,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Who takes an id at its last epoch, after some ten thousand batches, gets another producer id."""
-    topic = make_topic()
-    identity = transactions.init_producer(
-        topic, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
-    )
-    end = Transactions.end
-
-    def end_after_a_take_over(self: Transactions, *args: Any, **options: Any) -> Any:
-        monkeypatch.setattr(Transactions, "end", end)
-        transactions.init_producer(topic, transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2)
-        return {identity: EndResult(EndState.UNKNOWN_ID, error=TransactionError("no such producer id"))}
-
-    monkeypatch.setattr(Transactions, "end", end_after_a_take_over)
-    appender = TransactionalAppender(connections, TopicPartition(topic, 0))
-    with pytest.raises(ProducerFencedError, match="no such producer id Another producer takes"):
-        appender.append(ProducerSession(identity), b"k", b"replaced")
 
 
 @pytest.mark.parametrize("is_described", [True, False])

@@ -318,7 +318,9 @@ def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
     cluster = FakeCluster()
     old_reports = [run_task(cluster, driver(cluster).recover(), 0, 0)]
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_DECISION else None)
-    with pytest.raises(PrefixTakenError, match=r"prefix app .*not decided, so nothing.*two queries use"):
+    with pytest.raises(
+        PrefixTakenError, match=r"prefix app .*not decided, so nothing.*stood still.*two queries use"
+    ):
         driver(cluster).commit(old_reports)
     observe(None)
     assert cluster.committed == []
@@ -331,7 +333,7 @@ def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
         ("as it was", "It was decided all the same"),
         ("compacted", "A newer writer has gone on with it, or finished it"),
         ("silent", "Whether it is decided, the log cannot tell now"),
-        ("cut back", "Whether it is decided, the log cannot tell now"),
+        ("cut back", "Whether it is decided, the log cannot tell: .* was cut back .* Compare the target"),
     ],
 )
 def test_decision_that_was_made_before_the_take_over_is_not_denied(
@@ -366,7 +368,7 @@ def _no_answer(*_: object, **__: object) -> int:
     raise RequestTimeoutError("no answer")
 
 
-def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_denies_only_its_own() -> None:
+def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_says_so() -> None:
     cluster = FakeCluster()
     old_report = run_task(cluster, driver(cluster).recover(), 0, 0)
 
@@ -403,6 +405,35 @@ def test_abort_settles_the_decision_though_nothing_can_be_listed(monkeypatch: py
     with pytest.raises(RequestTimeoutError):
         driver(cluster).abort(reports)
     assert f"{PREFIX}-committer" not in cluster.open_ids()
+    assert cluster.waited_for == []
+
+
+def test_a_lost_log_is_told_also_where_the_prefix_is_taken() -> None:
+    cluster = FakeCluster()
+    side = driver(cluster)
+    side.recover()
+    side.commit([run_task(cluster, side.recover(), 0, 0)])
+    reports = [run_task(cluster, side.recover(), 1, 0)]
+    _recover_elsewhere(cluster)
+    cluster.log.clear()
+    with pytest.raises(DecisionLogError, match="was cut back"):
+        side.commit(reports)
+
+
+def test_a_coordinator_that_cannot_be_asked_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    cluster.time_out("app-2-0")
+    describe = cluster.describe
+
+    def describe_tasks_only(asked: Collection[str]) -> dict[str, TransactionDescription | None]:
+        if f"{PREFIX}-committer" in asked:
+            raise RequestTimeoutError("no answer")
+        return describe(asked)
+
+    monkeypatch.setattr(cluster, "describe", describe_tasks_only)
+    with pytest.raises(TransactionsLostError):
+        driver(cluster).commit(reports)
 
 
 def test_abort_leaves_the_tasks_of_a_newer_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,9 +88,8 @@ class TransactionalAppender:
         if result.state is not EndState.DONE or result.next_identity is None:
             error = result.error or TransactionError(f"Committing {identity} failed.")
             # Who takes the id aborts first and gets its epoch afterwards: in between, the coordinator says
-            # only that there is nothing to commit. Who takes it at its last epoch gets another producer id.
-            is_unclear = result.state in (EndState.REFUSED, EndState.UNKNOWN_ID)
-            if is_unclear and self._has_moved_on(identity, left_ms(deadline)):
+            # only that there is nothing to commit.
+            if result.state is EndState.REFUSED and self._has_moved_on(identity, left_ms(deadline)):
                 raise ProducerFencedError(
                     f"{error.message} Another producer takes this transactional id, or the broker has "
                     "aborted the transaction after its time-out.",

@@ -33,7 +33,7 @@ from penstock.errors import (
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import check_order, taken_error
+from penstock.sink.committer_mandate import STOOD_STILL, check_order, taken_error
 from penstock.sink.committer_replay import check_replay
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.decision_log import (
@@ -114,6 +114,9 @@ class Committer:
 
         Spark calls this also when `commit` has failed after the decision; then nothing is done here, and
         the next recovery finishes the batch. The same when another writer has taken the prefix.
+
+        Raises:
+            PenstockError: no answer in time, or what is open cannot be listed; the next recovery does it.
         """
         if not reports:
             return
@@ -134,7 +137,7 @@ class Committer:
 
     @contextmanager
     def _unless_taken(self, head: TaskReport) -> Iterator[None]:
-        """What does not fit together before a decision may only be what a newer driver has done meanwhile."""
+        """What does not fit together before a decision may be nothing but a newer driver's doing."""
         try:
             yield
         except DecisionLogError:
@@ -142,7 +145,7 @@ class Committer:
         except ExactlyOnceError as error:
             if self._holds_prefix(head.session):
                 raise
-            raise self._taken(head.query_id, head.batch_id, _NOT_DECIDED) from error
+            raise self._taken(head, _NOT_DECIDED) from error
 
     def _holds_prefix(self, session: ProducerSession) -> bool:
         """Whether nobody has recovered since, as far as the coordinator can be asked."""
@@ -217,9 +220,7 @@ class Committer:
         try:
             session = self._log.append(session, decision)
         except ProducerFencedError as error:
-            raise self._taken(
-                decision.query_id, decision.batch_id, self._fate_of(decision), is_deciding=True
-            ) from error
+            raise self._taken(decision, self._fate_of(decision)) from error
         reached(Step.DECIDED)
         return session
 
@@ -227,14 +228,17 @@ class Committer:
         """What a fenced decision has come to: it may be committed, and only its repetition be fenced."""
         try:
             trace = self._log.trace_of(decision)
+        except DecisionLogError as error:
+            return f"Whether it is decided, the log cannot tell: {error.message}{_no_repetition(decision)}"
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot read the decision log now: %s", self._names.prefix, error)
-            return f"Whether it is decided, the log cannot tell now; if it is, {_finisher(decision)}"
+            is_unknown = "Whether it is decided, the log cannot tell now; if it is, "
+            return f"{is_unknown}{_finisher(decision)}{STOOD_STILL}"
         if trace is Trace.FOUND:
             return f"It was decided all the same: {_finisher(decision)}"
         if trace is Trace.OVERTAKEN:
             return f"A newer writer has gone on with it, or finished it.{_no_repetition(decision)}"
-        return _NOT_DECIDED
+        return f"{_NOT_DECIDED}{STOOD_STILL}"
 
     # ----- finishing
 
@@ -245,12 +249,8 @@ class Committer:
         try:
             _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
         except ProducerFencedError as error:
-            raise self._taken(
-                decision.query_id,
-                decision.batch_id,
-                f"It was decided before: {_finisher(decision)}",
-                is_deciding=True,
-            ) from error
+            fate = f"It was decided before: {_finisher(decision)}{STOOD_STILL}"
+            raise self._taken(decision, fate) from error
         reached(Step.MARKED)
         if settled.status is not DecisionStatus.FINISHED:
             raise lost_error(settled)
@@ -275,16 +275,13 @@ class Committer:
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 
-    def _taken(
-        self, query_id: str, batch_id: int, consequence: str, *, is_deciding: bool = False
-    ) -> PrefixTakenError:
+    def _taken(self, batch: Decision | TaskReport, consequence: str) -> PrefixTakenError:
         return taken_error(
             self._names.prefix,
-            f"{where(query_id, batch_id)} was being committed",
+            f"{where(batch.query_id, batch.batch_id)} was being committed",
             consequence,
-            is_deciding=is_deciding,
-            query_id=query_id,
-            batch_id=batch_id,
+            query_id=batch.query_id,
+            batch_id=batch.batch_id,
         )
 
 

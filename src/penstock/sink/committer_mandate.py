@@ -81,22 +81,20 @@ def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int)
     )
 
 
-def taken_error(
-    prefix: str, doing: str, consequence: str, *, is_deciding: bool = False, **facts: Any
-) -> PrefixTakenError:
-    """The error for a writer that has lost its prefix to another.
+STOOD_STILL = (
+    " If no other writer is at work, this driver stood still, or was cut off from Kafka, for longer than the "
+    "time-out of a decision: then restart it."
+)
+"""For `taken_error`, where the writer's own decision may have been aborted by its time-out."""
 
-    With `is_deciding` its own decision may have been aborted instead, by the time-out.
-    """
-    stood_still = (
-        " Or there is no other: this driver stood still, or was cut off from Kafka, for longer than the "
-        "time-out of a decision."
-    )
+
+def taken_error(prefix: str, doing: str, consequence: str, **facts: Any) -> PrefixTakenError:
+    """The error for a writer that has lost its prefix to another."""
     return PrefixTakenError(
         f"Another writer has taken the transactional id prefix {prefix} while {doing}. {consequence} This "
         "query must stop. Either an older driver of the query was still running and is this one: then let "
         "the newer one go on. Or two queries use the same sink.transactional-id-prefix: then give each its "
-        f"own.{stood_still if is_deciding else ''}",
+        "own. Or `penstock transactions recover` or `abort` was run meanwhile: then restart it.",
         prefix=prefix,
         **facts,
     )

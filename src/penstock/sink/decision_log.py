@@ -160,7 +160,7 @@ class Trace(Enum):
 
     FOUND = "it is committed"
     OVERTAKEN = "later records about its query, which may have taken its place"
-    NONE = "nothing about its query"
+    NONE = "nothing new about its query"
 
 
 class LogRecord(NamedTuple):
@@ -289,7 +289,7 @@ class DecisionLog:
     def trace_of(self, decision: Decision) -> Trace:
         """What the log has since the last `catch_up` of a decision that may be committed; errors as there."""
         trace = self._trace(decision, waits=False)  # a newer driver's, open behind it, is no matter
-        return trace if trace is Trace.FOUND else self._trace(decision, waits=True)
+        return self._trace(decision, waits=True) if trace is Trace.NONE else trace
 
     def _trace(self, decision: Decision, *, waits: bool) -> Trace:
         key = self._key(decision.query_id)

@@ -28,7 +28,7 @@ from penstock.client.transactions import (
 from penstock.errors import DecisionLogError, OptionError, ProducerFencedError
 from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import Mandate, known_batch, taken_error
+from penstock.sink.committer_mandate import STOOD_STILL, Mandate, known_batch, taken_error
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.decision_log import DecisionLog, DecisionStatus, Outcome
 from penstock.sink.transaction_names import TransactionNames
@@ -98,8 +98,7 @@ def recover(
         raise taken_error(
             names.prefix,
             "this one was starting a batch",
-            "Nothing of that batch was written.",
-            is_deciding=True,
+            f"Nothing of that batch was written.{STOOD_STILL}",
         ) from error
     abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
     reached(Step.RECOVERED)
