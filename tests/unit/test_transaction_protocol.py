@@ -1,22 +1,15 @@
-"""The driver's protocol over a cluster in memory: dying everywhere, zombies, time-outs, lost answers."""
+"""The driver's protocol over a cluster in memory: dying everywhere, time-outs, lost answers."""
 
 from __future__ import annotations
 
-import os
-import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import (
-    EndResult,
     TransactionDescription,
-    TransactionIdentity,
     TransactionProtocol,
 )
 from penstock.errors import (
@@ -24,88 +17,30 @@ from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
     OptionError,
-    PenstockError,
     PrefixChangedError,
-    PrefixTakenError,
-    ProducerFencedError,
     RequestTimeoutError,
     TransactionsInDoubtError,
     TransactionsLostError,
 )
-from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import DriverSide
-from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.committer_mandate import TaskPlan
 from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision_log import BATCH_WRITE_PREFIX, DecisionStatus, LogRecord
+from penstock.sink.decision_log import DecisionStatus
 from penstock.sink.transaction_names import TransactionNames
+from tests.unit.fake_driver import (
+    BOTH,
+    PREFIX,
+    QUERY,
+    Death,
+    die_at,
+    driver,
+    expected,
+    rows_of,
+    run_task,
+    run_tasks,
+)
 from tests.unit.fake_transactions import FakeCluster
-
-PREFIX = "app"
-QUERY = "query-1"
-FOREIGN = "app-2-0-0"
-MODEL_EXAMPLES = int(os.environ.get("PENSTOCK_MODEL_EXAMPLES", "200"))
-"""How many histories the model is tried on; `make chaos` may take thousands."""
-BOTH = pytest.mark.parametrize("protocol", list(TransactionProtocol))
-
-
-class Death(BaseException):
-    """The process is gone: nothing of it may handle this."""
-
-
-@pytest.fixture(autouse=True)
-def _nobody_observes() -> Iterator[None]:
-    yield
-    observe(None)
-
-
-def driver(cluster: FakeCluster, prefix: str = PREFIX) -> DriverSide:
-    return DriverSide(TransactionNames(prefix), cluster, cluster)
-
-
-def rows_of(batch_id: int, spark_partition_id: int) -> list[str]:
-    return [f"{batch_id}/{spark_partition_id}/{row}" for row in range(1 + spark_partition_id)]
-
-
-def run_task(
-    cluster: FakeCluster,
-    mandate: Mandate,
-    batch_id: int,
-    spark_partition_id: int,
-    *,
-    attempt: int = 0,
-    query_id: str = QUERY,
-    rows: list[str] | None = None,
-) -> TaskReport:
-    """What a task of the sink does, over the fake cluster."""
-    rows = rows_of(batch_id, spark_partition_id) if rows is None else rows
-    plan = mandate.plan(query_id, batch_id, spark_partition_id)
-    report = TaskReport(query_id, batch_id, spark_partition_id, mandate.session)
-    if plan is TaskPlan.DRAIN or not rows:
-        return replace(report, drained_record_count=len(rows) if plan is TaskPlan.DRAIN else 0)
-    name = TransactionNames(mandate.prefix).data_id(spark_partition_id, attempt)
-    identity = cluster.init_producer(
-        name, transaction_timeout_ms=mandate.transaction_timeout_ms, protocol=mandate.protocol
-    )
-    witness = cluster.write(identity, rows)
-    digest = repr(sorted(rows))
-    return replace(report, committable=Committable(identity, spark_partition_id, len(rows), digest, witness))
-
-
-def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
-    return [run_task(cluster, mandate, batch_id, at) for at in range(count)]
-
-
-def expected(batch_ids: range, count: int = 3) -> Counter[str]:
-    return Counter(row for batch_id in batch_ids for at in range(count) for row in rows_of(batch_id, at))
-
-
-def die_at(step: Step) -> None:
-    def observer(reached: Step) -> None:
-        if reached is step:
-            observe(None)
-            raise Death
-
-    observe(observer)
 
 
 @BOTH
@@ -213,27 +148,6 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole(epochs: int)
     assert cluster.committed == ["another plan"]
 
 
-@pytest.mark.parametrize("it_does", ["nothing", "write", "write and abort"])
-@BOTH
-def test_transactional_id_taken_by_an_older_task_is_told_so(
-    it_does: str, protocol: TransactionProtocol
-) -> None:
-    cluster = FakeCluster(protocol)
-    older = driver(cluster).recover()
-    reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.time_out("app-0-0")
-    taken = cluster.init_producer("app-1-0", transaction_timeout_ms=60_000, protocol=older.protocol)
-    if it_does != "nothing":
-        cluster.write(taken, ["of the older"])
-    if it_does == "write and abort":
-        cluster.end([taken], is_commit=False)
-    with pytest.raises(TransactionsLostError, match=r"2 of 3 .*has taken the transactional id of app-1-0"):
-        driver(cluster).commit(reports)
-    driver(cluster).abort(reports)
-    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
-    assert Counter(cluster.committed) == expected(range(1))
-
-
 def test_decision_is_withdrawn_when_nothing_was_committed() -> None:
     cluster = FakeCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
@@ -288,190 +202,6 @@ def _rewritten(report: TaskReport, record_count: int, digest: str) -> TaskReport
     assert report.committable is not None
     changed = replace(report.committable, record_count=record_count, digest=digest)
     return replace(report, committable=changed)
-
-
-@BOTH
-def test_older_driver_is_fenced_and_says_so(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
-    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    new_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    with pytest.raises(PrefixTakenError, match="two queries use the same"):
-        driver(cluster).commit(old_reports)
-    driver(cluster).abort(old_reports)
-    driver(cluster).commit(new_reports)
-    assert Counter(cluster.committed) == expected(range(1))
-
-
-def test_driver_that_is_overtaken_while_it_recovers_says_so() -> None:
-    cluster = FakeCluster()
-    reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    die_at(Step.DECIDED)
-    with pytest.raises(Death):
-        driver(cluster).commit(reports)
-    observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_FINISHING_OLD else None)
-    with pytest.raises(PrefixTakenError, match="two queries use the same"):
-        driver(cluster).recover()
-    assert Counter(cluster.committed) == expected(range(1))
-
-
-def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
-    cluster = FakeCluster()
-    old_reports = [run_task(cluster, driver(cluster).recover(), 0, 0)]
-    observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_DECISION else None)
-    with pytest.raises(
-        PrefixTakenError, match=r"prefix app .*not decided, so nothing.*stood still.*two queries use"
-    ):
-        driver(cluster).commit(old_reports)
-    observe(None)
-    assert cluster.committed == []
-
-
-@pytest.mark.parametrize("query_id", [QUERY, f"{BATCH_WRITE_PREFIX}1"])
-@pytest.mark.parametrize(
-    ("log_is", "words"),
-    [
-        ("as it was", "It was decided all the same"),
-        ("compacted", "A newer writer has gone on with it, or finished it"),
-        ("silent", "Whether it is decided, the log cannot tell now"),
-        ("cut back", "Whether it is decided, the log cannot tell: .* was cut back .* Compare the target"),
-    ],
-)
-def test_decision_that_was_made_before_the_take_over_is_not_denied(
-    monkeypatch: pytest.MonkeyPatch, query_id: str, log_is: str, words: str
-) -> None:
-    """Its answer got lost, and the repeated request was fenced."""
-    cluster = FakeCluster()
-    report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)
-    append = cluster.append
-
-    def append_and_be_overtaken(session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        append(session, key, value)
-        monkeypatch.undo()
-        at = len(cluster.log) - 1
-        driver(cluster).recover()
-        if log_is == "compacted":
-            cluster.log[at] = LogRecord(at, b'{"prefix": "other", "query_id": ""}', None)
-        elif log_is == "cut back":
-            cluster.log.clear()
-        elif log_is == "silent":
-            monkeypatch.setattr(cluster, "stable_end", _no_answer)
-        raise ProducerFencedError("fenced")
-
-    monkeypatch.setattr(cluster, "append", append_and_be_overtaken)
-    with pytest.raises(PrefixTakenError, match=words) as raised:
-        driver(cluster).commit([report])
-    assert ("Do not run it again" in raised.value.message) == (query_id != QUERY)
-    assert Counter(cluster.committed) == Counter(rows_of(0, 0))
-
-
-def _no_answer(*_: object, **__: object) -> int:
-    raise RequestTimeoutError("no answer")
-
-
-def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_says_so() -> None:
-    cluster = FakeCluster()
-    old_report = run_task(cluster, driver(cluster).recover(), 0, 0)
-
-    def overtake(step: Step) -> None:
-        if step is Step.BEFORE_DECISION:
-            observe(None)
-            driver(cluster).commit([run_task(cluster, driver(cluster).recover(), 0, 1)])
-
-    observe(overtake)
-    with pytest.raises(PrefixTakenError, match="A newer writer has gone on with it, or finished it"):
-        driver(cluster).commit([old_report])
-    assert Counter(cluster.committed) == Counter(rows_of(0, 1))
-
-
-@pytest.mark.parametrize("batches", [1, 2])
-def test_older_driver_that_is_overtaken_before_it_commits_says_so(batches: int) -> None:
-    """It is neither a bug of penstock nor an older checkpoint."""
-    cluster = FakeCluster()
-    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    for batch_id in range(batches):
-        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
-    with pytest.raises(PrefixTakenError, match="This attempt at it is not decided"):
-        driver(cluster).commit(old_reports)
-    assert Counter(cluster.committed) == expected(range(batches))
-
-
-def test_abort_settles_the_decision_though_nothing_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.loses_answer = lambda what: what == "append before its end"
-    with pytest.raises(RequestTimeoutError):
-        driver(cluster).commit(reports)
-    monkeypatch.setattr(cluster, "list_open", _no_answer)
-    with pytest.raises(RequestTimeoutError):
-        driver(cluster).abort(reports)
-    assert f"{PREFIX}-committer" not in cluster.open_ids()
-    assert cluster.waited_for == []
-
-
-def test_a_lost_log_is_told_also_where_the_prefix_is_taken() -> None:
-    cluster = FakeCluster()
-    side = driver(cluster)
-    side.recover()
-    side.commit([run_task(cluster, side.recover(), 0, 0)])
-    reports = [run_task(cluster, side.recover(), 1, 0)]
-    _recover_elsewhere(cluster)
-    cluster.log.clear()
-    with pytest.raises(DecisionLogError, match="was cut back"):
-        side.commit(reports)
-
-
-def test_a_coordinator_that_cannot_be_asked_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.time_out("app-2-0")
-    describe = cluster.describe
-
-    def describe_tasks_only(asked: Collection[str]) -> dict[str, TransactionDescription | None]:
-        if f"{PREFIX}-committer" in asked:
-            raise RequestTimeoutError("no answer")
-        return describe(asked)
-
-    monkeypatch.setattr(cluster, "describe", describe_tasks_only)
-    with pytest.raises(TransactionsLostError):
-        driver(cluster).commit(reports)
-
-
-def test_abort_leaves_the_tasks_of_a_newer_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    newer_reports = []
-    end = cluster.end
-
-    def end_and_be_overtaken(
-        identities: Collection[TransactionIdentity], *, is_commit: bool
-    ) -> dict[TransactionIdentity, EndResult]:
-        results = end(identities, is_commit=is_commit)
-        monkeypatch.undo()
-        newer_reports.extend(run_tasks(cluster, driver(cluster).recover(), 0))
-        return results
-
-    monkeypatch.setattr(cluster, "end", end_and_be_overtaken)
-    driver(cluster).abort(old_reports)
-    driver(cluster).commit(newer_reports)
-    assert Counter(cluster.committed) == expected(range(1))
-
-
-def _recover_elsewhere(cluster: FakeCluster) -> None:
-    observe(None)
-    driver(cluster).recover()
-
-
-def test_older_driver_that_had_decided_is_finished_by_the_newer() -> None:
-    cluster = FakeCluster()
-    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    observe(lambda step: _recover_elsewhere(cluster) if step is Step.DECIDED else None)
-    with pytest.raises(PrefixTakenError, match="It was decided before: the newer writer"):
-        driver(cluster).commit(old_reports)
-    observe(None)
-    driver(cluster).abort(old_reports)
-    assert Counter(cluster.committed) == expected(range(1))
-    mandate = driver(cluster).recover()
-    assert mandate.plan(QUERY, 0, 0) is TaskPlan.DRAIN
 
 
 def test_queries_of_other_prefixes_are_left_alone() -> None:
@@ -727,100 +457,3 @@ def test_too_long_a_time_out_is_refused_before_anything_is_taken() -> None:
     with pytest.raises(OptionError, match=r"transaction\.timeout\.ms is 900001"):
         side.recover()
     assert cluster.calls == []
-
-
-class Chaos:
-    """Spark running one query to its end, with everything going wrong at random."""
-
-    def __init__(self, seed: int, protocol: TransactionProtocol) -> None:
-        self.random = random.Random(seed)
-        self.cluster = FakeCluster(protocol)
-        self.zombies: list[Callable[[], object]] = []
-        self.is_calm = False
-        self.cluster.loses_answer = lambda what: self.happens(0.05)
-        observe(self.step)
-
-    def happens(self, probability: float) -> bool:
-        return not self.is_calm and self.random.random() < probability
-
-    def step(self, reached: Step) -> None:
-        if self.happens(0.1):
-            self.let_zombies_walk()
-        if self.happens(0.1):
-            self.time_something_out()
-        if self.happens(0.15):
-            raise Death
-
-    def time_something_out(self) -> None:
-        names = sorted(self.cluster.open_ids() - {FOREIGN})
-        if names:
-            self.cluster.time_out(self.random.choice(names))
-
-    def let_zombies_walk(self) -> None:
-        zombies, self.zombies = self.zombies, []
-        for zombie in zombies:
-            observe(None)
-            try:
-                zombie()
-            except (PenstockError, Death):
-                pass
-            finally:
-                observe(self.step)
-                # Only a zombie may find itself behind a newer driver that died while it decided.
-                self.cluster.waited_for.clear()
-
-    def run_batch(self, batch_id: int) -> bool:
-        """One try at one batch; whether Spark has written it into its commit log."""
-        reports: list[TaskReport] = []
-        try:
-            mandate = driver(self.cluster).recover()
-            for at in range(3):
-                if self.happens(0.2):
-                    run_task(self.cluster, mandate, batch_id, at, attempt=1)  # a stray
-                reports.append(run_task(self.cluster, mandate, batch_id, at))
-                if self.happens(0.05):
-                    self.time_something_out()
-            if self.happens(0.2):
-                stale = list(reports)
-                self.zombies.append(lambda: driver(self.cluster).commit(stale))
-                return False
-            committing = driver(self.cluster)
-            try:
-                committing.commit(reports)
-            except PenstockError:
-                if not self.happens(0.3):
-                    driver(self.cluster).abort(reports)
-                return False
-        except (PenstockError, Death):
-            return False
-        return not self.happens(0.1)  # died before Spark's commit log
-
-    def run(self, batch_count: int) -> None:
-        batch_id = 0
-        for _ in range(40):
-            batch_id += self.run_batch(batch_id)
-            if batch_id == batch_count:
-                break
-        self.let_zombies_walk()
-        self.is_calm = True
-        while batch_id < batch_count:
-            assert self.run_batch(batch_id) or self.run_batch(batch_id)
-            batch_id += 1
-        driver(self.cluster).recover()
-
-
-@settings(max_examples=MODEL_EXAMPLES, deadline=None)
-@given(seed=st.integers(0, 2**32), protocol=st.sampled_from(TransactionProtocol))
-@example(seed=0, protocol=TransactionProtocol.V2)
-@example(seed=251046, protocol=TransactionProtocol.V1)  # a zombie behind a driver that died deciding
-def test_every_row_once_whatever_dies(seed: int, protocol: TransactionProtocol) -> None:
-    chaos = Chaos(seed, protocol)
-    foreign = chaos.cluster.init_producer(FOREIGN, transaction_timeout_ms=1, protocol=protocol)
-    chaos.cluster.write(foreign, ["foreign"])
-    try:
-        chaos.run(6)
-    finally:
-        observe(None)
-    assert Counter(chaos.cluster.committed) == expected(range(6))
-    assert chaos.cluster.open_ids() == {FOREIGN}
-    assert chaos.cluster.waited_for == []

@@ -1,0 +1,74 @@
+"""A driver and its tasks over the fake cluster, for the tests of the protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from penstock.client.transactions import TransactionProtocol
+from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committer_driver import DriverSide
+from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.committer_steps import Step, observe
+from penstock.sink.transaction_names import TransactionNames
+from tests.unit.fake_transactions import FakeCluster
+
+PREFIX = "app"
+QUERY = "query-1"
+BOTH = pytest.mark.parametrize("protocol", list(TransactionProtocol))
+
+
+class Death(BaseException):
+    """The process is gone: nothing of it may handle this."""
+
+
+def driver(cluster: FakeCluster, prefix: str = PREFIX) -> DriverSide:
+    return DriverSide(TransactionNames(prefix), cluster, cluster)
+
+
+def rows_of(batch_id: int, spark_partition_id: int) -> list[str]:
+    return [f"{batch_id}/{spark_partition_id}/{row}" for row in range(1 + spark_partition_id)]
+
+
+def run_task(
+    cluster: FakeCluster,
+    mandate: Mandate,
+    batch_id: int,
+    spark_partition_id: int,
+    *,
+    attempt: int = 0,
+    query_id: str = QUERY,
+    rows: list[str] | None = None,
+) -> TaskReport:
+    """What a task of the sink does, over the fake cluster."""
+    rows = rows_of(batch_id, spark_partition_id) if rows is None else rows
+    plan = mandate.plan(query_id, batch_id, spark_partition_id)
+    report = TaskReport(query_id, batch_id, spark_partition_id, mandate.session)
+    if plan is TaskPlan.DRAIN or not rows:
+        return replace(report, drained_record_count=len(rows) if plan is TaskPlan.DRAIN else 0)
+    name = TransactionNames(mandate.prefix).data_id(spark_partition_id, attempt)
+    identity = cluster.init_producer(
+        name, transaction_timeout_ms=mandate.transaction_timeout_ms, protocol=mandate.protocol
+    )
+    witness = cluster.write(identity, rows)
+    digest = repr(sorted(rows))
+    return replace(report, committable=Committable(identity, spark_partition_id, len(rows), digest, witness))
+
+
+def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
+    return [run_task(cluster, mandate, batch_id, at) for at in range(count)]
+
+
+def expected(batch_ids: range, count: int = 3) -> Counter[str]:
+    return Counter(row for batch_id in batch_ids for at in range(count) for row in rows_of(batch_id, at))
+
+
+def die_at(step: Step) -> None:
+    def observer(reached: Step) -> None:
+        if reached is step:
+            observe(None)
+            raise Death
+
+    observe(observer)
