@@ -10,12 +10,8 @@ from collections.abc import Callable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.transactions import (
-    TransactionProtocol,
-)
-from penstock.errors import (
-    PenstockError,
-)
+from penstock.client.transactions import TransactionProtocol
+from penstock.errors import PenstockError
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_steps import Step, observe
 from tests.unit.fake_driver import (
