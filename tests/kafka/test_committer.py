@@ -42,14 +42,11 @@ from penstock.sink.transaction_names import TransactionNames
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.types import TopicPartition
 from tests import judge
+from tests.deaths import Death, die_at
 from tests.fix_broker import MakeTopic
 from tests.kafka.sink_driver import QUERY, SinkUnderTest, expected, rows_of
 from tests.kafka.transaction_writer import write_open
 from tests.waiting import wait_until
-
-
-class Death(BaseException):
-    """The driver is gone: nothing of it may handle this."""
 
 
 @pytest.fixture
@@ -80,15 +77,6 @@ def assert_seen(bootstrap: str, topic: str, wanted: dict[int, list[bytes | None]
 def assert_none_open(sink: SinkUnderTest) -> None:
     """Those that are ending get the time to write their markers."""
     wait_until(lambda: not sink.open_ids(), "no transaction of the prefix to be open")
-
-
-def die_at(step: Step) -> None:
-    def observer(reached: Step) -> None:
-        if reached is step:
-            observe(None)
-            raise Death
-
-    observe(observer)
 
 
 def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:

@@ -11,17 +11,12 @@ from penstock.client.transactions import TransactionProtocol
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import Mandate, TaskPlan
-from penstock.sink.committer_steps import Step, observe
 from penstock.sink.transaction_names import TransactionNames
 from tests.unit.fake_transactions import FakeCluster
 
 PREFIX = "app"
 QUERY = "query-1"
 BOTH = pytest.mark.parametrize("protocol", list(TransactionProtocol))
-
-
-class Death(BaseException):
-    """The process is gone: nothing of it may handle this."""
 
 
 def driver(cluster: FakeCluster, prefix: str = PREFIX) -> DriverSide:
@@ -63,12 +58,3 @@ def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int 
 
 def expected(batch_ids: range, count: int = 3) -> Counter[str]:
     return Counter(row for batch_id in batch_ids for at in range(count) for row in rows_of(batch_id, at))
-
-
-def die_at(step: Step) -> None:
-    def observer(reached: Step) -> None:
-        if reached is step:
-            observe(None)
-            raise Death
-
-    observe(observer)

@@ -14,8 +14,8 @@ from penstock.client.transactions import TransactionProtocol
 from penstock.errors import PenstockError
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_steps import Step, observe
+from tests.deaths import Death
 from tests.unit.fake_driver import (
-    Death,
     driver,
     expected,
     run_task,

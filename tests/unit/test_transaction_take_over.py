@@ -24,12 +24,11 @@ from penstock.errors import (
 from penstock.sink.committer_mandate import TaskPlan
 from penstock.sink.committer_steps import Step, observe
 from penstock.sink.decision_log import BATCH_WRITE_PREFIX, LogRecord
+from tests.deaths import Death, die_at
 from tests.unit.fake_driver import (
     BOTH,
     PREFIX,
     QUERY,
-    Death,
-    die_at,
     driver,
     expected,
     rows_of,

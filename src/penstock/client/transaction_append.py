@@ -8,10 +8,10 @@ other error leaves open whether the record is committed, and only reading the lo
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,14 +27,13 @@ from penstock.client.transactions import (
     TransactionIdentity,
     TransactionProtocol,
     Transactions,
+    has_moved_on,
     is_fencing,
     step_error,
 )
 from penstock.codec import RecordBatchBuilder, RecordColumns
 from penstock.errors import PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
-
-_LOG = logging.getLogger(__name__)
 
 _ALL_REPLICAS = -1
 _LAST_VERSION_WITH_TOPIC_NAMES = 12
@@ -89,7 +88,8 @@ class TransactionalAppender:
             error = result.error or TransactionError(f"Committing {identity} failed.")
             # Who takes the id aborts first and gets its epoch afterwards: in between, the coordinator says
             # only that there is nothing to commit.
-            if result.state is EndState.REFUSED and self._has_moved_on(identity, left_ms(deadline)):
+            describe = partial(self._transactions.describe, timeout_ms=left_ms(deadline))
+            if result.state is EndState.REFUSED and has_moved_on(describe, identity):
                 raise ProducerFencedError(
                     f"{error.message} Another producer takes this transactional id, or the broker has "
                     "aborted the transaction after its time-out.",
@@ -100,16 +100,6 @@ class TransactionalAppender:
         return ProducerSession(
             result.next_identity, advance_sequence(session.next_sequence, 1) if is_same_epoch else 0
         )
-
-    def _has_moved_on(self, identity: TransactionIdentity, timeout_ms: int) -> bool:
-        """Whether the id has a later epoch, or another producer: then this one can commit nothing more."""
-        name = identity.transactional_id
-        try:
-            described = self._transactions.describe([name], timeout_ms=timeout_ms)[name]
-        except PenstockError as error:
-            _LOG.warning("Cannot tell who holds %s: %s", identity, error)
-            return False
-        return described is not None and not described.identity.has_same_epoch(identity)
 
 
 def write_record_batch(

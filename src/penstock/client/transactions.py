@@ -13,6 +13,7 @@ ended with the protocol that it was opened with.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from penstock.client.metadata import fetch_metadata
 from penstock.client.transaction_coordinators import CoordinatorRequests, Told
 from penstock.errors import OptionError, PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
+
+_LOG = logging.getLogger(__name__)
 
 _TRANSACTION_FEATURE = "transaction.version"
 _INIT_VERSION_BEFORE_TWO_PHASE_COMMIT = 5  # version 6 (KIP-939) is unstable
@@ -435,6 +438,23 @@ def _end_result(
     if code in _REFUSED_CODES:
         return EndResult(EndState.REFUSED, error=error)
     return EndResult(EndState.UNKNOWN, error=error)
+
+
+def has_moved_on(
+    describe: Callable[[Collection[str]], dict[str, TransactionDescription | None]],
+    identity: TransactionIdentity,
+) -> bool:
+    """Whether its id has a later epoch, or another producer, as far as the coordinator can be asked.
+
+    `describe` is `Transactions.describe`, or does the same.
+    """
+    name = identity.transactional_id
+    try:
+        described = describe([name])[name]
+    except PenstockError as error:
+        _LOG.warning("Cannot tell who holds %s: %s", identity, error)
+        return False
+    return described is not None and not described.identity.has_same_epoch(identity)
 
 
 def is_fencing(error_code: int) -> bool:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.client.transaction_append import ProducerSession
-from penstock.client.transactions import EndState, TransactionIdentity, TransactionProtocol
+from penstock.client.transactions import EndState, TransactionIdentity, TransactionProtocol, has_moved_on
 from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
@@ -143,19 +143,9 @@ class Committer:
         except DecisionLogError:
             raise
         except ExactlyOnceError as error:
-            if self._holds_prefix(head.session):
-                raise
-            raise self._taken(head, _NOT_DECIDED) from error
-
-    def _holds_prefix(self, session: ProducerSession) -> bool:
-        """Whether nobody has recovered since, as far as the coordinator can be asked."""
-        committer_id = self._names.committer_id
-        try:
-            description = self._kafka.describe([committer_id])[committer_id]
-        except PenstockError as error:
-            _LOG.warning("prefix %s: cannot tell who holds it: %s", self._names.prefix, error)
-            return True
-        return description is None or description.identity.has_same_epoch(session.identity)
+            if has_moved_on(self._kafka.describe, head.session.identity):
+                raise self._taken(head, _NOT_DECIDED) from error
+            raise
 
     # ----- deciding
 

@@ -19,7 +19,13 @@ from penstock.client.metadata import cluster_view
 from penstock.client.producer import Producer
 from penstock.client.properties import connection_settings, produce_settings
 from penstock.client.transaction_markers import Witness
-from penstock.client.transactions import TransactionIdentity, Transactions, is_step_refusal, step_error
+from penstock.client.transactions import (
+    TransactionIdentity,
+    Transactions,
+    has_moved_on,
+    is_step_refusal,
+    step_error,
+)
 from penstock.errors import PenstockError, ProduceError, ProducerFencedError, TransactionError
 from penstock.options.config import SinkConfig
 from penstock.sink.committable import Committable, TaskReport
@@ -169,13 +175,7 @@ def _check_prefix_is_ours(
     connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: BaseException
 ) -> None:
     """Raise PrefixTakenError when another writer has recovered, which aborts what this task has open."""
-    committer_id = mandate.session.identity.transactional_id
-    try:
-        description = Transactions(connections).describe([committer_id])[committer_id]
-    except PenstockError as unknown:
-        _log.warning("Cannot tell who holds the prefix %s: %s", mandate.prefix, unknown)
-        return
-    if description is not None and not description.identity.has_same_epoch(mandate.session.identity):
+    if has_moved_on(Transactions(connections).describe, mandate.session.identity):
         raise taken_error(
             mandate.prefix,
             f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
