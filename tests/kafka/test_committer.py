@@ -37,7 +37,7 @@ from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
 from penstock.sink.committer_mandate import TaskPlan
 from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision_log import DecisionStatus
+from penstock.sink.decision import DecisionStatus
 from penstock.sink.transaction_names import TransactionNames
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.types import TopicPartition

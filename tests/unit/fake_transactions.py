@@ -21,7 +21,7 @@ from penstock.client.transactions import (
     TransactionState,
 )
 from penstock.errors import PenstockError, ProducerFencedError, RequestTimeoutError
-from penstock.sink.decision_log import LogRecord
+from penstock.sink.decision_records import LogRecord
 from penstock.types import TopicPartition
 
 TARGET = TopicPartition("target", 0)

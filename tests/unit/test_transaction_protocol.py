@@ -26,7 +26,7 @@ from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import TaskPlan
 from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision_log import DecisionStatus
+from penstock.sink.decision import DecisionStatus
 from penstock.sink.transaction_names import TransactionNames
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import (

@@ -23,7 +23,8 @@ from penstock.errors import (
 )
 from penstock.sink.committer_mandate import TaskPlan
 from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision_log import BATCH_WRITE_PREFIX, LogRecord
+from penstock.sink.decision import BATCH_WRITE_PREFIX
+from penstock.sink.decision_records import LogRecord
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import (
     BOTH,

@@ -16,7 +16,7 @@ import typer
 from penstock.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock.sink.decision_log import Decision
+    from penstock.sink.decision import Decision
     from penstock.sink.recovery_tools import OpenTransaction, TransactionTools
 
 transactions_app = typer.Typer(

@@ -36,16 +36,8 @@ from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_mandate import STOOD_STILL, check_order, taken_error
 from penstock.sink.committer_replay import check_replay
 from penstock.sink.committer_steps import Step, reached
-from penstock.sink.decision_log import (
-    Decision,
-    DecisionLog,
-    DecisionStatus,
-    Outcome,
-    Trace,
-    decide,
-    decide_again,
-    where,
-)
+from penstock.sink.decision import Decision, DecisionStatus, Outcome, decide, decide_again, where
+from penstock.sink.decision_log import DecisionLog, Trace
 from penstock.sink.recovery import abort_strays, stray_transactions, without_decided
 from penstock.sink.transaction_names import TransactionNames
 

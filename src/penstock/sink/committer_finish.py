@@ -23,7 +23,8 @@ from penstock.errors import TransactionError, TransactionsInDoubtError, Transact
 from penstock.sink.committable import Committable
 from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_steps import Step, reached
-from penstock.sink.decision_log import Decision, DecisionLog, DecisionStatus, Outcome
+from penstock.sink.decision import Decision, DecisionStatus, Outcome
+from penstock.sink.decision_log import DecisionLog
 
 _MARKER_WAIT_MS = 30_000
 _MARKER_POLL_SECONDS = 0.05

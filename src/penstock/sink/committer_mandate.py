@@ -15,7 +15,7 @@ from typing import Any
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import TransactionProtocol
 from penstock.errors import BatchOrderError, PrefixTakenError
-from penstock.sink.decision_log import Decision, DecisionStatus, Outcome
+from penstock.sink.decision import Decision, DecisionStatus, Outcome
 
 
 class TaskPlan(Enum):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.errors import TransactionsInDoubtError
 from penstock.sink.committable import Committable
-from penstock.sink.decision_log import Decision, Outcome
+from penstock.sink.decision import Decision, Outcome
 
 
 def check_replay(lost: Decision, replayed: Sequence[Committable], spark_partition_count: int) -> None:

@@ -1,14 +1,6 @@
 """The decision log: which batches are written, kept in a compacted topic and, as of a moment, in memory.
 
-Runs on the driver. One record per (prefix, query); the newest counts. Key and value are JSON:
-
-    key    {"prefix": "app", "query_id": "6f7a..."}
-    value  {"version": 1, "status": "decided", "batch_id": 41, "spark_partition_count": 4, "at_ms": ...,
-            "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...]}
-    value  null: nothing is known of this query any more (batch writes, when finished)
-
-One more record, with the empty query id and {"version": 1, "status": "started", "at_ms": ...}, says that the
-prefix has used this log: without it, a log that holds nothing could not be told from one that was lost.
+Runs on the driver. `decision_records` says what a record looks like.
 
 Invariants: a batch whose record is committed *is* written, from then on, whatever dies; records of other
 prefixes in the same topic are left alone; a record that this version cannot read stops everything.
@@ -17,128 +9,23 @@ prefixes in the same topic are left alone; a record that this version cannot rea
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.errors import DecisionLogError
-from penstock.sink.committable import Committable
-
-VERSION = 1
-
-_NO_QUERY = ""
-_STARTED = "started"
-
-BATCH_WRITE_PREFIX = "batch:"
-"""Begins the query ids of batch writes, which have none of Spark's and are never replayed."""
-
-
-def is_batch_write(query_id: str) -> bool:
-    """Whether it is a batch write's, which Spark never replays."""
-    return query_id.startswith(BATCH_WRITE_PREFIX)
-
-
-def where(query_id: str, batch_id: int) -> str:
-    """A batch, for messages."""
-    if is_batch_write(query_id):
-        return f"batch write {query_id.removeprefix(BATCH_WRITE_PREFIX)}"
-    return f"batch {batch_id} of query {query_id}"
-
-
-class DecisionStatus(str, Enum):
-    """What is to be done about a decided batch."""
-
-    DECIDED = "decided"
-    """It is written; its transactions have to be committed."""
-    FINISHED = "finished"
-    """All its transactions are committed."""
-    LOST = "lost"
-    """Some are committed, the others were aborted by the broker and wait for the batch's replay."""
-    WITHDRAWN = "withdrawn"
-    """None was committed: the batch is not written, its replay is taken as it comes."""
-
-
-class Outcome(str, Enum):
-    """What became of one decided transaction."""
-
-    PENDING = "pending"
-    COMMITTED = "committed"
-    LOST = "lost"
-
-
-@dataclass(frozen=True, slots=True)
-class DecidedTransaction:
-    """A transaction of a decided batch."""
-
-    committable: Committable
-    outcome: Outcome = Outcome.PENDING
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The latest decision about one query. When FINISHED, its transactions are of no interest any more."""
-
-    query_id: str
-    batch_id: int
-    status: DecisionStatus
-    spark_partition_count: int
-    record_count: int
-    transactions: tuple[DecidedTransaction, ...] = ()
-    at_ms: int = 0
-
-    @property
-    def is_batch_write(self) -> bool:
-        """Whether a batch write decided this, which Spark never replays."""
-        return is_batch_write(self.query_id)
-
-    @property
-    def where(self) -> str:
-        """For messages."""
-        return where(self.query_id, self.batch_id)
-
-    def with_outcome(self, outcome: Outcome) -> list[Committable]:
-        """The committables of this outcome."""
-        return [each.committable for each in self.transactions if each.outcome is outcome]
-
-    def settled(self, outcomes: Mapping[Committable, Outcome]) -> Decision:
-        """This decision once each pending transaction has an outcome."""
-        transactions = tuple(
-            replace(each, outcome=outcomes.get(each.committable, each.outcome)) for each in self.transactions
-        )
-        found = {each.outcome for each in transactions}
-        if found <= {Outcome.COMMITTED}:
-            return replace(self, status=DecisionStatus.FINISHED, transactions=(), at_ms=_now_ms())
-        is_withdrawn = found == {Outcome.LOST}
-        status = DecisionStatus.WITHDRAWN if is_withdrawn else DecisionStatus.LOST
-        return replace(self, status=status, transactions=transactions, at_ms=_now_ms())
-
-
-def decide(
-    query_id: str, batch_id: int, spark_partition_count: int, committables: Sequence[Committable]
-) -> Decision:
-    """The decision that a batch is written."""
-    return Decision(
-        query_id=query_id,
-        batch_id=batch_id,
-        status=DecisionStatus.DECIDED,
-        spark_partition_count=spark_partition_count,
-        record_count=sum(each.record_count for each in committables),
-        transactions=tuple(map(DecidedTransaction, committables)),
-        at_ms=_now_ms(),
-    )
-
-
-def decide_again(lost: Decision, replayed: Sequence[Committable]) -> Decision:
-    """The decision that what a replay wrote stands for what was lost."""
-    new = {each.spark_partition_id: DecidedTransaction(each) for each in replayed}
-    transactions = tuple(
-        new[each.committable.spark_partition_id] if each.outcome is Outcome.LOST else each
-        for each in lost.transactions
-    )
-    return replace(lost, status=DecisionStatus.DECIDED, transactions=transactions, at_ms=_now_ms())
+from penstock.sink.decision import Decision, DecisionStatus
+from penstock.sink.decision_records import (
+    NO_QUERY,
+    LogRecord,
+    decode,
+    decode_key,
+    encode,
+    encode_started,
+    key_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +48,6 @@ class Trace(Enum):
     FOUND = "it is committed"
     OVERTAKEN = "later records about its query, which may have taken its place"
     NONE = "nothing new about its query"
-
-
-class LogRecord(NamedTuple):
-    """One record of the topic."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
 
 
 class LogStore(Protocol):
@@ -237,8 +116,7 @@ class DecisionLog:
 
     def start(self, session: ProducerSession) -> ProducerSession:
         """Write down that the prefix uses this log."""
-        stored = {"version": VERSION, "status": _STARTED, "at_ms": _now_ms()}
-        following = self._store.append(session, self._key(_NO_QUERY), json.dumps(stored).encode())
+        following = self._store.append(session, key_of(self._prefix, NO_QUERY), encode_started())
         self._is_started = True
         return following
 
@@ -292,9 +170,9 @@ class DecisionLog:
         return self._trace(decision, waits=True) if trace is Trace.NONE else trace
 
     def _trace(self, decision: Decision, *, waits: bool) -> Trace:
-        key = self._key(decision.query_id)
+        key = key_of(self._prefix, decision.query_id)
         values = [record.value for record in self._news(waits=waits)[1] if record.key == key]
-        if _encode(decision) in values:
+        if encode(decision) in values:
             return Trace.FOUND
         return Trace.OVERTAKEN if values else Trace.NONE
 
@@ -314,8 +192,8 @@ class DecisionLog:
             DecisionStatus.FINISHED,
             DecisionStatus.WITHDRAWN,
         )
-        value = None if is_over else _encode(decision)
-        following = self._store.append(session, self._key(decision.query_id), value)
+        value = None if is_over else encode(decision)
+        following = self._store.append(session, key_of(self._prefix, decision.query_id), value)
         self._remember(decision.query_id, None if is_over else decision)
         return following
 
@@ -328,17 +206,17 @@ class DecisionLog:
             return None
         newest: dict[tuple[str, str], Elsewhere | None] = {}
         for topic, record in self._store.mentions(json.dumps(query_id).encode()):
-            prefix, found_id = _decode_key(record.key)
+            prefix, found_id = decode_key(record.key)
             if found_id == query_id and prefix != self._prefix:
                 is_gone = record.value is None
-                decision = None if is_gone else _decode(query_id, record.value or b"")
+                decision = None if is_gone else decode(query_id, record.value or b"")
                 newest[topic, prefix] = None if decision is None else Elsewhere(prefix, topic, decision)
         self._looked_up.add(query_id)
         return next((each for each in newest.values() if each is not None and each.holds(batch_id)), None)
 
     def forget(self, session: ProducerSession, query_id: str) -> ProducerSession:
         """Remove what is known of a query; for `penstock transactions`, by a human's decision."""
-        following = self._store.append(session, self._key(query_id), None)
+        following = self._store.append(session, key_of(self._prefix, query_id), None)
         self._remember(query_id, None)
         return following
 
@@ -348,18 +226,15 @@ class DecisionLog:
         else:
             self._decisions[query_id] = decision
 
-    def _key(self, query_id: str) -> bytes:
-        return json.dumps({"prefix": self._prefix, "query_id": query_id}, sort_keys=True).encode()
-
     def _apply(self, record: LogRecord) -> None:
         try:
-            prefix, query_id = _decode_key(record.key)
+            prefix, query_id = decode_key(record.key)
             if prefix != self._prefix:
                 return
-            if query_id == _NO_QUERY:
+            if query_id == NO_QUERY:
                 self._is_started = True
                 return
-            decision = None if record.value is None else _decode(query_id, record.value)
+            decision = None if record.value is None else decode(query_id, record.value)
         except (KeyError, TypeError, ValueError) as error:
             raise DecisionLogError(
                 f"The record at offset {record.offset} of the decision log {self.topic} is not a decision "
@@ -381,56 +256,3 @@ class DecisionLog:
             topic=self.topic,
             prefix=self._prefix,
         )
-
-
-def _decode_key(key: bytes | None) -> tuple[str, str]:
-    """Prefix and query id; KeyError, TypeError or ValueError for what is no key of a decision."""
-    stored = json.loads(key or b"")
-    return str(stored["prefix"]), str(stored["query_id"])
-
-
-def is_decision_key(key: bytes | None) -> bool:
-    """Whether a record of some topic is one of a decision log."""
-    try:
-        _decode_key(key)
-    except (KeyError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _encode(decision: Decision) -> bytes:
-    stored = {
-        "version": VERSION,
-        "status": decision.status.value,
-        "batch_id": decision.batch_id,
-        "spark_partition_count": decision.spark_partition_count,
-        "record_count": decision.record_count,
-        "at_ms": decision.at_ms,
-        "transactions": [
-            {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
-        ],
-    }
-    return json.dumps(stored, separators=(",", ":")).encode()
-
-
-def _decode(query_id: str, value: bytes) -> Decision:
-    stored: dict[str, Any] = json.loads(value)
-    if stored["version"] != VERSION:
-        msg = f"version {stored['version']}, while this is version {VERSION}"
-        raise ValueError(msg)
-    return Decision(
-        query_id=query_id,
-        batch_id=stored["batch_id"],
-        status=DecisionStatus(stored["status"]),
-        spark_partition_count=stored["spark_partition_count"],
-        record_count=stored["record_count"],
-        at_ms=stored["at_ms"],
-        transactions=tuple(
-            DecidedTransaction(Committable.from_json(each), Outcome(each["outcome"]))
-            for each in stored["transactions"]
-        ),
-    )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -23,7 +23,7 @@ from penstock.client.transaction_append import ProducerSession, TransactionalApp
 from penstock.client.transaction_settings import topic_config
 from penstock.errors import DecisionLogError, PenstockError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
-from penstock.sink.decision_log import LogRecord, is_decision_key
+from penstock.sink.decision_records import LogRecord, is_decision_key
 from penstock.sink.transaction_names import LOG_SUFFIX
 from penstock.types import OffsetRange, TopicPartition
 

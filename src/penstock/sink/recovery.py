@@ -30,7 +30,8 @@ from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_mandate import STOOD_STILL, Mandate, known_batch, taken_error
 from penstock.sink.committer_steps import Step, reached
-from penstock.sink.decision_log import DecisionLog, DecisionStatus, Outcome
+from penstock.sink.decision import DecisionStatus, Outcome
+from penstock.sink.decision_log import DecisionLog
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)

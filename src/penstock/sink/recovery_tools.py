@@ -17,7 +17,8 @@ from penstock.errors import DecisionLogError
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side, log_topic_of
 from penstock.sink.committer_kafka import KafkaSinkTransactions
 from penstock.sink.committer_mandate import Mandate
-from penstock.sink.decision_log import Decision, DecisionLog, DecisionStatus, Outcome
+from penstock.sink.decision import Decision, DecisionStatus, Outcome
+from penstock.sink.decision_log import DecisionLog
 from penstock.sink.decision_log_topic import DecisionTopic
 from penstock.sink.recovery import abort_strays, choose_timeouts, stray_transactions
 

@@ -25,7 +25,7 @@ from penstock.options.config import SinkConfig
 from penstock.options.properties import property_value
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_mandate import Mandate
-from penstock.sink.decision_log import BATCH_WRITE_PREFIX
+from penstock.sink.decision import BATCH_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.commit_message import check_rows_fit, records_of, refuse_overwrite

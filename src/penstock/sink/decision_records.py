@@ -1,0 +1,97 @@
+"""The records of the decision log: how a decision is told apart by its key, and kept in its value.
+
+Runs on the driver. Pure. One record per (prefix, query); the newest counts. Key and value are JSON:
+
+    key    {"prefix": "app", "query_id": "6f7a..."}
+    value  {"version": 1, "status": "decided", "batch_id": 41, "spark_partition_count": 4, "at_ms": ...,
+            "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...]}
+    value  null: nothing is known of this query any more (batch writes, when finished)
+
+One more record, with the empty query id and {"version": 1, "status": "started", "at_ms": ...}, says that the
+prefix has used this log: without it, a log that holds nothing could not be told from one that was lost.
+
+Invariant: what this version cannot read is an error, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from penstock.sink.committable import Committable
+from penstock.sink.decision import DecidedTransaction, Decision, DecisionStatus, Outcome, now_ms
+
+VERSION = 1
+
+NO_QUERY = ""
+"""Stands for a query in the key of the record that says that a prefix has used the log."""
+_STARTED = "started"
+
+
+class LogRecord(NamedTuple):
+    """One record of the topic."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def key_of(prefix: str, query_id: str) -> bytes:
+    """The key of the records about a query."""
+    return json.dumps({"prefix": prefix, "query_id": query_id}, sort_keys=True).encode()
+
+
+def encode_started() -> bytes:
+    """The value that says that the prefix has used this log."""
+    return json.dumps({"version": VERSION, "status": _STARTED, "at_ms": now_ms()}).encode()
+
+
+def decode_key(key: bytes | None) -> tuple[str, str]:
+    """Prefix and query id; KeyError, TypeError or ValueError for what is no key of a decision."""
+    stored = json.loads(key or b"")
+    return str(stored["prefix"]), str(stored["query_id"])
+
+
+def is_decision_key(key: bytes | None) -> bool:
+    """Whether a record of some topic is one of a decision log."""
+    try:
+        decode_key(key)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def encode(decision: Decision) -> bytes:
+    """The value of a decision's record."""
+    stored = {
+        "version": VERSION,
+        "status": decision.status.value,
+        "batch_id": decision.batch_id,
+        "spark_partition_count": decision.spark_partition_count,
+        "record_count": decision.record_count,
+        "at_ms": decision.at_ms,
+        "transactions": [
+            {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
+        ],
+    }
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def decode(query_id: str, value: bytes) -> Decision:
+    """The decision of a value; KeyError, TypeError or ValueError for what this version cannot read."""
+    stored: dict[str, Any] = json.loads(value)
+    if stored["version"] != VERSION:
+        msg = f"version {stored['version']}, while this is version {VERSION}"
+        raise ValueError(msg)
+    return Decision(
+        query_id=query_id,
+        batch_id=stored["batch_id"],
+        status=DecisionStatus(stored["status"]),
+        spark_partition_count=stored["spark_partition_count"],
+        record_count=stored["record_count"],
+        at_ms=stored["at_ms"],
+        transactions=tuple(
+            DecidedTransaction(Committable.from_json(each), Outcome(each["outcome"]))
+            for each in stored["transactions"]
+        ),
+    )
