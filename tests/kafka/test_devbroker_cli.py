@@ -52,6 +52,11 @@ def test_start_status_stop(topic_name: str) -> None:
     judge.produce(server, topic_name, b"x")
     status = run("status")
     assert (status["bootstrap_servers"], status["not_answering"], status["running"]) == (server, [], True)
+    command = subprocess.run(
+        ["ps", "-o", "command=", "-p", str(status["pid"])], capture_output=True, check=True
+    )
+    assert b" kafka.Kafka " in command.stdout
+    assert status["pid"] not in {status["supervisor_pid"], os.getpid()}
     again = run("start", "--property", "num.io.threads=3")
     assert (again["bootstrap_servers"], again["started"]) == (server, False)
     with pytest.raises(DevBrokerError, match="other settings"):
@@ -64,13 +69,19 @@ def test_start_status_stop(topic_name: str) -> None:
 
 def test_a_killed_background_process_takes_kafka_with_it_and_start_works_again() -> None:
     first = run("start")
-    os.kill(first["pid"], signal.SIGKILL)
+    os.kill(first["supervisor_pid"], signal.SIGKILL)
     wait_until(lambda: not does_answer(first["bootstrap_servers"]), "the broker has ended")
     assert run("status", exit_code=3) == {"running": False}
     assert run("stop") == {"stopped": False}
     second = run("start")
     assert second["started"]
     assert does_answer(second["bootstrap_servers"], 10)
+
+
+@pytest.mark.parametrize(("command", "exit_code"), [("stop", 0), ("status", 3)])
+def test_text_says_which_broker_is_not_running(command: str, exit_code: int) -> None:
+    result = CliRunner().invoke(app, ["broker", command, "--name", "other"], catch_exceptions=False)
+    assert (result.output, result.exit_code) == ("No broker is running (name: other).\n", exit_code)
 
 
 def test_a_failed_start_shows_the_log() -> None:

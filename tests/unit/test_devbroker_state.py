@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -45,6 +46,12 @@ def test_state_survives_its_file(state_folder: StateFolder) -> None:
     assert state_folder.read() == a_state()
     state_folder.clear()
     assert state_folder.read() is None
+
+
+def test_a_state_that_an_older_version_wrote_is_read(state_folder: StateFolder) -> None:
+    without = {key: value for key, value in json.loads(a_state().to_json()).items() if key != "broker_pids"}
+    (state_folder.folder / "state.json").write_text(json.dumps(without))
+    assert state_folder.read() == a_state()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"run_id": "x"}', "null"])

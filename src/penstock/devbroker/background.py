@@ -177,6 +177,7 @@ def _state_of(cluster: DevCluster, run_id: str, request: ClusterRequest) -> Clus
         bootstrap_servers=cluster.bootstrap_servers,
         folder=str(cluster.folder),
         log_files=tuple(str(cluster.log_file(node_id)) for node_id in cluster.node_ids),
+        broker_pids=tuple(pid for node_id in cluster.node_ids if (pid := cluster.pid(node_id)) is not None),
     )
 
 

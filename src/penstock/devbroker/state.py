@@ -29,6 +29,8 @@ class ClusterState:
         run_id: Names this one run; a request to stop carries it.
         request_digest: Of what it was started with (a digest, since properties may hold secrets).
         pid: Of the background process, for people; nothing is done with it.
+        broker_pids: Of the brokers, by node id, as they were started; likewise. Empty: an older version of
+            penstock started them.
         bootstrap_servers: Where clients connect to.
         folder: Where the brokers keep data and logs.
         log_files: The log of each broker.
@@ -40,6 +42,7 @@ class ClusterState:
     bootstrap_servers: str
     folder: str
     log_files: tuple[str, ...]
+    broker_pids: tuple[int, ...] = ()
 
     def to_json(self) -> str:
         """Return the text of the state file."""
@@ -50,10 +53,11 @@ class ClusterState:
         """Read the text of a state file; ValueError when it is none of this version."""
         values: Any = json.loads(text)
         names = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or set(values) != names:
+        if not isinstance(values, dict) or {"broker_pids", *values} != names:
             msg = f"expected the fields {sorted(names)}"
             raise ValueError(msg)
-        return cls(**{**values, "log_files": tuple(values["log_files"])})
+        lists = {name: tuple(values.get(name, ())) for name in ("log_files", "broker_pids")}
+        return cls(**{**values, **lists})
 
 
 class StateFolder:

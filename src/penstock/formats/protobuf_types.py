@@ -29,7 +29,7 @@ def library(module: str) -> Any:
     except ImportError:
         raise OptionError(
             "The protobuf formats need the package 'protobuf' on the driver and on every executor: "
-            "pip install 'penstock[protobuf]'.",
+            "in a checkout of penstock run pip install '.[protobuf]'.",
             package="protobuf",
         ) from None
 

