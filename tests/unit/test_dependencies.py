@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from importlib.metadata import packages_distributions
@@ -43,6 +44,11 @@ def _literal_beginning(node: ast.expr) -> str:
     return node.value.rstrip(".") if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
+@functools.cache
+def third_party_of(source: Path) -> set[str]:
+    return third_party(imported(source))
+
+
 def third_party(modules: set[str]) -> set[str]:
     return {name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names | OURS}
 
@@ -51,20 +57,24 @@ def normalised(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]).lower()
 
 
+@functools.cache
 def declared(*extras: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
     return {normalised(requirement) for requirements in lists for requirement in requirements}
 
 
+installed_by = functools.cache(packages_distributions)
+
+
 def distributions_of(module: str) -> set[str]:
-    return {normalised(name) for name in packages_distributions().get(module.partition(".")[0], [module])}
+    return {normalised(name) for name in installed_by().get(module.partition(".")[0], [module])}
 
 
 def test_each_import_is_a_declared_dependency() -> None:
     missing = set()
     for source in SOURCES:
-        for module in third_party(imported(source)):
+        for module in third_party_of(source):
             extras = [extra for beginning, extra in EXTRAS.items() if module.startswith(beginning)]
             if not distributions_of(module) & declared(*extras):
                 missing.add((str(source), module))
@@ -84,7 +94,7 @@ def test_compiled_sources_import_only_what_is_ours_or_declared() -> None:
 
 
 def test_each_dependency_is_imported() -> None:
-    modules = set().union(*(third_party(imported(source)) for source in SOURCES))
+    modules = set().union(*(third_party_of(source) for source in SOURCES))
     used = set().union(*(distributions_of(module) for module in modules))
     # The extra `connect` is PySpark's own, for its client.
     assert declared("protobuf", "demo", "connect") <= used
