@@ -565,6 +565,28 @@ def test_a_topic_that_is_not_subscribed_any_more_is_not_read(bootstrap: str, mak
     assert left not in query.checkpoint[-1]
 
 
+def test_a_topic_that_is_subscribed_again_is_read_on_from_where_it_was_left(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    kept, left = make_topic(suffix="-kept"), make_topic(suffix="-left")
+    both = f"{kept};{left}"
+    query = Query(flink(bootstrap, both))
+    produce(bootstrap, left, 3)
+    assert len(query.run()) == 3
+    produce(bootstrap, left, 2)
+    assert query.run(topic=kept) == []
+    assert positions(query.run(topic=both)) == {0: [3, 4]}
+    assert query.run(topic=kept) == []
+    judge.delete_topic(bootstrap, left)
+    judge.create_topic(bootstrap, left)
+    produce(bootstrap, left, 9)
+    with pytest.raises(TopicPartitionsRemovedError, match=f"{left}-0 of a topic that was deleted"):
+        query.run(topic=both)
+    query.options["scan.on-removed-partition"] = "drop"
+    assert positions(query.run()) == {0: list(range(9))}
+    assert query.run() == []
+
+
 @pytest.mark.parametrize("after_restart", [True, False])
 def test_a_topic_that_vanishes_stops_the_query_or_is_dropped(
     after_restart: bool, bootstrap: str, make_topic: MakeTopic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +88,29 @@ def test_a_checkpoint_moves_from_sparks_source_to_ours_and_back(
         for batch in run_available_now(read_stream(spark, source, options), tmp_path):
             seen += positions(batch)
     assert sorted(seen) == sorted(expected)
+
+
+def test_places_of_a_topic_that_left_are_kept_and_sparks_source_reads_the_checkpoint_at_any_time(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    kept, left = make_topic(suffix="-kept"), make_topic(suffix="-left")
+    both, checkpoint, copy = f"{kept},{left}", tmp_path / "checkpoint", tmp_path / "copy"
+
+    def turn(source: str, topics: str, folder: Path) -> list[tuple[str, int, int]]:
+        for topic in (kept, left):
+            produce(bootstrap, topic, 2)
+        stream = read_stream(spark, source, options_for(bootstrap, topics))
+        return [at for batch in run_available_now(stream, folder) for at in positions(batch)]
+
+    assert turn("penstock", both, checkpoint) == [(topic, 0, at) for topic in (kept, left) for at in (0, 1)]
+    assert turn("penstock", kept, checkpoint) == [(kept, 0, 2), (kept, 0, 3)]
+    assert any(key.startswith("$penstock/1 left ") for key in logged_offsets(checkpoint)[-1])
+    shutil.copytree(checkpoint, copy)
+    assert turn("kafka", kept, copy) == [(kept, 0, 4), (kept, 0, 5)]
+    assert turn("penstock", both, checkpoint) == [(kept, 0, at) for at in range(4, 8)] + [
+        (left, 0, at) for at in range(2, 8)
+    ]
+    assert turn("kafka", both, checkpoint) == [(topic, 0, at) for topic in (kept, left) for at in (8, 9)]
 
 
 def test_sparks_source_goes_on_after_exactly_one_batch_of_ours_from_latest(

@@ -25,6 +25,7 @@ OFFSETS = st.builds(
     ended_runs=st.integers(0, 10**6),
     topic_ids=st.dictionaries(TOPICS, st.uuids().map(str), max_size=4),
     waiting=st.frozensets(st.builds(TopicPartition, TOPICS, st.integers(0, 2000)), max_size=4),
+    left=POSITIONS,
 )
 
 

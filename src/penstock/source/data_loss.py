@@ -82,8 +82,8 @@ def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemove
     names = ", ".join(str(topic_partition) for topic_partition in gone)
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names}, which Kafka does not have any more. Records in it that "
-        f"were not read yet are gone. To go on without, {_GO_ON}, or scan.on-removed-partition to drop; a "
-        "topic of that name that appears again is then read from its start.",
+        f"were not read yet are gone. To go on without, {_GO_ON}, or scan.on-removed-partition to drop; "
+        "another topic of that name is then read from its start.",
         topic_partitions=tuple(gone),
     )
 

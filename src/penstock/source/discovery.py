@@ -69,8 +69,10 @@ class DiscoverySchedule:
         """The ids of the subscribed topics, as of the last discovery."""
         return self._last.topic_ids if self._last is not None else {}
 
-    def recreated(self, offset: SourceOffset) -> list[TopicPartition]:
-        """Topic partitions whose positions belong to an earlier topic of the same name.
+    def recreated(
+        self, offset: SourceOffset, topic_partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Those of `topic_partitions` whose positions in `offset` belong to an earlier topic of that name.
 
         Raises:
             TopicPartitionsRemovedError: there are some, and removal is an error.
@@ -83,7 +85,7 @@ class DiscoverySchedule:
             changed &= self._changed(offset.topic_ids)
             if not changed:
                 return []
-        found = sorted(tp for tp in offset.positions if tp.topic in changed)
+        found = sorted(tp for tp in topic_partitions if tp.topic in changed)
         if found:
             data_loss.report(data_loss.recreated(found), fail=self._config.fails_on_removal)
         return found
@@ -116,7 +118,10 @@ class DiscoverySchedule:
         left = sorted(tp for tp in in_use if not is_subscribed(self._config.subscription, tp))
         if left:
             names = ", ".join(map(str, left))
-            self._say_once(f"Not subscribed any more, so not read from now on: {names}.")
+            self._say_once(
+                f"Not subscribed any more, so not read from now on: {names}. Where each one was is kept: "
+                "subscribed again, it is read on from there."
+            )
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:

@@ -26,6 +26,7 @@ from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.alignment import Alignment
 from penstock.source.batch_bytes import BatchBytes
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
+from penstock.source.left import ids_with_left, left_after
 from penstock.source.limits import Holding, share_records
 from penstock.source.look_ups import ConfiguredLookUps
 from penstock.source.offsets_initializer import is_fixed, resolve_each
@@ -33,7 +34,7 @@ from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_available, forward_ranges
 from penstock.source.splits import Split, divide
 from penstock.source.stopping import StoppingPoint, cap, is_reached
-from penstock.source.subscriber import Discovery
+from penstock.source.subscriber import Discovery, is_subscribed
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -119,12 +120,15 @@ class SplitEnumerator:
             ClientError: no topic partition answers.
         """
         begin, special, latest = self._next_begin(start)
+        left = left_after(start, begin, self._config.subscription, self._discovery.topic_ids)
         stops = self._stopping.of(start, begin)
         is_frozen = self._look_ups.target is not None
         ends: Positions = cap(latest, stops)
         # Nothing comes after the last records. A start that is looked up once cannot wait: it would move.
         is_urgent = (
-            is_frozen or is_reached(SourceOffset(ends, stops=stops)) or bool(special.keys() & start.waiting)
+            is_frozen
+            or is_reached(SourceOffset(ends, stops=stops, left=left))
+            or bool(special.keys() & start.waiting)
         )
         if may_hold and not is_urgent and self._holding.holds(begin, ends):
             return start
@@ -138,14 +142,15 @@ class SplitEnumerator:
         shares = share_records({tp: ends[tp] - begin[tp] for tp in begin if tp in ends}, max_records)
         self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
         if stops is not None:
-            stops = {tp: stop for tp, stop in stops.items() if tp in begin}
+            stops = {tp: stop for tp, stop in stops.items() if tp in begin or tp in left}
         is_initial = self._is_initial(start)
         planned = SourceOffset(
             self._planned_end,
             whole_start=begin if is_initial else None,
             partial_start={} if is_initial else special,
             stops=stops,
-            topic_ids=self._topic_ids(begin),
+            topic_ids=ids_with_left(self._topic_ids(begin), left, start.topic_ids),
+            left=left,
             waiting=self._still_waiting(start, begin),
         )
         has_moved = is_initial or bool(special) or _moving_part(planned) != _moving_part(start)
@@ -175,7 +180,7 @@ class SplitEnumerator:
         if end.topic_ids and end.positions != self._planned_end:
             # A batch that was planned before a restart: its topics may be others by now.
             self._discovery.now()
-            recreated = self._discovery.recreated(end)
+            recreated = self._discovery.recreated(end, end.positions)
             planned = [
                 offset_range for offset_range in planned if offset_range.topic_partition not in recreated
             ]
@@ -206,7 +211,7 @@ class SplitEnumerator:
             kept, special = self._kept_and_new(start)
             answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait=Wait.FOR_ONE)
         latest = self._ends_in(answers)
-        special.update(self._restarts(kept, latest))
+        special.update(self._restarts({**kept, **special}, latest))
         return {**kept, **special}, special, latest
 
     def _kept_and_new(
@@ -214,13 +219,16 @@ class SplitEnumerator:
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """The positions of `start` that still exist, and where what it does not have begins."""
         existing = self._existing(start)
-        recreated = [tp for tp in self._discovery.recreated(start) if tp in existing]
-        kept = {tp: offset for tp, offset in start.positions.items() if tp in existing}
-        starts = self._starts_of_new(start, [tp for tp in existing if tp not in kept])
-        for tp, offset in self._look_ups.log_ends(recreated, LogEnd.EARLIEST).all_or_raise().items():
-            del kept[tp]
-            starts[tp] = offset
-        return kept, starts
+        known = {tp: offset for tp, offset in {**start.left, **start.positions}.items() if tp in existing}
+        recreated = self._discovery.recreated(start, known)
+        current = {tp: offset for tp, offset in known.items() if tp not in recreated}
+        kept = {tp: offset for tp, offset in current.items() if tp in start.positions}
+        back = {tp: offset for tp, offset in current.items() if tp not in start.positions}
+        if back:
+            _log.info("Subscribed again, read on from where they were left: %s", back)
+        starts = self._starts_of_new(start, [tp for tp in existing if tp not in known])
+        anew = self._look_ups.log_ends(recreated, LogEnd.EARLIEST).all_or_raise()
+        return kept, {**starts, **back, **anew}
 
     def _topic_ids(self, topic_partitions: Collection[TopicPartition]) -> dict[str, str]:
         topics = {tp.topic for tp in topic_partitions}
@@ -238,11 +246,21 @@ class SplitEnumerator:
                 "then come back.",
                 start=str(start.to_json()),
             )
-        begin = {**start.positions, **end.partial_start}
+        begin = {**self._back_in(start, end), **start.positions, **end.partial_start}
         # Spark's own source found these and read them from the start of their logs.
         unsaid = [tp for tp in end.positions if tp not in begin]
         log_starts = self._look_ups.log_ends(unsaid, LogEnd.EARLIEST).all_or_raise()
         return {**begin, **self._first_offsets(start, log_starts)}
+
+    def _back_in(self, start: SourceOffset, end: SourceOffset) -> Positions:
+        """The places of what came back in a batch that Spark's own source planned, which knows of none."""
+        back = {
+            tp: at for tp, at in start.left.items() if tp in end.positions and tp not in end.partial_start
+        }
+        if back:
+            self._discovery.now()
+        recreated = self._discovery.recreated(start, back)
+        return {tp: offset for tp, offset in back.items() if tp not in recreated}
 
     def _is_initial(self, start: SourceOffset) -> bool:
         """Whether this is what `initial_offset` gave, and not the end of a batch."""
@@ -297,12 +315,15 @@ class SplitEnumerator:
     def _still_waiting(self, start: SourceOffset, begin: Positions) -> frozenset[TopicPartition]:
         """Those of the first topic partitions that have not begun yet."""
         existing = self._discovery.topic_partitions
-        first = existing if self._has_found_nothing(start) else start.waiting & existing
-        return first - begin.keys()
+        if self._has_found_nothing(start):
+            return existing - begin.keys()
+        subscription = self._config.subscription
+        first = {tp for tp in start.waiting if tp in existing or not is_subscribed(subscription, tp)}
+        return frozenset(first - begin.keys())
 
     def _first_offsets(self, start: SourceOffset, log_starts: Positions) -> dict[TopicPartition, int]:
         """`log_starts` of topic partitions that `start` does not have, after a look for lost records."""
-        known_topics = {tp.topic for tp in start.positions}
+        known_topics = {tp.topic for tp in (*start.positions, *start.left)}
         grows = not isinstance(self._config.subscription, TopicPartitionSet)
         for tp, log_start in sorted(log_starts.items()):
             # A partition added to a topic that is being read was empty at first, so all of it is wanted.
@@ -344,7 +365,7 @@ class SplitEnumerator:
 
 def _moving_part(offset: SourceOffset) -> tuple[object, ...]:
     """What makes a new offset of an old one when it differs."""
-    return offset.positions, offset.stops, offset.waiting
+    return offset.positions, offset.stops, offset.waiting, offset.left
 
 
 def _warn_of(answers: OffsetAnswers, consequence: str) -> None:

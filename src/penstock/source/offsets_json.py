@@ -5,7 +5,8 @@ source, and every offset that Spark's source wrote can be read here, so that a c
 the two. Spark compares offsets as JSON text, so topics and partitions are always sorted.
 
 What penstock has to remember beyond the end of a range (where the range *starts*, when Spark itself
-cannot know it; where a bounded stream stops; the ids of its topics) travels in the key of an entry whose
+cannot know it; where a bounded stream stops; the ids of its topics; the
+positions of what left the subscription) travels in the key of an entry whose
 value is an empty map. Spark's source reads the text as `Map[String, Map[Int, Long]]` and flattens it, which
 makes the entry vanish; `$` and a blank are illegal in topic names, so the key cannot be one. See
 docs/decisions/0002-offset-json.md.
@@ -35,7 +36,8 @@ _STOP = "stop"
 _ENDED_RUNS = "ended"
 _TOPIC_IDS = "topics"
 _WAITING = "wait"
-_KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP, _WAITING}
+_LEFT = "left"
+_KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP, _WAITING, _LEFT}
 _KINDS = {*_KINDS_OF_POSITIONS, _ENDED_RUNS, _TOPIC_IDS}
 
 
@@ -50,7 +52,8 @@ class SourceOffset:
         partial_start: the same for those topic partitions only that the previous offset does not have
             (newly discovered) or has with a position that cannot be used (re-created topic).
         stops: where a bounded stream stops reading; None for one without an end.
-        topic_ids: which topics of these names the positions belong to, as far as that is known.
+        left: the positions of topic partitions that are not read any more, should they come back.
+        topic_ids: which topics of these names `positions` and `left` belong to, as far as that is known.
         waiting: topic partitions that were there at the start and did not answer: they begin where the user
             said, like the others, and not at their first record, like later ones.
         ended_runs: how many runs saw a bounded stream at its end; makes each of them report that.
@@ -63,6 +66,7 @@ class SourceOffset:
     ended_runs: int = 0
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[TopicPartition] = frozenset()
+    left: Positions = field(default_factory=dict)
 
     def to_json(self) -> OffsetJson:
         """The offset as Spark shall store it, everything sorted."""
@@ -81,6 +85,8 @@ class SourceOffset:
         if self.waiting:
             # With a zero for each, so that it reads like the other markers.
             marked[_marker(_WAITING, dict.fromkeys(self.waiting, 0))] = {}
+        if self.left:
+            marked[_marker(_LEFT, self.left)] = {}
         return dict(sorted(marked.items())) | positions_to_json(self.positions)
 
     @classmethod
@@ -106,6 +112,7 @@ class SourceOffset:
             ended_runs=found.get(_ENDED_RUNS, 0),
             topic_ids=found.get(_TOPIC_IDS, {}),
             waiting=frozenset(marked.get(_WAITING, ())),
+            left=marked.get(_LEFT, {}),
         )
 
 

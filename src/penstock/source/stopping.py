@@ -62,7 +62,9 @@ def cap(ends: Mapping[TopicPartition, int], stops: Positions | None) -> dict[Top
 
 
 def is_reached(offset: SourceOffset) -> bool:
-    """Whether the stream has an end and every position has reached it."""
+    """Whether the stream has an end and every position has reached it; what left is not waited for."""
     if offset.stops is None:
         return False
-    return all(offset.positions.get(tp, 0) >= stop for tp, stop in offset.stops.items())
+    return all(
+        offset.positions.get(tp, 0) >= stop for tp, stop in offset.stops.items() if tp not in offset.left
+    )
