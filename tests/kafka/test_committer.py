@@ -442,6 +442,31 @@ def test_deleted_decision_log_stops_the_query_before_anything_is_aborted(
     assert sink.open_ids() == open_before
 
 
+@pytest.mark.parametrize("left", ["missing", "made again"])
+def test_decision_log_deleted_within_a_batch_stops_the_query(
+    bootstrap: str, sink: SinkUnderTest, left: str
+) -> None:
+    """The committer is between its InitProducerId and its decision then, and shows no work."""
+    run_batch(sink, 0)
+    with sink.driver() as dying:
+        dying.recover()
+    delete_topics(sink.connections, [log_topic(sink)])
+    if left == "made again":
+        judge.create_topic(bootstrap, log_topic(sink), config={"cleanup.policy": "compact"})
+    for _ in range(2):
+        with sink.driver() as driver, pytest.raises(DecisionLogError, match="has been at work, but"):
+            driver.recover()
+    assert_seen(bootstrap, sink.topic, expected(1))
+
+
+def test_first_start_that_died_early_is_repeated(bootstrap: str, sink: SinkUnderTest) -> None:
+    die_at(Step.TAKEN_PREFIX)
+    with sink.driver() as dying, pytest.raises(Death):
+        dying.recover()
+    run_batch(sink, 0)
+    assert_seen(bootstrap, sink.topic, expected(1))
+
+
 def test_long_log_is_read_whole_by_a_new_driver(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as driver:
         for batch_id in range(30):

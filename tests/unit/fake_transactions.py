@@ -179,6 +179,12 @@ class FakeCluster:
         is_same = result.next_identity == identity
         return ProducerSession(result.next_identity, session.next_sequence + 1 if is_same else 0)
 
+    def append_plainly(self, key: bytes, value: bytes) -> None:
+        self.calls.append("append plainly")
+        self.log.append(LogRecord(len(self.log), key, value))
+        if self.loses_answer("append plainly"):
+            raise RequestTimeoutError("no answer to the write")
+
     # ----- the coordinator
 
     def _identity(self, transactional_id: str) -> TransactionIdentity:

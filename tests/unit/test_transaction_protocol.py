@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from penstock.client.transactions import (
-    TransactionDescription,
     TransactionProtocol,
 )
 from penstock.errors import (
@@ -361,46 +360,6 @@ def test_coordinator_tells_where_the_log_cannot(is_committed: bool, protocol: Tr
     cluster.end(identities, is_commit=is_committed)
     status = driver(cluster).recover().known[QUERY].status
     assert status is (DecisionStatus.FINISHED if is_committed else DecisionStatus.WITHDRAWN)
-
-
-def test_deleted_log_is_noticed_while_in_use_and_at_the_start() -> None:
-    cluster = FakeCluster()
-    running = driver(cluster)
-    running.commit(run_tasks(cluster, running.recover(), 0))
-    reports = run_tasks(cluster, running.recover(), 1)
-    driver(cluster).commit(reports)
-    cluster.log.clear()
-    cluster.log_incarnation = "made anew"
-    with pytest.raises(DecisionLogError, match="deleted and created anew"):
-        running.recover()
-    calls_before = list(cluster.calls)
-    with pytest.raises(DecisionLogError, match=r"has been at work, but the decision log"):
-        running.recover()
-    assert cluster.calls == calls_before, "nothing may be taken or aborted"
-
-
-def test_two_that_start_in_the_same_moment_take_no_log_for_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    describe = cluster.describe
-
-    def while_another_starts(ids: Collection[str]) -> dict[str, TransactionDescription | None]:
-        monkeypatch.setattr(cluster, "describe", describe)
-        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
-        return describe(ids)
-
-    monkeypatch.setattr(cluster, "describe", while_another_starts)
-    mandate = driver(cluster).recover()
-    assert mandate.known[QUERY].status is DecisionStatus.FINISHED
-    assert Counter(cluster.committed) == expected(range(1))
-
-
-def test_log_that_never_held_anything_is_no_lost_log() -> None:
-    cluster = FakeCluster()
-    die_at(Step.TAKEN_PREFIX)
-    with pytest.raises(Death):
-        driver(cluster).recover()
-    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
-    assert Counter(cluster.committed) == expected(range(1))
 
 
 def test_unreadable_record_stops_everything() -> None:

@@ -1,9 +1,10 @@
 """One record into one topic partition, in a transaction of its own: how decisions are written down.
 
 Runs on the driver. The identity comes from outside and may have been opened by another process; what goes
-on from one append to the next is a `ProducerSession`, a plain value. Invariant: when `append` returns, the
-record is committed, once; when it raises `ProducerFencedError`, this session can commit nothing any more; any
-other error leaves open whether the record is committed, and only reading the log tells.
+on from one append to the next is a `ProducerSession`, a plain value. `append_plainly` needs none and opens
+no transaction. Invariant: when `append` returns, the record is committed, once; when it raises
+`ProducerFencedError`, this session can commit nothing any more; any other error leaves open whether the
+record is committed, and only reading the log tells.
 """
 
 from __future__ import annotations
@@ -102,9 +103,26 @@ class TransactionalAppender:
         )
 
 
+def append_plainly(
+    connections: KafkaConnections,
+    topic_partition: TopicPartition,
+    key: bytes,
+    value: bytes,
+    *,
+    timeout_ms: int,
+) -> None:
+    """Write one record outside of any transaction. After a lost answer it is written twice.
+
+    Raises:
+        ClientError: refused, or no answer in time: it is unknown whether the record is written.
+    """
+    data = _record_batch(None, topic_partition, key, value)
+    write_record_batch(connections, None, topic_partition, data, timeout_ms=timeout_ms)
+
+
 def write_record_batch(
     connections: KafkaConnections,
-    identity: TransactionIdentity,
+    identity: TransactionIdentity | None,
     topic_partition: TopicPartition,
     data: bytes,
     *,
@@ -112,7 +130,8 @@ def write_record_batch(
 ) -> int:
     """Write one record batch into an open transaction, and wait for all replicas.
 
-    With V1 the topic partition must have been added to the transaction before.
+    With V1 the topic partition must have been added to the transaction before. Without an identity it is
+    written outside of any transaction.
 
     Returns:
         The batch's offset; -1 when an earlier attempt of this call has written it.
@@ -121,7 +140,11 @@ def write_record_batch(
         ProducerFencedError: a newer producer has taken the transactional id.
         ClientError: refused, or no answer in time.
     """
-    is_v2 = identity.protocol is TransactionProtocol.V2
+    is_v2 = identity is not None and identity.protocol is TransactionProtocol.V2
+    name = None if identity is None else identity.transactional_id
+    last_version: int | None = _LAST_VERSION_WITH_TOPIC_NAMES
+    if identity is not None and not is_v2:
+        last_version = identity.produce_version_max
     attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
     topic, partition = topic_partition
 
@@ -129,12 +152,12 @@ def write_record_batch(
         topic_data = ProduceRequest.TopicProduceData
         records = topic_data.PartitionProduceData(index=partition, records=questions[0].asked)
         return ProduceRequest(
-            transactional_id=identity.transactional_id,
+            transactional_id=name,
             acks=_ALL_REPLICAS,
             timeout_ms=attempt_ms,
             topic_data=[topic_data(name=topic, partition_data=[records])],
             min_version=_FIRST_VERSION_OF_V2 if is_v2 else _FIRST_VERSION_WITH_TRANSACTIONS,
-            max_version=_LAST_VERSION_WITH_TOPIC_NAMES if is_v2 else identity.produce_version_max,
+            max_version=last_version,
         )
 
     def read(response: Any) -> Iterator[Reply[int]]:
@@ -144,31 +167,33 @@ def write_record_batch(
                 is_written = answered.error_code == _DUPLICATE
                 yield Reply(topic_partition, 0 if is_written else answered.error_code, answered.base_offset)
 
-    what = f"Writing for transactional id {identity.transactional_id!r}"
+    what = f"Writing to {topic_partition}" if name is None else f"Writing for transactional id {name!r}"
     requests = LeaderRequests(connections, what, build, read)
     try:
         return requests.ask({topic_partition: data}, timeout_ms).all_or_raise(what)[topic_partition]
     except PenstockError as error:
         code = error.facts.get("error_code")
-        if isinstance(code, int) and is_fencing(code):
+        if identity is not None and isinstance(code, int) and is_fencing(code):
             raise step_error(identity, code, what) from error
         raise
 
 
 def _record_batch(
-    session: ProducerSession, topic_partition: TopicPartition, key: bytes, value: bytes | None
+    session: ProducerSession | None, topic_partition: TopicPartition, key: bytes, value: bytes | None
 ) -> bytes:
     builder = RecordBatchBuilder(
         topic_partition.topic,
         topic_partition.partition,
         compression_type="zstd",
         max_record_bytes=_RECORD_BYTES_MAX,
-        is_transactional=True,
+        is_transactional=session is not None,
     )
     row = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
     builder.append(
         RecordColumns(row), pa.array([0], pa.int32()), default_timestamp_ms=time.time_ns() // 1_000_000
     )
+    if session is None:
+        return builder.build()
     return builder.build(
         producer_id=session.identity.producer_id,
         producer_epoch=session.identity.producer_epoch,

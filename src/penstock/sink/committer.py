@@ -146,6 +146,7 @@ class Committer:
             # Recovery, in another process, has opened it before the tasks began.
             self._log.open(create=False, is_expected=True)
         self._log.catch_up()
+        self._log.check_started()
 
     def _previous(self, head: TaskReport) -> Decision | None:
         """The decision that exists about this very batch and still counts."""

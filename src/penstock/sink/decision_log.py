@@ -78,6 +78,9 @@ class LogStore(Protocol):
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record."""
 
+    def append_plainly(self, key: bytes, value: bytes) -> None:
+        """Write one record outside of any transaction."""
+
     def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
         """The records whose key contains the text, in this and all other decision logs, with their topic."""
 
@@ -114,11 +117,10 @@ class DecisionLog:
         """Whether the prefix has used this log before, as of the last `catch_up`."""
         return self._is_started
 
-    def start(self, session: ProducerSession) -> ProducerSession:
-        """Write down that the prefix uses this log."""
-        following = self._store.append(session, key_of(self._prefix, NO_QUERY), encode_started())
+    def start(self) -> None:
+        """Write down that the prefix uses this log. Needs no session: it comes before the prefix is taken."""
+        self._store.append_plainly(key_of(self._prefix, NO_QUERY), encode_started())
         self._is_started = True
-        return following
 
     def open(self, *, create: bool, is_expected: bool = False) -> bool:
         """Find or make the topic, and check that it keeps what it is told.
@@ -146,7 +148,12 @@ class DecisionLog:
         if incarnation is None:
             raise self._lost("was deleted")
         if incarnation != self._incarnation:
-            raise self._lost("was deleted and created anew")
+            raise self._lost("was deleted and created again")
+
+    def check_started(self) -> None:
+        """Raise DecisionLogError when a prefix that is taken has not used this log: it has used another."""
+        if not self._is_started:
+            raise self._lost("was deleted and created again")
 
     def catch_up(self, *, waits: bool = True) -> Mapping[str, Decision]:
         """Read what was decided since the last time, in any process.

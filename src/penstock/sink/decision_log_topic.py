@@ -19,7 +19,7 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.fetcher import fetch_range
 from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.properties import FetchSettings
-from penstock.client.transaction_append import ProducerSession, TransactionalAppender
+from penstock.client.transaction_append import ProducerSession, TransactionalAppender, append_plainly
 from penstock.client.transaction_settings import topic_config
 from penstock.errors import DecisionLogError, PenstockError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
@@ -141,6 +141,11 @@ class DecisionTopic:
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record. Errors as `TransactionalAppender.append`."""
         return self._appender.append(session, key, value, timeout_ms=self._settings.timeout_ms)
+
+    def append_plainly(self, key: bytes, value: bytes) -> None:
+        """Write one record outside of any transaction. Errors as `append_plainly` of the client."""
+        timeout_ms = self._settings.timeout_ms
+        append_plainly(self._connections, self._topic_partition, key, value, timeout_ms=timeout_ms)
 
     def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
         """Records whose key contains the text, in this topic and those that are named like decision logs.

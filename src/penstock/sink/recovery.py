@@ -2,11 +2,13 @@
 
 Runs on the driver, where the writer for the tasks is made. In this order, and the order is the point:
 
-1. Take the committer's transactional id. From here no older driver can decide anything, and what one of them
+1. Check that the log is there; before the prefix is first taken, make the log and write into it that the
+   prefix uses it. So a prefix that was ever taken has that record: without it the log is lost.
+2. Take the committer's transactional id. From here no older driver can decide anything, and what one of them
    was just deciding is either committed or aborted.
-2. Read the log to its end. Because of 1, nothing is added to it except by the holder of the new session.
-3. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
-4. Abort the prefix's open transactions that no decision names.
+3. Read the log to its end. Because of 2, nothing is added to it except by the holder of the new session.
+4. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
+5. Abort the prefix's open transactions that no decision names.
 
 The result is a `Mandate`. Invariant: recovery can die at any point and be run again.
 """
@@ -19,7 +21,6 @@ from dataclasses import dataclass, replace
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import (
-    COMMIT_STATES,
     EndState,
     TransactionIdentity,
     TransactionProtocol,
@@ -79,22 +80,10 @@ def recover(
         TransactionsInDoubtError: see `finish`.
         PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
     """
-    # Before the prefix is taken: taking it would wipe out the committer's state, which gives a lost log away.
-    if log.is_open:
-        log.check_same()
-    else:
-        _check_log_is_not_gone(kafka, log, names, is_there=log.open(create=False))
     protocol = kafka.protocol()
-    identity = kafka.init_producer(
-        names.committer_id, transaction_timeout_ms=timeouts.committer_ms, protocol=protocol
-    )
-    reached(Step.TAKEN_PREFIX)
-    if not log.is_open:
-        log.open(create=True)
+    session = take_prefix(kafka, log, names, timeouts, protocol)
     try:
-        session = _finish_all(kafka, log, ProducerSession(identity))
-        if not log.is_started:
-            session = log.start(session)
+        session = _finish_all(kafka, log, session)
     except ProducerFencedError as error:
         raise taken_error(
             names.prefix,
@@ -114,6 +103,27 @@ def recover(
             if not decision.is_batch_write
         },
     )
+
+
+def take_prefix(
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    timeouts: TransactionTimeouts,
+    protocol: TransactionProtocol,
+) -> ProducerSession:
+    """Make sure of the log, and take the prefix: no older driver can decide from then on.
+
+    Raises:
+        DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
+        PenstockError: the cluster does not answer.
+    """
+    _make_sure_of_log(kafka, log, names)
+    identity = kafka.init_producer(
+        names.committer_id, transaction_timeout_ms=timeouts.committer_ms, protocol=protocol
+    )
+    reached(Step.TAKEN_PREFIX)
+    return ProducerSession(identity)
 
 
 def _finish_all(kafka: SinkTransactions, log: DecisionLog, session: ProducerSession) -> ProducerSession:
@@ -187,18 +197,23 @@ def abort_strays(
     return aborted
 
 
-def _check_log_is_not_gone(
-    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, *, is_there: bool
-) -> None:
-    """A committer that has committed has written to its log: one without a trace of that has lost it."""
+def _make_sure_of_log(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> None:
+    """Find the log that the prefix has used so far, or make it for a prefix that was never taken.
+
+    Whether it was taken Kafka itself remembers, whatever state the committer is in.
+    """
+    if log.is_open:
+        log.check_same()
     # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
-    if is_there and _shows_work(log, waits=False):
+    if (log.is_open or log.open(create=False)) and _is_started(log, waits=False):
         return
-    description = kafka.describe([names.committer_id])[names.committer_id]
-    if description is None or description.state not in COMMIT_STATES:
+    if kafka.describe([names.committer_id])[names.committer_id] is None:
+        if not log.is_open:
+            log.open(create=True)
+        log.start()
         return
     # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
-    if (log.is_open or log.open(create=False, is_expected=True)) and _shows_work(log, waits=True):
+    if (log.is_open or log.open(create=False, is_expected=True)) and _is_started(log, waits=True):
         return
     raise DecisionLogError(
         f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
@@ -212,6 +227,7 @@ def _check_log_is_not_gone(
     )
 
 
-def _shows_work(log: DecisionLog, *, waits: bool) -> bool:
-    log.catch_up(waits=waits)
+def _is_started(log: DecisionLog, *, waits: bool) -> bool:
+    if not log.is_started:
+        log.catch_up(waits=waits)
     return log.is_started
