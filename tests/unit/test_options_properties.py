@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
+from penstock.options.declare import Dialect
 from penstock.options.properties import (
     GROUPS,
     PROPERTIES,
@@ -23,6 +24,7 @@ from penstock.options.properties import (
 )
 from penstock.options.properties.check import check_properties
 from penstock.options.warn import forget_warnings
+from penstock.options.wording import worded
 
 SECRETS = [name for name, declared in PROPERTIES.items() if declared.is_secret]
 
@@ -35,9 +37,9 @@ def _fresh_warnings() -> Iterator[None]:
 
 
 def check(
-    name: str, text: str, *, prefix: str = "properties.", role: Role = Role.CONSUMER
+    name: str, text: str, *, dialect: Dialect = Dialect.FLINK, role: Role = Role.CONSUMER
 ) -> KafkaProperties:
-    return check_properties({name: text}, prefix=prefix, role=role)
+    return check_properties({name: text}, dialect=dialect, role=role)
 
 
 def test_each_property_is_declared_once() -> None:
@@ -64,7 +66,8 @@ def test_an_unsupported_property_says_what_to_do(name: str) -> None:
     role = Role.CONSUMER if declared.role is Role.ADMIN else declared.role
     with pytest.raises(UnsupportedOptionError) as caught:
         check(name, "x", role=role)
-    assert str(caught.value) == f"Option 'properties.{name}' is not supported. {declared.doc}"
+    doc = worded(declared.doc, Dialect.FLINK)
+    assert str(caught.value) == f"Option 'properties.{name}' is not supported. {doc}"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_an_unsupported_value_says_what_to_do(name: str, value: str) -> None:
     declared = PROPERTIES[name]
     with pytest.raises(UnsupportedOptionError) as caught:
         check(name, f" {value.upper()} ", role=declared.role)
-    instead = declared.unsupported_values[value]
+    instead = worded(declared.unsupported_values[value], Dialect.FLINK)
     assert str(caught.value) == f"Option 'properties.{name}' cannot be '{value.upper()}': {instead}."
 
 
@@ -88,10 +91,10 @@ def test_an_unsupported_value_says_what_to_do(name: str, value: str) -> None:
 def test_what_spark_refuses_is_refused_in_its_dialect(name: str, role: Role) -> None:
     declared = PROPERTIES[name]
     if declared.role not in (role, Role.COMMON):
-        assert check(name, "false", prefix="kafka.", role=role) == KafkaProperties()
+        assert check(name, "false", dialect=Dialect.SPARK, role=role) == KafkaProperties()
         return
     with pytest.raises(UnsupportedOptionError, match=rf"^Option 'kafka.{name}' (cannot be set|is not supp)"):
-        check(name, "false", prefix="kafka.", role=role)
+        check(name, "false", dialect=Dialect.SPARK, role=role)
 
 
 def test_flinks_dialect_takes_what_changes_nothing() -> None:
@@ -104,25 +107,25 @@ def test_flinks_dialect_takes_what_changes_nothing() -> None:
 
 
 def test_an_unknown_property_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    assert check("acks.", "hunter2") == KafkaProperties()
+    assert check("my.acks", "hunter2") == KafkaProperties()
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert (
-        record.getMessage() == "Unknown option 'properties.acks.' is ignored. Did you mean 'properties.acks'?"
+    assert record.getMessage() == (
+        "Option 'properties.my.acks' is not known. Did you mean 'properties.acks'? It is ignored."
     )
 
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_is_in_no_message(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    texts = [shown(name, "correct-horse", prefix) for prefix in ("properties.", "kafka.")]
+    texts = [shown(name, "correct-horse", dialect) for dialect in (Dialect.FLINK, Dialect.SPARK)]
     texts += [record.getMessage() for record in caplog.records]
     assert not any("correct-horse" in text for text in texts)
 
 
-def shown(name: str, text: str, prefix: str) -> str:
+def shown(name: str, text: str, dialect: Dialect) -> str:
     """All that can be seen of a property that was given."""
     try:
-        return repr(check(name, text, prefix=prefix))
+        return repr(check(name, text, dialect=dialect))
     except OptionError as error:
         return f"{error} {error!r} {error.facts} {pickle.dumps(error)!r}"
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from penstock.options.properties import PROPERTIES
-from penstock.options.recognise import OPTIONS
 from penstock.options.reference import render
+from penstock.options.unknown import OPTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 

@@ -195,12 +195,6 @@ class TestDiscovery:
         enumerator = SplitEnumerator(source_config(TopicPattern("(__)?(?<x>orders)")), admin)
         assert enumerator.initial_offset().positions == {tp(0, "orders"): 0}
 
-    @pytest.mark.parametrize("pattern", ["[", r"\p{Alpha}", "[a-z&&[^b]]", "[a[b]]", r"\Qa\E"])
-    def test_a_pattern_that_would_mean_something_else_is_refused(self, pattern: str) -> None:
-        admin = FakeAdmin({tp(0): Log()})
-        with pytest.raises(OptionError, match="pattern"):
-            SplitEnumerator(source_config(TopicPattern(pattern)), admin).initial_offset()
-
     def test_it_waits_for_its_interval(self) -> None:
         now_ms = 0
         admin = FakeAdmin({tp(0): Log(0, 1)})

@@ -43,13 +43,27 @@ class KafkaProperties:
     """Kafka client settings under the Java client's names, e.g. `bootstrap.servers`.
 
     Values are what the user wrote. `repr` shows names only, because values may be secrets.
+
+    Attributes:
+        items: names and values, sorted.
+        prefix: what the user writes before a name, `properties.` or `kafka.`; for messages.
     """
 
     items: tuple[tuple[str, str], ...] = ()
+    prefix: str = field(default="", compare=False)
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return the text of a property."""
         return dict(self.items).get(name, default)
+
+    def spelled(self, name: str) -> str:
+        """Return a property's name as the user has to write it, e.g. `kafka.acks`."""
+        return self.prefix + name
+
+    def changed(self, name: str, value: str) -> KafkaProperties:
+        """Return the properties with another value for one of them."""
+        others = [(one, text) for one, text in self.items if one != name]
+        return KafkaProperties(tuple(sorted((*others, (name, value)))), self.prefix)
 
     def __repr__(self) -> str:
         return f"KafkaProperties({', '.join(name for name, _ in self.items)})"

@@ -6,7 +6,6 @@ come back as the next bad record.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from penstock.errors import OptionError
@@ -15,6 +14,7 @@ from penstock.options.declare import Reader
 from penstock.options.properties.promise import produce_promise
 from penstock.options.recognise import recognise
 from penstock.options.table import DEAD_LETTER_TOPIC
+from penstock.options.topic_pattern import compile_pattern
 
 
 def dead_letter_sink(options: Mapping[str, str], topic: str, subscription: Subscription) -> SinkConfig:
@@ -44,5 +44,5 @@ def _reads(subscription: Subscription, topic: str) -> bool:
     if isinstance(subscription, TopicList):
         return topic in subscription.topics
     if isinstance(subscription, TopicPattern):
-        return re.fullmatch(subscription.pattern, topic) is not None
+        return compile_pattern(subscription.pattern).fullmatch(topic) is not None
     return topic in {one.topic for one in subscription.topic_partitions}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.options import offsets
-from penstock.options.declare import Dialect, Option, Reader, not_yet, refused
+from penstock.options.declare import Dialect, Option, Reader, Status, not_yet, refused
 from penstock.options.table import CHANGELOG_FORMATS, FORMAT_OPTIONS, FORMAT_PREFIXES, TABLE_OPTIONS
 from penstock.options.values import (
     BOOLEAN,
@@ -44,6 +44,14 @@ CONNECTOR = Option(
     _BOTH,
     ValueType("word", "kafka, penstock", _parse_connector),
     "Flink's name for the format; accepted so that table options can be copied whole.",
+)
+PROPERTY_VERSION = Option(
+    "property-version",
+    _F,
+    _BOTH,
+    TEXT,
+    "Flink's version of table options, of which there is one.",
+    status=Status.NO_EFFECT,
 )
 PROPERTIES = Option(
     "properties.*",
@@ -313,6 +321,7 @@ _ONE_SOURCE = "The topic partitions of one source are aligned with each other, s
 
 FLINK_OPTIONS: tuple[Option[Any], ...] = (
     CONNECTOR,
+    PROPERTY_VERSION,
     PROPERTIES,
     TOPIC,
     TOPIC_PATTERN,

@@ -1,13 +1,11 @@
 """From the options that Spark hands over to the ones that a side reads, under their canonical spelling.
 
 Runs on the driver. Invariant: every key is accounted for: read, let pass because it is the other side's,
-warned about because nobody knows it, or refused because ignoring it would change the data.
+judged by `unknown`, or refused because ignoring it would change the data.
 """
 
 from __future__ import annotations
 
-import difflib
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
@@ -15,20 +13,20 @@ from typing import Any, NoReturn, TypeVar
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, Option, Reader, Status
-from penstock.options.flink import FLINK_OPTIONS, TOPIC
-from penstock.options.properties import PROPERTIES, Role
+from penstock.options.flink import TOPIC
+from penstock.options.properties import Role
 from penstock.options.properties.check import check_properties
-from penstock.options.spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
-from penstock.options.warn import warn_once
+from penstock.options.spark import SPARK_ADDED_OPTIONS
+from penstock.options.spelling import misspelt
+from penstock.options.unknown import OPTIONS, judge_options
+from penstock.options.wording import PROPERTY_PREFIX, worded
 
 T = TypeVar("T")
 
-_log = logging.getLogger("penstock.options")
-
-OPTIONS: tuple[Option[Any], ...] = FLINK_OPTIONS + SPARK_OPTIONS + SPARK_ADDED_OPTIONS
 _EXACT = {option.key.lower(): option for option in OPTIONS if not option.key.endswith("*")}
+_SERVERS = "bootstrap.servers"
+_PROPERTY_OPTIONS = tuple(f"{prefix}*" for prefix in PROPERTY_PREFIX.values())
 _PREFIXES = {option.key[:-1].lower(): option for option in OPTIONS if option.key.endswith("*")}
-PROPERTY_PREFIX = {Dialect.FLINK: "properties.", Dialect.SPARK: "kafka."}
 
 
 @dataclass(frozen=True)
@@ -96,27 +94,27 @@ def recognise(options: Mapping[str, str], side: Reader) -> GivenOptions:
         UnsupportedOptionError: an option that is known and cannot be honoured.
     """
     found, unknown = _find(options)
-    dialect = _one_dialect(found, side)
-    for key in unknown:
-        warn_once(_log, f"Unknown option '{key}' is ignored.{_hint(key, dialect)}")
+    dialect = _dialect(found, side)
     texts, properties = {}, {}
-    prefix = PROPERTY_PREFIX[dialect]
     for key, (option, text) in found.items():
-        if key.startswith(prefix):
-            properties[key[len(prefix) :]] = text
+        if option.key in _PROPERTY_OPTIONS:
+            properties[key[len(option.key) - 1 :]] = text
         elif option.reader in (side, Reader.BOTH):
-            _refuse_unsupported(option, key)
             texts[key] = text
             if option.status is Status.NO_EFFECT:
                 parse_option(option, text)
+    if dialect is None:
+        raise _no_servers(found, unknown, dialect)
+    judge_options(unknown, dialect, side)
     role = Role.CONSUMER if side is Reader.SOURCE else Role.PRODUCER
-    checked = check_properties(properties, prefix=prefix, role=role)
-    _require_bootstrap_servers(checked, dialect if found else None)
+    checked = check_properties(properties, dialect=dialect, role=role)
+    if checked.get(_SERVERS) is None:
+        raise _no_servers(found, unknown, dialect)
     return GivenOptions(dialect, texts, checked)
 
 
 def _find(options: Mapping[str, str]) -> tuple[dict[str, tuple[Option[Any], str]], list[str]]:
-    """Look the keys up; canonical key to option and text, and the keys that nobody knows."""
+    """Look the keys up; canonical key to option and text, and the keys that are not known."""
     found: dict[str, tuple[Option[Any], str]] = {}
     unknown = []
     for key, text in sorted(options.items()):
@@ -138,7 +136,8 @@ def _option_of(key: str) -> Option[Any] | None:
     return next(matches, None)
 
 
-def _one_dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> Dialect:
+def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> Dialect | None:
+    """Whose names are used; None where all that is given is the same in both dialects."""
     keys: dict[Dialect, list[str]] = {Dialect.FLINK: [], Dialect.SPARK: []}
     for key, (option, _) in found.items():
         # `topic` names what to read in Flink's dialect only; both write to it.
@@ -146,6 +145,11 @@ def _one_dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> 
         dialect = Dialect.FLINK if is_flinks else option.dialect
         if dialect in keys:
             keys[dialect].append(key)
+    has_sparks = bool(keys[Dialect.SPARK])
+    for key, (option, _) in found.items():
+        # Before the two are held against each other: to change the dialect would not help.
+        if option.reader in (side, Reader.BOTH):
+            _refuse_unsupported(option, key, Dialect.SPARK if has_sparks else Dialect.FLINK)
     if all(keys.values()):
         hint = (
             " Spark's name for the topics to read is 'subscribe'." if TOPIC.key in keys[Dialect.FLINK] else ""
@@ -156,45 +160,39 @@ def _one_dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> 
             flink=tuple(keys[Dialect.FLINK]),
             spark=tuple(keys[Dialect.SPARK]),
         )
-    return Dialect.SPARK if keys[Dialect.SPARK] else Dialect.FLINK
+    return next((dialect for dialect, of_it in keys.items() if of_it), None)
 
 
-def _refuse_unsupported(option: Option[Any], key: str) -> None:
+def _refuse_unsupported(option: Option[Any], key: str, dialect: Dialect) -> None:
+    doc = worded(option.doc, dialect)
     if option.status is Status.NOT_YET:
         raise UnsupportedOptionError(
-            f"Option '{key}' is not supported by this version of penstock yet. {option.doc} "
+            f"Option '{key}' is not supported by this version of penstock yet. {doc} "
             "It is refused because to ignore it would change what is read or written.",
             option=key,
         )
     if option.status is Status.REFUSED:
-        raise UnsupportedOptionError(f"Option '{key}' is not supported. {option.doc}", option=key)
+        raise UnsupportedOptionError(f"Option '{key}' is not supported. {doc}", option=key)
 
 
-def _require_bootstrap_servers(properties: KafkaProperties, dialect: Dialect | None) -> None:
-    if properties.get("bootstrap.servers") is not None:
-        return
-    keys = [f"{prefix}bootstrap.servers" for of, prefix in PROPERTY_PREFIX.items() if dialect in (of, None)]
-    raise MissingOptionError(
+def _no_servers(
+    found: Mapping[str, tuple[Option[Any], str]], unknown: Iterable[str], dialect: Dialect | None
+) -> MissingOptionError:
+    keys = [prefix + _SERVERS for of, prefix in PROPERTY_PREFIX.items() if dialect in (of, None)]
+    near = [key for key in unknown if _SERVERS in key or misspelt(key, keys)]
+    hint = f" Given is {_quoted(near)}, which is not known." if near else ""
+    added = {option.key for option in SPARK_ADDED_OPTIONS}
+    if found.keys() <= added and not unknown:
+        hint = (
+            " No option was given. Does the name come from CREATE TABLE ... USING penstock? Spark does not "
+            "hand the OPTIONS of CREATE TABLE on to a source in Python: use CREATE TEMPORARY VIEW ... USING "
+            "penstock OPTIONS (...)."
+        )
+    return MissingOptionError(
         f"Option {' or '.join(f'{key!r}' for key in keys)} is required: the Kafka brokers to begin with, as "
-        "'host:port,host:port'.",
+        f"'host:port,host:port'.{hint}",
         option=keys[0],
     )
-
-
-def _hint(key: str, dialect: Dialect) -> str:
-    prefix = PROPERTY_PREFIX[dialect]
-    lower = key.lower()
-    if lower in PROPERTIES:
-        return f" Did you mean '{prefix}{lower}'?"
-    names = {option.key.lower(): option.key for option in OPTIONS if _is_suggested(option, dialect)}
-    names |= {name: name for name in (prefix + name for name in PROPERTIES)}
-    near = difflib.get_close_matches(lower, names, n=1)
-    return f" Did you mean '{names[near[0]]}'?" if near else ""
-
-
-def _is_suggested(option: Option[Any], dialect: Dialect) -> bool:
-    is_ours = option.dialect in (dialect, Dialect.SHARED)
-    return is_ours and option.status is Status.SUPPORTED and not option.key.endswith("*")
 
 
 def _quoted(keys: Iterable[str]) -> str:

@@ -33,9 +33,19 @@ any case. They come in two dialects, and one reader or writer uses one of them (
   `.format("penstock")` and nothing else changes.
 
 An option with a value that is not allowed, a required one that is missing, two that exclude each other, and
-keys of both dialects together are errors before a job starts. A key that nobody knows is logged once as a
-warning (logger `penstock.options`), with the nearest known name. An option that Flink or Spark has and
+keys of both dialects together are errors before a job starts. An option that Flink or Spark has and
 penstock cannot honour is an error that says so, never ignored.
+
+A key that is not known:
+
+- In Flink's dialect it is an error, as in Flink. The message names the nearest known key.
+- In Spark's dialect a key one or two letters from a known one is an error. Any other is a warning (logger
+  `penstock.options`), because Spark's own source ignores it too.
+- `properties.*` and `kafka.*`: a name one or two letters from a property of Kafka's Java clients is an error.
+  Any other is a warning, as in Java. The names of librdkafka (confluent-kafka) and kafka-python are known:
+  the warning says what to write instead.
+
+Words such as `exactly-once` or `read_committed` are read in any case, with `-` or `_`.
 
 One table can serve reads and writes, so a source lets options of sinks pass, and a sink those of sources.
 """

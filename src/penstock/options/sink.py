@@ -22,7 +22,7 @@ from penstock.options.declare import Reader
 from penstock.options.properties.promise import produce_promise
 from penstock.options.python_objects import PARTITIONER
 from penstock.options.recognise import GivenOptions, raise_not_allowed, recognise
-from penstock.options.values import check_topic_name
+from penstock.options.values import as_word, check_topic_name
 
 _DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -103,7 +103,7 @@ def _partitioner(given: GivenOptions) -> str:
     if PARTITIONER.is_text(text):
         PARTITIONER.split(text, flink.PARTITIONER.key)
         return text
-    word = text.lower()
+    word = as_word(text)
     if word == ROUND_ROBIN_PARTITIONER and given.texts.get("key.fields"):
         raise OptionError(
             f"Option '{flink.PARTITIONER.key}' can be 'round-robin' only when option 'key.fields' is not "

@@ -26,7 +26,7 @@ from penstock.options.config import (
 from penstock.options.custom_offsets import custom_starting, custom_stopping
 from penstock.options.declare import Dialect, Option, Reader
 from penstock.options.properties import property_value
-from penstock.options.recognise import PROPERTY_PREFIX, GivenOptions, recognise
+from penstock.options.recognise import GivenOptions, recognise
 from penstock.options.source_offsets import (
     check_spark_ends,
     flink_starting,
@@ -94,10 +94,10 @@ def _with_client_id(given: GivenOptions) -> KafkaProperties:
         return given.properties
     overridden = given.properties.get("client.id")
     if overridden not in (None, prefix):
-        text = f"Property client.id is provided but will be overridden from {overridden} to {prefix}"
+        key = given.properties.spelled("client.id")
+        text = f"Property {key} is provided but will be overridden from {overridden} to {prefix}"
         warn_once(_log, f"{text}, as '{flink.CLIENT_ID_PREFIX.key}' says.")
-    others = [(name, value) for name, value in given.properties.items if name != "client.id"]
-    return KafkaProperties(tuple(sorted((*others, ("client.id", prefix)))))
+    return given.properties.changed("client.id", prefix)
 
 
 def _flink_subscription(given: GivenOptions) -> Subscription:
@@ -158,9 +158,7 @@ def _with_poll_timeout(given: GivenOptions) -> KafkaProperties:
     timeout_ms = given.value(spark.POLL_TIMEOUT_MS)
     if timeout_ms is None or given.properties.get("default.api.timeout.ms") is not None:
         return given.properties
-    return KafkaProperties(
-        tuple(sorted((*given.properties.items, ("default.api.timeout.ms", str(timeout_ms)))))
-    )
+    return given.properties.changed("default.api.timeout.ms", str(timeout_ms))
 
 
 def _one_of(given: GivenOptions, options: tuple[Option[Any], ...]) -> Option[Any]:
@@ -182,11 +180,11 @@ def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
         wanted = property_value(given.properties, flink.COMMIT_OFFSETS.key)
     has_group = bool(given.properties.get("group.id"))
     if wanted and not has_group:
-        prefix = PROPERTY_PREFIX[given.dialect]
+        key = given.properties.spelled("group.id")
         raise MissingOptionError(
-            f"Option '{prefix}group.id' is required with '{flink.COMMIT_OFFSETS.key}' = 'true': the consumer "
+            f"Option '{key}' is required with '{flink.COMMIT_OFFSETS.key}' = 'true': the consumer "
             "group to commit offsets to.",
-            option=f"{prefix}group.id",
+            option=key,
         )
     return streaming and has_group and wanted is not False
 

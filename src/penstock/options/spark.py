@@ -225,6 +225,7 @@ CHECKPOINT_LOCATION = Option(
 SPARK_ADDED_OPTIONS: tuple[Option[Any], ...] = (
     CHECKPOINT_LOCATION,
     Option("queryName", Dialect.SHARED, _BOTH, TEXT, "Spark adds it to a streaming write."),
+    Option("paths", Dialect.SHARED, _BOTH, TEXT, "Spark adds it to `load([path, ...])`; not used."),
     Option("path", Dialect.SHARED, _BOTH, TEXT, "Spark adds it to `load(path)` and `save(path)`; not used."),
 )
 """What Spark itself adds to the options; all are let pass in silence."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
+from penstock.options.topic_pattern import parse_pattern
+
 T = TypeVar("T")
 
 INT_MAX = 2**31 - 1
@@ -73,13 +75,18 @@ def parse_boolean(text: str) -> bool:
     return word == "true"
 
 
+def as_word(text: str) -> str:
+    """Return a word in lower case and with `-`, so that `EXACTLY_ONCE` is `exactly-once`."""
+    return text.strip().lower().replace("_", "-")
+
+
 def choice(*words: str) -> ValueType[str]:
-    """Return the type of some words, written in any case."""
+    """Return the type of some words, written in any case and with `-` or `_`."""
     allowed = ", ".join(words)
-    by_lower = {word.lower(): word for word in words}
+    by_plain = {as_word(word): word for word in words}
 
     def parse(text: str) -> str:
-        word = by_lower.get(text.strip().lower())
+        word = by_plain.get(as_word(text))
         if word is None:
             raise ValueError(f"one of {allowed}")
         return word
@@ -127,11 +134,11 @@ def split_list(text: str, separator: str) -> tuple[str, ...]:
     return items
 
 
-def check_topic_name(name: str) -> str:
-    """Return `name` when Kafka allows it for a topic."""
+def check_topic_name(name: str, *, form: str = "topic names") -> str:
+    """Return `name` when Kafka allows it for a topic; `form` begins what an error says is allowed."""
     if name in (".", "..") or len(name) > TOPIC_NAME_LENGTH_MAX or not _LEGAL_TOPIC_NAME.fullmatch(name):
         raise ValueError(
-            "topic names of letters, digits, '.', '_' and '-', at most "
+            f"{form} of letters, digits, '.', '_' and '-', at most "
             f"{TOPIC_NAME_LENGTH_MAX} characters long, not '.' or '..'"
         )
     return name
@@ -141,7 +148,8 @@ def topic_list(separator: str) -> ValueType[tuple[str, ...]]:
     """Return the type of topic names separated by `separator`; a name given twice counts once."""
 
     def parse(text: str) -> tuple[str, ...]:
-        return unique(check_topic_name(name) for name in split_list(text, separator))
+        form = f"topic names separated by '{separator}', each"
+        return unique(check_topic_name(name, form=form) for name in split_list(text, separator))
 
     return ValueType("list", f"topic names separated by `{separator}`", parse)
 
@@ -149,15 +157,6 @@ def topic_list(separator: str) -> ValueType[tuple[str, ...]]:
 def unique(items: Iterable[T]) -> tuple[T, ...]:
     """Return the items in order, each once."""
     return tuple(dict.fromkeys(items))
-
-
-def parse_pattern(text: str) -> str:
-    """Return the regular expression if Python can compile it."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"a regular expression as Python's re module reads it ({error.msg})") from None
-    return text
 
 
 def parse_text(text: str) -> str:

@@ -6,12 +6,12 @@ subscribed by name and does not exist is reported, never skipped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import OptionError, UnknownTopicOrPartitionError
+from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.config import Subscription, TopicList, TopicPartitionSet, TopicPattern
+from penstock.options.topic_pattern import compile_pattern
 from penstock.source.admin import OffsetAdmin, TopicView
 from penstock.types import TopicPartition
 
@@ -82,30 +82,3 @@ def is_subscribed(subscription: Subscription, topic_partition: TopicPartition) -
 
 def _matches(subscription: TopicPattern, topic: str, is_internal: bool) -> bool:
     return not is_internal and compile_pattern(subscription.pattern).fullmatch(topic) is not None
-
-
-# Intersections and unions of classes, POSIX and Unicode classes, quoting: Python reads these otherwise.
-_JAVA_ONLY = re.compile(r"\[(?:[^\]\\]|\\.)*?(?:&&|\[)|\\[pP]\{|\\[QEGZhHRX]")
-
-
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A Java regular expression as Python's; what Python cannot express is an error, never another meaning.
-
-    Topic names are ASCII and hold letters, digits, `.`, `_` and `-` only, where both engines agree on
-    nearly everything. Named groups are spelled differently.
-    """
-    translated = re.sub(r"\(\?<([A-Za-z][A-Za-z0-9]*)>", r"(?P<\1>", pattern)
-    if _JAVA_ONLY.search(translated):
-        raise _bad_pattern(pattern, "it uses a feature of Java's regular expressions that Python lacks")
-    try:
-        return re.compile(translated, re.ASCII)
-    except re.error as error:
-        raise _bad_pattern(pattern, str(error)) from error
-
-
-def _bad_pattern(pattern: str, why: str) -> OptionError:
-    return OptionError(
-        f"The topic pattern {pattern!r} cannot be used: {why}. Write it with the features that Java and "
-        "Python share: classes, groups, alternatives, repetition.",
-        value=pattern,
-    )

@@ -54,4 +54,4 @@ def property_value(properties: KafkaProperties, name: str) -> Any:
     text = properties.get(name)
     if text is None:
         return PROPERTIES[name].default_value
-    return parse_property(PROPERTIES[name], text, shown_as=name)
+    return parse_property(PROPERTIES[name], text, shown_as=properties.spelled(name))

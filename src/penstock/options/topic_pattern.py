@@ -1,0 +1,69 @@
+"""Topic patterns: regular expressions as Java writes them, read by Python's engine.
+
+Runs on the driver, where options are checked and where topics are looked up. Invariant: one function serves
+both, so that a pattern that passes the check can be used; what Python cannot express is refused and never
+read with another meaning.
+
+Topic names hold ASCII letters, digits, `.`, `_` and `-` only, where both engines agree on nearly everything.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_TOKEN = re.compile(
+    r"""
+    \\k<(?P<reference>[A-Za-z][A-Za-z0-9]*)>
+  | (?P<java_escape> \\[pP]\{? | \\b\{ | \\[QEGZzhHRX] )
+  | \\.
+  | (?P<class> \[\^?\]? (?: [^\]\\\[] | \\. | (?P<java_class> \[ ) )* \] )
+  | \(\?<(?P<group>[A-Za-z][A-Za-z0-9]*)>
+  | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SHARE = "Write it with what Java and Python share: classes, groups, alternatives, repetition"
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return a Java regular expression as Python's.
+
+    Raises:
+        ValueError: Python cannot express it; the text says what is allowed.
+    """
+    translated = "".join(_translated(match) for match in _TOKEN.finditer(pattern))
+    try:
+        return re.compile(translated, re.ASCII)
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"a regular expression ({error}). {_SHARE}") from None
+
+
+def parse_pattern(text: str) -> str:
+    """Return the pattern if it can be used.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    compile_pattern(text)
+    return text
+
+
+def _translated(match: re.Match[str]) -> str:
+    if match["reference"]:
+        return f"(?P={match['reference']})"
+    if match["group"]:
+        return f"(?P<{match['group']}>"
+    text = match[0]
+    inside = match["class"]
+    if match["java_escape"] or match["java_class"] or (inside and _is_javas_class(inside)):
+        raise ValueError(
+            f"a regular expression without '{text}', which Python does not read as Java does. {_SHARE}"
+        )
+    return text
+
+
+def _is_javas_class(text: str) -> bool:
+    """Intersections, and the escapes that mean something else to Python."""
+    return "&&" in text or re.search(r"(?<!\\)(?:\\\\)*\\[pPQEhHRX]", text) is not None
