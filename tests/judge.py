@@ -23,7 +23,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
@@ -123,6 +123,13 @@ def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = 30.0) -> None
     while topic in client.list_topics(timeout=timeout_s).topics:
         assert time.monotonic() < deadline_s, f"{topic} is still there {timeout_s} s after it was deleted"
         client.poll(_POLL_S)
+
+
+def add_partitions(bootstrap: str, topic: str, total_count: int, *, timeout_s: float = 30.0) -> None:
+    """Raise a topic's number of partitions; return when the brokers say that each has a leader."""
+    client = admin(bootstrap)  # held: its futures never end once it is collected
+    client.create_partitions([NewPartitions(topic, total_count)])[topic].result(timeout_s)
+    wait_for_leaders(bootstrap, topic, total_count, timeout_s=timeout_s)
 
 
 def delete_records(bootstrap: str, topic: str, before: dict[int, int], *, timeout_s: float = 30.0) -> None:

@@ -15,21 +15,16 @@ from penstock.client.admin import (
     NO_OFFSET,
     NewTopic,
     committed_offsets,
-    create_partitions,
     create_topics,
-    delete_records,
-    delete_topics,
     describe_topics,
-    find_coordinator,
     list_offsets,
     list_offsets_each,
-    list_topic_partitions,
 )
 from penstock.client.connection import KafkaConnections, PendingResponse
 from penstock.client.metadata import cluster_view
 from penstock.devbroker import DevCluster
 from penstock.errors import BrokerUnavailableError, ClientError, UnknownTopicOrPartitionError
-from penstock.options.config import IsolationLevel, TopicList, TopicPartitionSet, TopicPattern
+from penstock.options.config import IsolationLevel
 from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -51,46 +46,32 @@ def partitions_of(topic: str, count: int) -> list[TopicPartition]:
 # ----- topic partitions
 
 
-def test_a_list_gives_all_topic_partitions(connections: KafkaConnections, make_topic: MakeTopic) -> None:
-    first, second = make_topic(3, suffix="b"), make_topic(2, suffix="a")
-    found = list_topic_partitions(connections, TopicList((first, second)))
-    assert found == sorted(partitions_of(first, 3) + partitions_of(second, 2))
+def test_internal_topics_are_marked(connections: KafkaConnections, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    committed_offsets(connections, "makes the internal topic", partitions_of(topic, 1))
+    described = describe_topics(connections)
+    assert described["__consumer_offsets"].is_internal
+    assert not described[topic].is_internal
 
 
-def test_a_pattern_matches_in_full_and_leaves_internal_topics_out(
+def test_new_topic_partitions_are_seen_at_once(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    wanted, longer = make_topic(2), make_topic(1)
-    other = f"{wanted}-longer"
-    judge.create_topic(bootstrap, other)
-    find_coordinator(connections, "makes the internal topic")
-    found = list_topic_partitions(connections, TopicPattern(f"{wanted}|nothing"))
-    assert found == partitions_of(wanted, 2)
-    everything = {
-        topic_partition.topic for topic_partition in list_topic_partitions(connections, TopicPattern(".*"))
-    }
-    assert {wanted, longer, other} <= everything
-    assert not {topic for topic in everything if topic.startswith("__")}
-    assert "__consumer_offsets" in describe_topics(connections)
-
-
-def test_new_topic_partitions_are_seen_at_once(connections: KafkaConnections, make_topic: MakeTopic) -> None:
     topic = make_topic(1)
-    assert list_topic_partitions(connections, TopicList((topic,))) == partitions_of(topic, 1)
-    create_partitions(connections, {topic: 4})
-    assert list_topic_partitions(connections, TopicList((topic,))) == partitions_of(topic, 4)
+    assert describe_topics(connections, [topic])[topic].topic_partitions == partitions_of(topic, 1)
+    judge.add_partitions(bootstrap, topic, 4)
+    assert describe_topics(connections, [topic])[topic].topic_partitions == partitions_of(topic, 4)
 
 
 def test_what_does_not_exist_is_named(connections: KafkaConnections, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
+    view = cluster_view(connections)
     with pytest.raises(UnknownTopicOrPartitionError, match="'no-such-topic' does not exist"):
-        list_topic_partitions(connections, TopicList((topic, "no-such-topic")))
+        view.topics([topic, "no-such-topic"])
     with pytest.raises(
         UnknownTopicOrPartitionError, match=rf"'{topic}' has no partition 7: it has 2 \(0 to 1\)"
     ):
-        list_topic_partitions(
-            connections, TopicPartitionSet((*partitions_of(topic, 2), TopicPartition(topic, 7)))
-        )
+        view.leaders_of([*partitions_of(topic, 2), TopicPartition(topic, 7)])
 
 
 def test_describe_leaves_out_what_does_not_exist(
@@ -169,11 +150,12 @@ def test_two_thousand_topic_partitions_are_asked_for_in_a_few_requests(
     connections: KafkaConnections, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2_000)
-    wanted = dict.fromkeys(list_topic_partitions(connections, TopicList((topic,))), LATEST_OFFSET)
+    found = describe_topics(connections, [topic])[topic].topic_partitions
+    wanted = dict.fromkeys(found, LATEST_OFFSET)
     assert len(wanted) == 2_000
     list_offsets(connections, wanted)  # the broker has to make the logs first
     sent = spy(connections)
-    list_topic_partitions(connections, TopicList((topic,)))
+    describe_topics(connections, [topic])
     assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
     assert sent == ["MetadataRequest", "ListOffsetsRequest"]
 
@@ -220,7 +202,7 @@ def test_a_created_topic_is_as_wanted_and_has_leaders(
     with pytest.raises(ClientError, match=f"'{topic_name}' failed: TopicAlreadyExistsError"):
         create_topics(connections, {topic_name: NewTopic(3)})
     create_topics(connections, {topic_name: NewTopic(1)}, exist_ok=True)
-    assert len(list_topic_partitions(connections, TopicList((topic_name,)))) == 3
+    assert len(describe_topics(connections, [topic_name])[topic_name].partitions) == 3
 
 
 def test_a_topic_that_cannot_be_made_says_why(connections: KafkaConnections, topic_name: str) -> None:
@@ -234,34 +216,13 @@ def test_a_topic_that_cannot_be_made_says_why(connections: KafkaConnections, top
         create_topics(connections, {"not a topic name!": NewTopic()})
 
 
-def test_a_deleted_topic_is_gone(connections: KafkaConnections, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-    assert cluster_view(connections).leader_of(TopicPartition(topic, 0)).node_id == 1
-    delete_topics(connections, [topic])
-    assert topic not in describe_topics(connections)
-    with pytest.raises(UnknownTopicOrPartitionError, match=topic):
-        delete_topics(connections, [topic])
-
-
-def test_deleted_records_are_gone(
-    connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
-) -> None:
-    topic = make_topic(2)
-    judge.produce(bootstrap, topic, *many(10, partition=0), *many(10, partition=1))
-    first, second = partitions_of(topic, 2)
-    assert delete_records(connections, {first: 4, second: LATEST_OFFSET}) == {first: 4, second: 10}
-    assert judge.offsets_of(bootstrap, topic) == {0: (4, 10), 1: (10, 10)}
-    with pytest.raises(ClientError, match="OffsetOutOfRange"):
-        delete_records(connections, {first: 99})
-
-
 # ----- brokers that come and go
 
 
 def test_no_broker_is_named(topic_name: str) -> None:
     with connected("127.0.0.1:1", default_api_timeout_ms=800) as nobody:
         for ask in (
-            lambda: list_topic_partitions(nobody, TopicList((topic_name,))),
+            lambda: describe_topics(nobody, [topic_name]),
             lambda: list_offsets(nobody, {TopicPartition(topic_name, 0): LATEST_OFFSET}),
             lambda: committed_offsets(nobody, "group", [TopicPartition(topic_name, 0)]),
             lambda: create_topics(nobody, {topic_name: NewTopic()}),

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.transactions import transactions_app
-from penstock.client.admin import delete_topics, describe_topics
+from penstock.client.admin import describe_topics
 from penstock.client.connection import KafkaConnections, close_shared_connections
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.producer_filling import FillingBatches
@@ -433,7 +433,7 @@ def test_deleted_decision_log_stops_the_query_before_anything_is_aborted(
         # The decision's own transaction ends with its marker, a moment after it is committed.
         wait_until(lambda: len(sink.open_ids()) == 3, "the tasks' transactions alone to be open")
         open_before = sink.open_ids()
-        delete_topics(sink.connections, [log_topic(sink)])
+        judge.delete_topic(bootstrap, log_topic(sink))
         with pytest.raises(DecisionLogError, match="was deleted"):
             driver.recover()
     for _ in range(2):

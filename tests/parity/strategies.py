@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from penstock.codec import KAFKA_RECORDS, reference
+from penstock.codec import KAFKA_RECORDS
 from penstock.codec.compression import CODEC_IDS
+from tests.parity import codec_reference as reference
 
 Row = dict[str, Any]
 

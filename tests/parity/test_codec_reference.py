@@ -8,8 +8,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns, reference
+from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns
 from tests.codec_batches import ABORT, COMMIT, marker
+from tests.parity import codec_reference as reference
 from tests.parity import strategies as wire
 
 NOW = 1_700_000_000_000

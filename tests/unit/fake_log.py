@@ -31,7 +31,10 @@ class FakeLog:
         """Write the batch if it is due."""
         if batch not in self.remembered:
             last = self.remembered[-1] if self.remembered else None
-            if last is not None and advance_sequence(last.last_sequence, 1) != batch.base_sequence:
+            if (
+                last is not None
+                and advance_sequence(last.base_sequence, last.record_count) != batch.base_sequence
+            ):
                 return Answer(OUT_OF_ORDER_SEQUENCE_NUMBER)
             self.written.append(batch)
             self.remembered.append(batch)

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
-from penstock.codec import KAFKA_RECORDS, RecordBatchBuilder, RecordColumns, reference
+from penstock.codec import KAFKA_RECORDS, RecordBatchBuilder, RecordColumns
 from penstock.codec.compression import CODEC_IDS
 from penstock.errors import CodecError, RecordTooLargeError, RowError
 from tests.codec_batches import Batch, Rec, decoder
+from tests.parity import codec_reference as reference
 
 NOW = 1_700_000_000_000
 

@@ -221,9 +221,13 @@ class DeliveryMachine(RuleBasedStateMachine):
         for tp, log in self.logs.items():
             assert log.written == self.added[tp][: len(log.written)]
 
+    def unacknowledged(self) -> list[ProducerBatch]:
+        """Every batch that the queue still holds."""
+        return [batch for queue in self.delivery._busy.values() for batch in queue.batches]
+
     @invariant()
     def what_is_acknowledged_cannot_be_lost(self) -> None:
-        unacknowledged = set(map(id, self.delivery.unacknowledged()))
+        unacknowledged = set(map(id, self.unacknowledged()))
         for tp, log in self.logs.items():
             safe = set(map(id, log.written[: log.replicated_count]))
             assert all(id(batch) in safe | unacknowledged for batch in self.added[tp])
@@ -239,7 +243,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_accounted_for(self) -> None:
-        unacknowledged = list(self.delivery.unacknowledged())
+        unacknowledged = self.unacknowledged()
         assert self.delivery.unacknowledged_bytes == sum(len(batch.data) for batch in unacknowledged)
         assert len(set(map(id, unacknowledged))) == len(unacknowledged)
         assert self.delivery.is_empty == (not unacknowledged)

@@ -6,27 +6,18 @@ of topic partitions), ends within its time-out, and asking never changes or crea
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafka.protocol.admin import DeleteRecordsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from penstock.client.connection import KafkaConnections
 from penstock.client.group_offsets import commit_offsets, committed_offsets, find_coordinator
 from penstock.client.leader_requests import Answers, LeaderRequests, Question, Reply, by_topic
 from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
-from penstock.client.topic_admin import NewTopic, create_partitions, create_topics, delete_topics
+from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.errors import UnknownTopicOrPartitionError
-from penstock.options.config import (
-    EARLIEST_OFFSET,
-    LATEST_OFFSET,
-    IsolationLevel,
-    Subscription,
-    TopicList,
-    TopicPartitionSet,
-)
+from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
 from penstock.types import TopicPartition
 
 __all__ = [
@@ -36,21 +27,15 @@ __all__ = [
     "NewTopic",
     "commit_offsets",
     "committed_offsets",
-    "create_partitions",
     "create_topics",
-    "delete_records",
-    "delete_topics",
     "describe_topics",
     "find_coordinator",
     "list_offsets",
     "list_offsets_each",
-    "list_topic_partitions",
 ]
 
 NO_OFFSET = -1
 """The answer to a timestamp after the last record's."""
-
-_HIGH_WATERMARK = -1
 
 
 def describe_topics(
@@ -71,37 +56,6 @@ def describe_topics(
         except UnknownTopicOrPartitionError:  # noqa: PERF203  # each topic may be unknown for itself
             continue
     return found
-
-
-def list_topic_partitions(
-    connections: KafkaConnections, subscription: Subscription, *, timeout_ms: int | None = None
-) -> list[TopicPartition]:
-    """All topic partitions of a subscription as of now, sorted.
-
-    Raises:
-        UnknownTopicOrPartitionError: a topic of a list, or a topic partition of a set, does not exist.
-        AuthorizationError: a named topic may not be described.
-    """
-    if isinstance(subscription, TopicList):
-        view = cluster_view(connections)
-        view.reload(subscription.topics, timeout_ms=timeout_ms)
-        found = view.topics(subscription.topics, timeout_ms=timeout_ms)
-        return _all_topic_partitions(found.values())
-    if isinstance(subscription, TopicPartitionSet):
-        wanted = subscription.topic_partitions
-        view = cluster_view(connections)
-        view.reload({topic_partition.topic for topic_partition in wanted}, timeout_ms=timeout_ms)
-        view.check_exists(wanted, timeout_ms=timeout_ms)
-        return sorted(set(wanted))
-    pattern = re.compile(subscription.pattern)
-    topics = describe_topics(connections, timeout_ms=timeout_ms).values()
-    return _all_topic_partitions(
-        topic for topic in topics if not topic.is_internal and pattern.fullmatch(topic.topic)
-    )
-
-
-def _all_topic_partitions(topics: Iterable[TopicMetadata]) -> list[TopicPartition]:
-    return sorted(topic_partition for topic in topics for topic_partition in topic.topic_partitions)
 
 
 def list_offsets(
@@ -163,41 +117,3 @@ def list_offsets_each(
                 yield Reply(topic_partition, partition.error_code, partition.offset)
 
     return LeaderRequests(connections, "Listing offsets", build, read).ask(wanted, timeout_ms)
-
-
-def delete_records(
-    connections: KafkaConnections,
-    before: Mapping[TopicPartition, int],
-    *,
-    timeout_ms: int | None = None,
-) -> dict[TopicPartition, int]:
-    """Delete all records before an offset (LATEST_OFFSET: all there are); the new log start offsets."""
-    request_timeout_ms = connections.settings.request_timeout_ms
-
-    def build(questions: Sequence[Question[int]]) -> Any:
-        request = DeleteRecordsRequest
-        return request(
-            timeout_ms=request_timeout_ms,
-            topics=[
-                request.DeleteRecordsTopic(
-                    name=topic,
-                    partitions=[
-                        request.DeleteRecordsTopic.DeleteRecordsPartition(
-                            partition_index=question.topic_partition.partition,
-                            offset=_HIGH_WATERMARK if question.asked == LATEST_OFFSET else question.asked,
-                        )
-                        for question in of_topic
-                    ],
-                )
-                for topic, of_topic in by_topic(questions).items()
-            ],
-        )
-
-    def read(response: Any) -> Iterator[Reply[int]]:
-        for topic in response.topics:
-            for partition in topic.partitions:
-                topic_partition = TopicPartition(topic.name, partition.partition_index)
-                yield Reply(topic_partition, partition.error_code, partition.low_watermark)
-
-    answers = LeaderRequests(connections, "Deleting records", build, read).ask(before, timeout_ms)
-    return answers.all_or_raise("Deleting records")

@@ -24,15 +24,10 @@ class Backoff:
             wait: sleeps for some seconds; True when it was woken because everything is closing.
             jitter: part of a pause that is random, either way.
         """
-        self._initial_ms = initial_ms
         self._max_ms = max_ms
         self._wait = wait
         self._jitter = jitter
         self._next_ms = initial_ms
-
-    def reset(self) -> None:
-        """Begin again with the shortest pause: there was progress."""
-        self._next_ms = self._initial_ms
 
     def pause(self, deadline: float) -> bool:
         """Sleep before the next attempt; `deadline` is on the clock of `time.monotonic()`.

@@ -62,7 +62,6 @@ class TopicPartitionMetadata:
     leader_id: int
     leader_epoch: int
     replica_ids: tuple[int, ...] = ()
-    in_sync_replica_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,6 @@ def _topic_metadata(described: Any, is_epoch_reliable: bool) -> TopicMetadata:
                 leader_id=partition.leader_id,
                 leader_epoch=partition.leader_epoch if is_epoch_reliable else -1,
                 replica_ids=tuple(partition.replica_nodes),
-                in_sync_replica_ids=tuple(partition.isr_nodes),
             )
             for partition in described.partitions
         },
@@ -198,13 +196,6 @@ class ClusterView:
             timeout_ms,
         )
         return {tp: leader_in(topics[tp.topic], tp.partition) for tp in wanted}
-
-    def check_exists(
-        self, topic_partitions: Collection[TopicPartition], *, timeout_ms: int | None = None
-    ) -> None:
-        """Raise an UnknownTopicOrPartitionError unless all exist; whether they have leaders is no matter."""
-        topics = {topic_partition.topic for topic_partition in topic_partitions}
-        self._settle(topics, lambda known: _existence_problems(known, topic_partitions), timeout_ms)
 
     def reload(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
         """Ask the cluster, whatever is cached; single topics may come back with an error code."""
@@ -374,17 +365,6 @@ def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPar
         )
         return Problem(topic, ProblemKind.PASSING, BrokerUnavailableError(text, **facts))
     return None
-
-
-def _existence_problems(
-    known: Mapping[str, TopicMetadata], topic_partitions: Collection[TopicPartition]
-) -> list[Problem]:
-    problems = (leader_problem(known, topic_partition) for topic_partition in topic_partitions)
-    return [
-        problem
-        for problem in problems
-        if problem is not None and not isinstance(problem.error, BrokerUnavailableError)
-    ]
 
 
 def leader_in(metadata: TopicMetadata, partition: int) -> Leader:

@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.client.idempotence import advance_sequence
 from penstock.types import TopicPartition
 
 FORGOTTEN_AFTER_MS = 600_000
@@ -58,11 +57,6 @@ class ProducerBatch:
     def is_resend(self) -> bool:
         """Whether the broker may have seen this batch before its latest sending."""
         return self.send_count > 1
-
-    @property
-    def last_sequence(self) -> int:
-        """The sequence number of the last record."""
-        return advance_sequence(self.base_sequence, self.record_count - 1)
 
 
 class TopicPartitionQueue:

@@ -246,8 +246,3 @@ class DeliveryQueue:
 
     def _first_batches(self) -> Iterator[ProducerBatch]:
         return (queue.batches[0] for queue in self._busy.values())
-
-    def unacknowledged(self) -> Iterator[ProducerBatch]:
-        """Yield every batch without an acknowledgement."""
-        for queue in self._busy.values():
-            yield from queue.batches

@@ -1,24 +1,24 @@
-"""Making and removing topics: for the demo, tests and decision logs, never what a query reads or writes.
+"""Create topics: for the demo, benchmarks and decision logs, never what a query reads or writes.
 
-Runs on the driver. Invariant: when a call returns, the cluster has done it: a created topic has leaders,
-a deleted one is unknown.
+Runs on the driver. Invariant: when the call returns, each topic partition of the created topics has a leader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from kafka.protocol.admin import CreateTopicsRequest
 
 from penstock.client.backoff import left_ms
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
 from penstock.client.metadata import Patience, cluster_view, fetch_metadata
-from penstock.errors import ClientError, PenstockError
-from penstock.types import TopicPartition
+from penstock.errors import PenstockError
+
+_EXISTS = kafka_errors.TopicAlreadyExistsError.errno
 
 
 @dataclass(frozen=True)
@@ -52,80 +52,8 @@ def create_topics(
         AuthorizationError: not allowed.
     """
     patience = Patience.from_now(connections, timeout_ms)
-    ignored = {kafka_errors.TopicAlreadyExistsError.errno} if exist_ok else set()
-
-    def build(names: Collection[str], limit_ms: int) -> Any:
-        return CreateTopicsRequest(
-            topics=[_creatable(name, topics[name]) for name in names],
-            timeout_ms=limit_ms,
-            validate_only=False,
-        )
-
-    _change(connections, "Creating topic", topics, build, lambda response: response.topics, ignored, patience)
+    _create(connections, topics, patience, exist_ok=exist_ok)
     _await_leaders(connections, topics, patience)
-
-
-def delete_topics(
-    connections: KafkaConnections, topics: Collection[str], *, timeout_ms: int | None = None
-) -> None:
-    """Delete topics with their records and wait until they are unknown.
-
-    Raises:
-        UnknownTopicOrPartitionError: there is none of this name.
-        AuthorizationError: not allowed.
-    """
-    patience = Patience.from_now(connections, timeout_ms)
-
-    def build(names: Collection[str], limit_ms: int) -> Any:
-        states = [DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=None) for name in names]
-        return DeleteTopicsRequest(topics=states, topic_names=list(names), timeout_ms=limit_ms)
-
-    _change(
-        connections, "Deleting topic", topics, build, lambda response: response.responses, set(), patience
-    )
-    backoff = connections.new_backoff()
-    while any(not topic.error_code for topic in _reload(connections, topics, patience).values()):
-        if not backoff.pause(patience.deadline):
-            raise ClientError(f"Topics {sorted(topics)} were deleted, but are still known to a broker.")
-
-
-def create_partitions(
-    connections: KafkaConnections, partition_counts: Mapping[str, int], *, timeout_ms: int | None = None
-) -> None:
-    """Raise the number of partitions of topics and wait until the new ones have leaders.
-
-    Raises:
-        ClientError: the count is not larger than now.
-        UnknownTopicOrPartitionError: there is no such topic.
-        AuthorizationError: not allowed.
-    """
-    patience = Patience.from_now(connections, timeout_ms)
-
-    def build(names: Collection[str], limit_ms: int) -> Any:
-        wanted = [
-            CreatePartitionsRequest.CreatePartitionsTopic(
-                name=name, count=partition_counts[name], assignments=None
-            )
-            for name in names
-        ]
-        return CreatePartitionsRequest(topics=wanted, timeout_ms=limit_ms, validate_only=False)
-
-    _change(
-        connections,
-        "Adding partitions to topic",
-        partition_counts,
-        build,
-        lambda response: response.results,
-        set(),
-        patience,
-    )
-    _reload(connections, partition_counts, patience)
-    wanted = [
-        TopicPartition(topic, partition)
-        for topic, count in partition_counts.items()
-        for partition in range(count)
-    ]
-    cluster_view(connections).leaders_of(wanted, timeout_ms=left_ms(patience.deadline))
 
 
 def _creatable(name: str, topic: NewTopic) -> Any:
@@ -142,43 +70,37 @@ def _creatable(name: str, topic: NewTopic) -> Any:
     )
 
 
-def _change(
-    connections: KafkaConnections,
-    what: str,
-    topics: Collection[str],
-    build: Callable[[Collection[str], int], Any],
-    results: Callable[[Any], Any],
-    ignored_codes: set[int],
-    patience: Patience,
+def _create(
+    connections: KafkaConnections, topics: Mapping[str, NewTopic], patience: Patience, *, exist_ok: bool
 ) -> None:
-    """Ask the controller until each topic is done; an error that may pass is waited out."""
+    """Ask the controller until each topic is made.
+
+    A request whose answer is lost is not sent again: the topic may exist by then, and the error
+    "exists already" would be wrong.
+    """
     backoff = connections.new_backoff()
-    pending = list(topics)
+    pending: Collection[str] = topics
     while pending:
         controller_id = fetch_metadata(connections, [], timeout_ms=left_ms(patience.deadline)).controller_id
         limit_ms = min(left_ms(patience.deadline), connections.settings.request_timeout_ms)
-        response = connections.request(build(pending, limit_ms), node_id=controller_id, timeout_ms=limit_ms)
-        failed: list[PenstockError] = []
-        pending = []
-        for result in results(response):
-            if result.error_code in ignored_codes or not result.error_code:
+        request = CreateTopicsRequest(
+            topics=[_creatable(name, topics[name]) for name in pending],
+            timeout_ms=limit_ms,
+            validate_only=False,
+        )
+        response = connections.request(request, node_id=controller_id, timeout_ms=limit_ms)
+        failed: dict[str, PenstockError] = {}
+        for result in response.topics:
+            if not result.error_code or (exist_ok and result.error_code == _EXISTS):
                 continue
-            where = f"{what} {result.name!r}"
+            where = f"Creating topic {result.name!r}"
             error = error_from_code(result.error_code, where, result.error_message, topic=result.name)
-            if not is_retriable(error) or _is_unknown(result.error_code):
+            if not is_retriable(error):
                 raise error
-            failed.append(error)
-            pending.append(result.name)
+            failed[result.name] = error
+        pending = failed.keys()
         if failed and not backoff.pause(patience.deadline):
-            raise failed[0]
-
-
-def _is_unknown(error_code: int) -> bool:
-    return bool(error_code == kafka_errors.UnknownTopicOrPartitionError.errno)
-
-
-def _reload(connections: KafkaConnections, topics: Collection[str], patience: Patience) -> Mapping[str, Any]:
-    return cluster_view(connections).reload(topics, timeout_ms=left_ms(patience.deadline))
+            raise next(iter(failed.values()))
 
 
 def _await_leaders(connections: KafkaConnections, topics: Collection[str], patience: Patience) -> None:

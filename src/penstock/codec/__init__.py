@@ -10,8 +10,8 @@ trusted, records are never Python objects, and whatever is wrong with either lea
     digest_records       what rows are, in 128 bits
     Block                memory that is used again, for frames and columns
 
-`reference` says the same slowly in Python, over kafka-python's record classes; the tests hold both to each
-other. Only magic 2 is compiled; the older formats go through `legacy`.
+`tests/parity/codec_reference.py` does the same slowly, over kafka-python's record classes; tests compare
+both. Only magic 2 is compiled; the older formats go through `legacy`.
 """
 
 from __future__ import annotations

@@ -100,14 +100,6 @@ def _numbers_by_topic_partition(text: str, form: str, parse_number: Callable[[st
     return tuple(sorted(found.items()))
 
 
-def format_spark_offsets(offsets: Offsets) -> str:
-    """Write offsets as Spark's JSON, sorted, because Spark compares offsets as text."""
-    tree: dict[str, dict[str, int]] = {}
-    for topic_partition, offset in sorted(offsets):
-        tree.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offset
-    return json.dumps(tree, separators=(",", ":"))
-
-
 def parse_spark_assign(text: str) -> tuple[TopicPartition, ...]:
     """Parse Spark's `assign` JSON."""
     found: dict[TopicPartition, None] = {}
@@ -119,14 +111,6 @@ def parse_spark_assign(text: str) -> tuple[TopicPartition, ...]:
                 raise ValueError(SPARK_ASSIGN_FORM)
             found[TopicPartition(check_topic_name(topic), _partition(str(partition)))] = None
     return tuple(sorted(found))
-
-
-def format_spark_assign(topic_partitions: Iterable[TopicPartition]) -> str:
-    """Write topic partitions as Spark's `assign` JSON."""
-    tree: dict[str, list[int]] = {}
-    for topic, partition in sorted(topic_partitions):
-        tree.setdefault(topic, []).append(partition)
-    return json.dumps(tree, separators=(",", ":"))
 
 
 def _json_object(text: str, form: str) -> dict[str, Any]:

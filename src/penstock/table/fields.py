@@ -32,11 +32,6 @@ class Table:
     key_schema: pa.Schema
     value_schema: pa.Schema
 
-    @property
-    def physical_names(self) -> list[str]:
-        """The columns that are in key or value, in the table's order."""
-        return [name for name in self.schema.names if name not in self.metadata]
-
 
 def make_table(schema: pa.Schema, options: TableOptions) -> Table:
     """Sort the columns of a table out.

@@ -1,6 +1,6 @@
 """The codec once more, slowly, over kafka-python's record classes: the oracle of the tests.
 
-Runs in tests only; nothing else imports it. Invariant: shares no parsing, no decompression bound and no Arrow
+Invariant: shares no parsing, no decompression bound and no Arrow
 code with the compiled codec, so that the two can only agree by both being right.
 """
 
