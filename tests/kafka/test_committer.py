@@ -450,7 +450,7 @@ def test_decision_log_deleted_within_a_batch_stops_the_query(
     run_batch(sink, 0)
     with sink.driver() as dying:
         dying.recover()
-    delete_topics(sink.connections, [log_topic(sink)])
+    judge.delete_topic(bootstrap, log_topic(sink))
     if left == "made again":
         judge.create_topic(bootstrap, log_topic(sink), config={"cleanup.policy": "compact"})
     for _ in range(2):
