@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from penstock.client.admin import describe_topics
 from penstock.client.connection import KafkaConnections
 from penstock.client.properties import ConnectionSettings
 from penstock.client.transaction_markers import Witness
-from penstock.sink.committable import Committable, TaskReport
-from penstock.sink.committable_digest import digest_rows
+from penstock.sink.committable import Committable, TargetTopic, TaskReport
+from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committable_task import open_transaction
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_kafka import KafkaSinkTransactions
@@ -67,15 +68,17 @@ class SinkUnderTest:
         report = TaskReport(self.query_id, batch_id, spark_partition_id, mandate.session)
         plan = mandate.plan(self.query_id, batch_id, spark_partition_id)
         if plan is TaskPlan.DRAIN or not values:
-            return replace(report, drained_record_count=len(values))
+            return replace(report, drained=self.digest_of(values)) if values else report
         identity = open_transaction(self.connections, mandate, spark_partition_id, attempt)
         target = TopicPartition(self.topic, spark_partition_id)
         offset = write_values(self.connections, identity, target, values)
-        digest = digest_rows(pa.record_batch({"value": pa.array(values, pa.binary())}), self.topic)
-        committable = Committable(
-            identity, spark_partition_id, len(values), str(digest), Witness(target, offset)
-        )
-        return replace(report, committable=committable)
+        digest = str(self.digest_of(values))
+        committable = Committable(identity, spark_partition_id, len(values), digest, Witness(target, offset))
+        topic_id = describe_topics(self.connections, [self.topic])[self.topic].topic_id
+        return replace(report, committable=committable, topics=(TargetTopic(self.topic, str(topic_id)),))
+
+    def digest_of(self, values: Sequence[bytes | None]) -> RecordDigest:
+        return digest_rows(pa.record_batch({"value": pa.array(values, pa.binary())}), self.topic)
 
     def tasks(self, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
         return [self.task(mandate, batch_id, at) for at in range(count)]

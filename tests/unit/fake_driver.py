@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from penstock.client.transactions import TransactionProtocol
 from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import Mandate, TaskPlan
 from penstock.sink.transaction_names import TransactionNames
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.fake_transactions import TARGET, FakeCluster
 
 PREFIX = "app"
 QUERY = "query-1"
@@ -25,6 +27,10 @@ def driver(cluster: FakeCluster, prefix: str = PREFIX) -> DriverSide:
 
 def rows_of(batch_id: int, spark_partition_id: int) -> list[str]:
     return [f"{batch_id}/{spark_partition_id}/{row}" for row in range(1 + spark_partition_id)]
+
+
+def digest_of(rows: list[str]) -> RecordDigest:
+    return digest_rows(pa.record_batch({"value": pa.array(rows, pa.string())}), TARGET.topic)
 
 
 def run_task(
@@ -42,14 +48,15 @@ def run_task(
     plan = mandate.plan(query_id, batch_id, spark_partition_id)
     report = TaskReport(query_id, batch_id, spark_partition_id, mandate.session)
     if plan is TaskPlan.DRAIN or not rows:
-        return replace(report, drained_record_count=len(rows) if plan is TaskPlan.DRAIN else 0)
+        return replace(report, drained=digest_of(rows)) if plan is TaskPlan.DRAIN else report
     name = TransactionNames(mandate.prefix).data_id(spark_partition_id, attempt)
     identity = cluster.init_producer(
         name, transaction_timeout_ms=mandate.transaction_timeout_ms, protocol=mandate.protocol
     )
     witness = cluster.write(identity, rows)
-    digest = repr(sorted(rows))
-    return replace(report, committable=Committable(identity, spark_partition_id, len(rows), digest, witness))
+    digest = str(digest_of(rows))
+    committable = Committable(identity, spark_partition_id, len(rows), digest, witness)
+    return replace(report, committable=committable, topics=(cluster.target(),))
 
 
 def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:

@@ -21,6 +21,7 @@ from penstock.client.transactions import (
     TransactionState,
 )
 from penstock.errors import PenstockError, ProducerFencedError, RequestTimeoutError
+from penstock.sink.committable import TargetTopic
 from penstock.sink.decision_records import LogRecord
 from penstock.types import TopicPartition
 
@@ -43,6 +44,7 @@ class FakeCluster:
         self.current_protocol = protocol
         self.ids: dict[str, _Id] = {}
         self.committed: list[str] = []
+        self.target_id: str | None = "first"
         self.ends: dict[int, TransactionEnd] = {}
         self.log: list[LogRecord] = []
         self.log_incarnation: str | None = None
@@ -65,6 +67,17 @@ class FakeCluster:
             self.next_offset += 1
         found.state = TransactionState.ONGOING
         return Witness(TARGET, first)
+
+    def target(self) -> TargetTopic:
+        """The target topic as it is now."""
+        return TargetTopic(TARGET.topic, self.target_id)
+
+    def recreate_target(self) -> None:
+        """Delete the target topic and create it again: what was in it is gone."""
+        self.target_id = f"{self.target_id}'"
+        self.committed.clear()
+        for found in self.ids.values():
+            found.values.clear()
 
     def time_out(self, transactional_id: str, epochs: int = 1) -> None:
         """The broker aborts the transaction by itself, which raises the epoch."""

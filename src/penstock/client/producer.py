@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -33,7 +34,7 @@ from penstock.client.idempotence import ANONYMOUS, ProducerIdentity, SequenceNum
 from penstock.client.metadata import TopicMetadata
 from penstock.client.producer_delivery import DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.producer_filling import FillingBatches
-from penstock.client.producer_requests import produce_answers, produce_request
+from penstock.client.producer_requests import is_by_name, produce_answers, produce_request
 from penstock.client.producer_search import LogSearches
 from penstock.client.producer_topics import ProducerTopics, TopicSource
 from penstock.client.producer_verdicts import Verdict
@@ -81,6 +82,8 @@ class Producer:
         self.identity = identity
         self.first_written: tuple[TopicPartition, int] | None = None
         """One acknowledged record: its topic partition and offset."""
+        self.writes_by_name = False
+        """Whether a broker took records by the topic's name: it may be another topic than was known."""
         self._register = register
         self._registered: set[TopicPartition] = set()
         self._connections = connections
@@ -133,6 +136,12 @@ class Producer:
     def acknowledged_bytes(self) -> int:
         """Bytes of the acknowledged batches, as they were sent."""
         return self._delivery.acknowledged_bytes
+
+    @property
+    def written_topics(self) -> dict[str, UUID | None]:
+        """The topics that rows were registered for, with their ids as far as the cluster has told any."""
+        topic_ids = self._topics.topic_ids
+        return {topic: topic_ids.get(topic) for topic, _ in self._registered}
 
     @property
     def held_bytes(self) -> int:
@@ -378,6 +387,7 @@ class Producer:
         except PenstockError as error:
             self._on_unanswered(request, error, now_ms)
             return
+        self.writes_by_name |= is_by_name(response)
         for batch, answer in produce_answers(response, request.batches, self._topics.topic_ids):
             verdict = self._delivery.answer(batch, answer, now_ms)
             if verdict is Verdict.FAILED:

@@ -98,6 +98,11 @@ def produce_answers(
         yield batch, _UNANSWERED
 
 
+def is_by_name(response: Any) -> bool:
+    """Whether the broker was told the topics' names, not their ids; None (acks=0) counts as that."""
+    return response is None or response.API_VERSION <= LAST_VERSION_WITH_TOPIC_NAMES
+
+
 def _broker_message(partition_response: Any) -> str:
     """The broker's own words on a refused batch, which name single records where it can."""
     words = [

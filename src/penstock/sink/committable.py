@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transaction_markers import Witness
 from penstock.client.transactions import TransactionIdentity, TransactionProtocol
+from penstock.sink.committable_digest import NO_RECORDS, RecordDigest
 from penstock.types import TopicPartition
+
+
+class TargetTopic(NamedTuple):
+    """A topic that was written into. `topic_id` None: the brokers give no ids."""
+
+    name: str
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,11 @@ class Committable:
 
     def __str__(self) -> str:
         return f"{self.identity}, Spark partition {self.spark_partition_id}, {self.record_count} records"
+
+    @property
+    def content(self) -> RecordDigest:
+        """Count and digest of the records."""
+        return RecordDigest.from_text(self.record_count, self.digest)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for a record of the decision log."""
@@ -62,7 +75,7 @@ class Committable:
             ),
             spark_partition_id=stored["spark_partition_id"],
             record_count=stored["record_count"],
-            digest=stored["digest"],
+            digest=str(RecordDigest.from_text(stored["record_count"], stored["digest"])),
             witness=None if witness is None else Witness(TopicPartition(*witness[:2]), witness[2]),
         )
 
@@ -71,7 +84,8 @@ class Committable:
 class TaskReport:
     """The message of one task. Every task sends one, also one without rows (`committable` None).
 
-    `session` is that of the mandate under which the task wrote: it says who may decide on it.
+    `session` is that of the mandate under which the task wrote: it says who may decide on it. `topics` are
+    those that it wrote into. `drained` is what it read of a batch that is written already.
     """
 
     query_id: str
@@ -79,4 +93,5 @@ class TaskReport:
     spark_partition_id: int
     session: ProducerSession
     committable: Committable | None = None
-    drained_record_count: int = 0
+    topics: tuple[TargetTopic, ...] = ()
+    drained: RecordDigest = NO_RECORDS

@@ -30,6 +30,7 @@ DEFINITION = 1
 
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 _MODULUS = 1 << 64
+_DIGIT_COUNT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,19 @@ class RecordDigest:
 
     def __str__(self) -> str:
         return f"{DEFINITION}:{self.first_sum:016x}{self.second_sum:016x}"
+
+    @classmethod
+    def from_text(cls, record_count: int, text: str) -> RecordDigest:
+        """Read what `str` made; ValueError when it is something else, or of another definition."""
+        definition, _, digits = text.partition(":")
+        if definition != str(DEFINITION) or len(digits) != _DIGIT_COUNT:
+            msg = f"expected a digest of definition {DEFINITION}, got {text!r}"
+            raise ValueError(msg)
+        first, second = digits[: _DIGIT_COUNT // 2], digits[_DIGIT_COUNT // 2 :]
+        return cls(record_count, int(first, 16), int(second, 16))
+
+
+NO_RECORDS = RecordDigest()
 
 
 def digest_rows(batch: pa.RecordBatch, topic: str | None = None) -> RecordDigest:

@@ -31,10 +31,17 @@ from penstock.errors import (
     ProducerFencedError,
 )
 from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committable_digest import RecordDigest
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_mandate import STOOD_STILL, check_order, taken_error
-from penstock.sink.committer_replay import check_replay
+from penstock.sink.committer_replay import (
+    check_none_drained,
+    check_none_written,
+    check_replay,
+    drain_doubt,
+    drain_error,
+)
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.decision import Decision, DecisionStatus, Outcome, decide, decide_again, where
 from penstock.sink.decision_log import DecisionLog, Trace
@@ -80,26 +87,23 @@ class Committer:
             PrefixChangedError: it is.
             PrefixTakenError: another writer has taken the prefix; this one must stop.
             TransactionsLostError: the broker has aborted transactions; the batch has to be replayed.
-            TransactionsInDoubtError: a replay is not what was lost, or an outcome cannot be known.
+            TransactionsInDoubtError: a replay is not what is written or was lost, or an outcome cannot be
+                known.
             BatchOrderError: a later batch of the query is written already.
             PenstockError: no answer in time. If the batch is decided, the next recovery finishes it.
         """
         if not reports:
             return CommitSummary()
         head = _checked(reports)
-        written = [report.committable for report in reports if report.committable is not None]
         with self._unless_taken(head):
             previous = self._previous(head)
-            if not written and previous is None:
-                return CommitSummary()  # nothing to decide on: the batch has no rows
-            if previous is None and is_only_sink:
-                self._check_elsewhere(head)
-            decision = self._decision(head, len(reports), written, previous)
-            if decision is None:
-                return CommitSummary(is_drained=True)
-            check_all_open(self._kafka, decision, written)
+            decision = self._decision(head, reports, previous, is_only_sink=is_only_sink)
+            if decision is not None:
+                check_all_open(self._kafka, decision, _written(reports))
+        if decision is None:
+            return CommitSummary() if previous is None else self._take_replay(head, reports, previous)
         session = self._decide(head.session, decision)
-        return self._finish(session, decision, len(written))
+        return self._finish(session, decision, len(_written(reports)))
 
     def abort(self, reports: Sequence[TaskReport]) -> None:
         """Abort the transactions of a batch that failed, unless it is decided.
@@ -177,26 +181,50 @@ class Committer:
     def _decision(
         self,
         head: TaskReport,
-        spark_partition_count: int,
-        written: Sequence[Committable],
+        reports: Sequence[TaskReport],
         previous: Decision | None,
+        *,
+        is_only_sink: bool,
     ) -> Decision | None:
-        """What to decide; None: the batch is written already."""
+        """What to decide; None where there is nothing: the batch has no rows, or is written already."""
+        written = _written(reports)
+        topics = [topic for report in reports for topic in report.topics]
         if previous is None:
-            return decide(head.query_id, head.batch_id, spark_partition_count, written)
+            check_none_drained(head, _drained(reports))
+            if not written:
+                return None
+            if is_only_sink:
+                self._check_elsewhere(head)
+            return decide(head.query_id, head.batch_id, len(reports), written, topics)
         if previous.status is DecisionStatus.LOST:
-            check_replay(previous, written, spark_partition_count)
-            return decide_again(previous, written)
-        if written or previous.status is DecisionStatus.DECIDED:
-            # Its tasks were told to drain, by a recovery that had finished it.
-            raise ExactlyOnceError(
-                f"Tasks have written for {previous.where}, which is {previous.status.value} already. What "
-                "they wrote is not committed. Restart the query; if this comes again, report it as a bug of "
-                "penstock.",
-                query_id=head.query_id,
-                batch_id=head.batch_id,
-            )
+            check_replay(previous, reports)
+            return decide_again(previous, written, topics)
+        check_none_written(previous, written)
         return None
+
+    def _take_replay(
+        self, head: TaskReport, reports: Sequence[TaskReport], previous: Decision
+    ) -> CommitSummary:
+        """Hold the replay of a finished batch to what is written."""
+        drained = _drained(reports)
+        try:
+            if previous.takes_any_replay:
+                self._log.append(head.session, previous.with_replay(drained))
+            elif (doubt := drain_doubt(previous, drained)) is not None:
+                self._note(head.session, previous.doubted(doubt))
+                raise drain_error(previous, doubt)
+        except ProducerFencedError as error:
+            raise self._taken(head, _NOT_DECIDED) from error
+        return CommitSummary(is_drained=True)
+
+    def _note(self, session: ProducerSession, doubted: Decision) -> None:
+        """Write down a doubt, for `penstock transactions`; without it the error says the same."""
+        try:
+            self._log.append(session, doubted)
+        except ProducerFencedError:
+            raise
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot write down what a replay brought: %s", self._names.prefix, error)
 
     def _decide(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         reached(Step.BEFORE_DECISION)
@@ -266,6 +294,14 @@ class Committer:
             query_id=batch.query_id,
             batch_id=batch.batch_id,
         )
+
+
+def _written(reports: Sequence[TaskReport]) -> list[Committable]:
+    return [report.committable for report in reports if report.committable is not None]
+
+
+def _drained(reports: Sequence[TaskReport]) -> RecordDigest:
+    return sum((report.drained for report in reports), RecordDigest())
 
 
 def _finisher(decision: Decision) -> str:

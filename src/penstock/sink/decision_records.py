@@ -4,8 +4,17 @@ Runs on the driver. Pure. One record per (prefix, query); the newest counts. Key
 
     key    {"prefix": "app", "query_id": "6f7a..."}
     value  {"version": 1, "status": "decided", "batch_id": 41, "spark_partition_count": 4, "at_ms": ...,
-            "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...]}
+            "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...],
+            "topics": [["orders", "7aa5..."]], "digest": "1:ab12..."}
     value  null: nothing is known of this query any more (batch writes, when finished)
+
+Within version 1 fields are only added, and one that is missing says that nothing is known. 0.1.0 wrote all up
+to "transactions". Since then there are:
+
+    topics               names and ids of the topics written into; id null: the brokers gave none
+    digest               of all records of the batch, when it is finished (see `committable_digest`)
+    is_taken_as_written  true: finished by a human's word (see `Decision`)
+    doubt                text: what a replay brought that is not what is written
 
 One more record, with the empty query id and {"version": 1, "status": "started", "at_ms": ...}, says that the
 prefix has used this log: without it, a log that holds nothing could not be told from one that was lost.
@@ -18,7 +27,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from penstock.sink.committable import Committable
+from penstock.sink.committable import Committable, TargetTopic
+from penstock.sink.committable_digest import RecordDigest
 from penstock.sink.decision import DecidedTransaction, Decision, DecisionStatus, Outcome, now_ms
 
 VERSION = 1
@@ -63,7 +73,7 @@ def is_decision_key(key: bytes | None) -> bool:
 
 def encode(decision: Decision) -> bytes:
     """The value of a decision's record."""
-    stored = {
+    stored: dict[str, Any] = {
         "version": VERSION,
         "status": decision.status.value,
         "batch_id": decision.batch_id,
@@ -73,7 +83,14 @@ def encode(decision: Decision) -> bytes:
         "transactions": [
             {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
         ],
+        "topics": decision.topics,
     }
+    if decision.digest is not None:
+        stored["digest"] = decision.digest
+    if decision.is_taken_as_written:
+        stored["is_taken_as_written"] = True
+    if decision.doubt is not None:
+        stored["doubt"] = decision.doubt
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -83,6 +100,7 @@ def decode(query_id: str, value: bytes) -> Decision:
     if stored["version"] != VERSION:
         msg = f"version {stored['version']}, while this is version {VERSION}"
         raise ValueError(msg)
+    digest = stored.get("digest")
     return Decision(
         query_id=query_id,
         batch_id=stored["batch_id"],
@@ -94,4 +112,8 @@ def decode(query_id: str, value: bytes) -> Decision:
             DecidedTransaction(Committable.from_json(each), Outcome(each["outcome"]))
             for each in stored["transactions"]
         ),
+        digest=None if digest is None else str(RecordDigest.from_text(stored["record_count"], digest)),
+        topics=tuple(TargetTopic(name, topic_id) for name, topic_id in stored.get("topics", ())),
+        is_taken_as_written=stored.get("is_taken_as_written", False),
+        doubt=stored.get("doubt"),
     )

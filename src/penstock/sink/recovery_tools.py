@@ -7,7 +7,7 @@ the reason) and never works on half of what was changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.connection import connections_for
@@ -98,8 +98,7 @@ class TransactionTools:
                 topic=self._log.topic,
             )
         is_again = resolution is Resolution.WRITE_AGAIN
-        status = DecisionStatus.WITHDRAWN if is_again else DecisionStatus.FINISHED
-        resolved = replace(decision, status=status, transactions=())
+        resolved = decision.to_write_again() if is_again else decision.taken_as_written()
         self._log.append(session, resolved)
         return resolved
 

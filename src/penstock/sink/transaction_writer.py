@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.client.connection import KafkaConnections, connections_for
-from penstock.client.metadata import cluster_view
+from penstock.client.metadata import ClusterView, cluster_view
 from penstock.client.producer import Producer
 from penstock.client.properties import connection_settings, produce_settings
 from penstock.client.transaction_markers import Witness
@@ -28,7 +28,7 @@ from penstock.client.transactions import (
 )
 from penstock.errors import PenstockError, ProduceError, ProducerFencedError, TransactionError
 from penstock.options.config import SinkConfig
-from penstock.sink.committable import Committable, TaskReport
+from penstock.sink.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committable_task import abort_transaction, open_transaction
 from penstock.sink.committer_mandate import Mandate, TaskPlan, taken_error
@@ -64,17 +64,18 @@ def write_in_transaction(
         BatchOrderError: a later batch of the query is written already.
         PenstockError: as `write_rows`, and what the transaction can meet.
     """
-    if mandate.plan(place.query_id, place.batch_id, place.spark_partition_id) is TaskPlan.DRAIN:
-        return _report(mandate, place, drained_record_count=sum(batch.num_rows for batch in batches))
+    plan = mandate.plan(place.query_id, place.batch_id, place.spark_partition_id)
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return _report(mandate, place)
     check_write_schema(first.schema, config)
+    if plan is TaskPlan.DRAIN:
+        return replace(_report(mandate, place), drained=_drain(config, with_first(first, filled)))
     connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
     identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
     try:
-        committable = _write(connections, config, identity, place, with_first(first, filled))
+        committable, topics = _write(connections, config, identity, place, with_first(first, filled))
     except TransactionError as error:
         if not isinstance(error, ProducerFencedError):  # it has nothing left to abort
             _abort_quietly(connections, identity)
@@ -83,20 +84,21 @@ def write_in_transaction(
     except BaseException:
         _abort_quietly(connections, identity)
         raise
-    return _report(mandate, place, committable)
+    return replace(_report(mandate, place), committable=committable, topics=topics)
 
 
-def _report(
-    mandate: Mandate, place: TaskPlace, committable: Committable | None = None, drained_record_count: int = 0
-) -> TaskReport:
+def _report(mandate: Mandate, place: TaskPlace) -> TaskReport:
     return TaskReport(
         query_id=place.query_id,
         batch_id=place.batch_id,
         spark_partition_id=place.spark_partition_id,
         session=mandate.session,
-        committable=committable,
-        drained_record_count=drained_record_count,
     )
+
+
+def _drain(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> RecordDigest:
+    """Read rows that are written already, so that the driver can tell whether they are those."""
+    return sum((digest_rows(batch, config.topic) for batch in batches), RecordDigest())
 
 
 def _write(
@@ -105,7 +107,7 @@ def _write(
     identity: TransactionIdentity,
     place: TaskPlace,
     batches: Iterator[pa.RecordBatch],
-) -> Committable:
+) -> tuple[Committable, tuple[TargetTopic, ...]]:
     transactions = Transactions(connections)
     producer = Producer(
         connections,
@@ -129,10 +131,31 @@ def _write(
     finally:
         producer.close()
     _check_all_acknowledged(producer, digests.total)
+    topics = _written_topics(producer, cluster_view(connections))
     reached(Step.TASK_WRITTEN)
     witness = None if producer.first_written is None else Witness(*producer.first_written)
-    return Committable(
-        identity, place.spark_partition_id, digests.total.record_count, str(digests.total), witness
+    total = digests.total
+    committable = Committable(identity, place.spark_partition_id, total.record_count, str(total), witness)
+    return committable, topics
+
+
+def _written_topics(producer: Producer, view: ClusterView) -> tuple[TargetTopic, ...]:
+    """The topics that hold what was written.
+
+    A broker that is told names takes records for whatever topic has the name now. An id that is the same
+    before and after is that topic's, because ids never come again.
+
+    Raises:
+        ProduceError: a topic was deleted and created again.
+    """
+    written = producer.written_topics
+    if producer.writes_by_name:
+        for topic in written:
+            view.invalidate(topic)
+            producer.topic(topic)
+    return tuple(
+        TargetTopic(topic, None if topic_id is None else str(topic_id))
+        for topic, topic_id in sorted(written.items())
     )
 
 
