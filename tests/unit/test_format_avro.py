@@ -177,17 +177,17 @@ def test_a_schema_that_names_itself_can_be_read_over() -> None:
 @pytest.mark.parametrize(
     ("schema", "value", "kind", "reason"),
     [
-        ("int", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", pa.int32(), "not valid"),
-        ("int", b"\xff\xff\xff\xff\x7f", pa.int32(), "not valid"),
+        ("int", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", pa.int32(), "more than the 64 bits"),
+        ("int", b"\xff\xff\xff\xff\x7f", pa.int32(), "more than the 32 bits"),
         ("int", b"\x80\x02", pa.int8(), "out of the type's range"),
         ("long", b"\x80", pa.int64(), "ends too early"),
         ("long", b"\2\2", pa.int64(), "follows the end"),
-        ("boolean", b"\2", pa.bool_(), "not valid"),
+        ("boolean", b"\2", pa.bool_(), "neither 0 nor 1"),
         ("double", b"\0" * 7, pa.float64(), "ends too early"),
         ("string", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\1a", pa.string(), "ends too early"),
-        ("string", b"\1a", pa.string(), "not valid"),
+        ("string", b"\1a", pa.string(), "length is negative"),
         ("string", b"\2\xff", pa.string(), "not UTF-8"),
-        (["null", "long"], b"\4\0", pa.int64(), "not valid"),
+        (["null", "long"], b"\4\0", pa.int64(), "union's index"),
         (["string", "long"], b"\0\2a", pa.int64(), "another type"),
         (
             {"type": "array", "items": "null"},
@@ -207,7 +207,7 @@ def test_a_schema_that_names_itself_can_be_read_over() -> None:
             pa.map_(pa.string(), pa.int64()),
             "same key twice",
         ),
-        ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\2", pa.string(), "not valid"),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\2", pa.string(), "enum's index"),
         (
             logical("bytes", "decimal", precision=30, scale=0),
             b"\4\x7f\xff",
@@ -229,6 +229,20 @@ def test_bytes_that_are_not_the_schemas_are_failures(
     found = decode(record(("v", schema)), [value, None, b""], pa.schema([("v", kind)]))
     assert reason in found.failures[0].reason
     assert found.row_count == 0
+
+
+def test_a_failure_inside_of_a_value_names_the_column_and_the_byte() -> None:
+    inner = record(("ok", "boolean"), ("n", ["null", "int"]), name="inner")
+    columns = pa.schema([("id", pa.int64()), ("r", pa.struct([("ok", pa.bool_()), ("n", pa.int32())]))])
+    bad = [b"\2\7\0", b"\2\1\6", b"\2\1\2\xff\xff\xff\xff\x7f", b"\2\1", b"\xff" * 10]
+    found = decode(record(("id", "long"), ("r", inner)), bad, columns)
+    assert [one.reason for one in found.failures] == [
+        "a boolean's byte is neither 0 nor 1 (field 'r.ok', byte 2)",
+        "a union's index is none of its types (field 'r.n', byte 3)",
+        "a number has more than the 32 bits of the schema's int (field 'r.n', byte 8)",
+        "the value ends too early (field 'r.n', byte 2)",
+        "a number has more than the 64 bits of a long (field 'id', byte 10)",
+    ]
 
 
 @settings(deadline=None)

@@ -303,6 +303,114 @@ def test_the_last_of_repeated_names_counts() -> None:
     assert found.rows.to_pylist() == [{"a": ["z"], "b": None}]
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"id":null,"id":1}', 1),
+        (b'{"id":null,"x":{"id":9},"id":null,"id" : 1 }', 1),
+        (b'{"id":"text","id":1}', 1),
+        (b'{"id":null,"i\\u0064":1}', 1),
+        (
+            b'{"id":1,"id":null}',
+            "the field is null or missing, and is declared NOT NULL (field 'id', byte 17)",
+        ),
+        (
+            b'{"id":null,"x":{"id":1}}',
+            "the field is null or missing, and is declared NOT NULL (field 'id', byte 10)",
+        ),
+        (b'{"id":"text"}', "the text is not a number of this type (field 'id', byte 12)"),
+        (b'{"id":null,"id":1', "the value ends too early (byte 17)"),
+        (b'{"id":null,"id"', "the field is null or missing, and is declared NOT NULL (field 'id', byte 10)"),
+    ],
+)
+def test_the_last_of_repeated_names_counts_also_behind_one_that_is_none(value: bytes, expected: Any) -> None:
+    found = decode([value], pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+    assert (found.failures[0].reason if found.failures else found.rows["id"][0].as_py()) == expected
+
+
+def test_repeated_names_that_all_fail_take_linear_time() -> None:
+    schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("a", "b")])
+    value = b'{"a":0' + b',"b":null' * 200_000 + b',"b":1}'
+    assert decode([value], schema).rows.to_pylist() == [{"a": 0, "b": 1}]
+
+
+def test_reading_ahead_keeps_the_text_of_what_failed() -> None:
+    text = b'{"id":"\\u0051","' + b"\\u0061" * 5000 + b'":1}'
+    found = decode([text], pa.schema([pa.field("id", pa.date32())]))
+    assert found.failures[0].reason.startswith("the text is not a date")
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (b'{"name":"\xed\xa0\x80"}', 9),
+        (b'{"name":"\xc3\xa9\xff"}', 11),
+        ('{"id":1}'.encode("utf-16"), 0),
+        (b"\xef\xbb\xbf\xfe", 3),
+    ],
+)
+def test_the_place_of_bytes_that_are_not_utf8_is_told(value: bytes, place: int) -> None:
+    found = decode([value], pa.schema([("id", pa.int64())]))
+    assert found.failures[0].reason == f"the bytes are not UTF-8 (byte {place})"
+
+
+ZONED = pa.timestamp("us", "UTC")
+NAIVE = pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "options", "advice"),
+    [
+        (
+            '"2026-05-01T12:00:00"',
+            ZONED,
+            {},
+            "'2026-05-01T12:00:00': it has a 'T' between date and time: set "
+            "'json.timestamp-format.standard' = 'ISO-8601'; it has no zone: declare TIMESTAMP_NTZ",
+        ),
+        ('"2026-05-01 12:00:00"', ZONED, {}, "'2026-05-01 12:00:00': it has no zone: declare TIMESTAMP_NTZ"),
+        ('"2026-05-01 12:00:00Z"', NAIVE, {}, "'2026-05-01 12:00:00Z': it has a zone: declare TIMESTAMP"),
+        (
+            '"2026-05-01 12:00:00+02:00"',
+            NAIVE,
+            ISO,
+            "it has a blank between date and time: set 'json.timestamp-format.standard' = 'SQL'; "
+            "it has a zone: declare TIMESTAMP",
+        ),
+        ('"2026-05-01 12:00:00+0200"', ZONED, {}, "what follows the time is no zone (Z or +hh:mm): declare"),
+        ('"2026-05-01 12:00"', NAIVE, {}, "it has no seconds: declare STRING"),
+        ('"2026-05-01"', NAIVE, {}, "'2026-05-01': it has no time: declare DATE"),
+        ("1767323045", ZONED, {}, "'1767323045': it is a number: declare BIGINT"),
+        ('"1767323045"', NAIVE, {}, "'1767323045': it is a number: declare BIGINT"),
+        ('"2026-05-01T12:00:00"', pa.date32(), {}, "it has a time behind the date: declare a timestamp type"),
+        ("20574", pa.date32(), {}, "'20574': it is a number: declare INT"),
+    ],
+)
+def test_a_time_that_fails_says_what_to_set_or_declare(
+    text: str, kind: pa.DataType, options: dict[str, str], advice: str
+) -> None:
+    reason = field_of(text, kind, options)
+    assert "(field 'v', byte " in reason
+    assert advice in reason
+
+
+@pytest.mark.parametrize(
+    "text", ['"soon"', '"2026-02-30 10:00:00"', '"\\u001b[31m"', "true", '"' + "9" * 99 + 'x"']
+)
+def test_a_time_that_nothing_would_help_gets_no_advice(text: str) -> None:
+    reason = field_of(text, NAIVE)
+    assert "declare" not in reason
+    assert reason.isprintable()
+
+
+def test_the_option_of_times_is_named_as_the_user_writes_it() -> None:
+    made = JsonFormat.from_options({}, "value.")
+    found = made.decoder(pa.schema([("v", NAIVE)])).decode(
+        pa.array([b'{"v":"2026-05-01T12:00:00"}'], pa.binary())
+    )
+    assert "set 'value.json.timestamp-format.standard' = 'ISO-8601'" in found.failures[0].reason
+
+
 def test_the_last_of_repeated_map_keys_counts_also_when_nested() -> None:
     kind = pa.map_(pa.string(), pa.map_(pa.string(), pa.int8()))
     text = '{"a":{"x":1,"y":2,"x":3},"b":{},"a":{"z":4,"z":5}}'
@@ -405,10 +513,12 @@ def test_deep_schemas_and_odd_types_are_refused_on_the_driver() -> None:
         ("0.000000027", "false", b"2.7E-8"),
         ("0.000000027", "true", b"0.000000027"),
         ("100000.000000000", "false", b"1E+5"),
-        ("-100000.000000000", "true", b"-100000"),
+        ("-100000.000000000", "true", b"-100000.000000000"),
         ("0.000001000", "false", b"0.000001"),
         ("12.340000000", "false", b"12.34"),
-        ("0.000000000", "true", b"0"),
+        ("0.000000000", "true", b"0.000000000"),
+        ("0.000000000", "false", b"0"),
+        ("-1.500000000", "true", b"-1.500000000"),
     ],
 )
 def test_decimals_are_written_as_flink_writes_them(value: str, plain: str, expected: bytes) -> None:

@@ -55,6 +55,16 @@ def test_values_without_a_header_are_failures_and_move_nothing(registry: Registr
     assert registry.requests == []
 
 
+def test_places_are_counted_from_the_records_value_and_options_named_as_they_are(registry: Registry) -> None:
+    schema = pa.schema([("t", pa.timestamp("us"))])
+    made = format_for("json-confluent", options(registry))
+    bad = [b'\0\0\0\0\1{"t":"\xff"}', b'\0\0\0\0\1{"t":"2026-05-01T12:00:00"}']
+    reasons = [one.reason for one in made.decoder(schema).decode(pa.array(bad, pa.binary())).failures]
+    assert reasons[0] == "the bytes are not UTF-8 (byte 11)"
+    assert "byte 31" in reasons[1]
+    assert "'json-confluent.timestamp-format.standard' = 'ISO-8601'" in reasons[1]
+
+
 def test_options_of_json_and_of_the_registry_stand_under_one_name(registry: Registry) -> None:
     made = format_for("json-confluent", options(registry, **{"ignore-parse-errors": "true"}))
     found = made.decoder(COLUMNS).decode(

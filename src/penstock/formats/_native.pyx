@@ -27,7 +27,8 @@ cdef extern from "columns.h":
         BAD_SYNTAX, BAD_UTF8, TOO_DEEP, TRAILING, NOT_AN_OBJECT, TRUNCATED, BAD_ROW
         WRONG_TYPE, OUT_OF_RANGE, NOT_INTEGRAL, BAD_NUMBER, BAD_BOOLEAN, BAD_DATE, BAD_TIME, BAD_TIMESTAMP
         BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, REPEATED_KEY, TEXT_NOT_UTF8
-        NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT
+        NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT, IS_NULL_LITERAL
+        BAD_UNION_INDEX, BAD_ENUM_INDEX, BAD_BOOLEAN_BYTE, BAD_VARINT, BAD_INT, BAD_LENGTH
 
     ctypedef struct Column:
         int kind
@@ -68,11 +69,16 @@ cdef extern from "decode.h":
         int64_t offset
         int64_t length
 
+    ctypedef struct FailedText:
+        uint8_t bytes[48]
+        int32_t length
+
     ctypedef struct Failure:
         int32_t row
         int32_t reason
         int64_t position
         const Column *column
+        FailedText text
 
     ctypedef struct Output:
         int32_t *value_indices
@@ -125,9 +131,22 @@ REASONS = {
     BAD_ROW_FIELD: "the row has a wrong number of elements",
     REPEATED_KEY: "a map has the same key twice",
     TEXT_NOT_UTF8: "the text is not UTF-8",
-    NOT_QUOTABLE: "the text has a delimiter or line break, and there is no quote character",
+    NOT_QUOTABLE: (
+        "the text has a delimiter or line break, or a blank or control character at an end, or begins with # or "
+        "a byte order mark, and 'csv.disable-quote-character' leaves no quotes to put around it"
+    ),
     HAS_ELEMENT_DELIMITER: "an element's text has the array element delimiter",
-    AMBIGUOUS_TEXT: "the text would read back as something else (empty, or the null literal)",
+    AMBIGUOUS_TEXT: (
+        "the text would read back as something else (empty, the null literal, or without its blanks where "
+        "'csv.trim-spaces' is set)"
+    ),
+    IS_NULL_LITERAL: "its text is the one that 'csv.null-literal' makes null, and would read back as null",
+    BAD_UNION_INDEX: "a union's index is none of its types",
+    BAD_ENUM_INDEX: "an enum's index is none of its symbols",
+    BAD_BOOLEAN_BYTE: "a boolean's byte is neither 0 nor 1",
+    BAD_VARINT: "a number has more than the 64 bits of a long",
+    BAD_INT: "a number has more than the 32 bits of the schema's int",
+    BAD_LENGTH: "a length is negative",
 }
 
 cdef dict FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -345,6 +364,17 @@ cdef str path_of(const Column *column):
     return "".join(reversed(parts)).lstrip(".")
 
 
+cdef str time_kind(const Column *column):
+    """Name what a column of dates or times holds, "" for others."""
+    if column == NULL:
+        return ""
+    if column.kind == KIND_TIMESTAMP:
+        return "timestamp with zone" if column.is_zoned else "timestamp"
+    if column.kind == KIND_DATE:
+        return "date"
+    return "time" if column.kind == KIND_TIME32 or column.kind == KIND_TIME64 else ""
+
+
 # -- decoders ------------------------------------------------------------------------------------------------
 
 cdef class _Input:
@@ -392,7 +422,8 @@ cdef class _Result:
 
     cdef object failure(self, Failure *failure):
         path = "" if failure.column == NULL else path_of(failure.column)
-        return failure.row, REASONS[failure.reason], failure.position, path
+        text = None if failure.text.length == 0 else bytes(failure.text.bytes[:failure.text.length])
+        return failure.row, REASONS[failure.reason], failure.position, path, text, time_kind(failure.column)
 
     cdef object indices(self, int64_t value_count):
         cdef int64_t i

@@ -274,6 +274,7 @@ def encode_csv(rows, dialect):
     cdef int64_t count = rows.num_rows
     set_marks(&options, dialect)
     options.is_decimal_plain = not dialect.is_decimal_scientific
+    options.trim_spaces = dialect.trim_spaces
     with nogil:
         status = csv_encode(views.root, &options, count, &output.writer)
     return output.finish(status, views, rows)

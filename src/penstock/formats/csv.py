@@ -6,15 +6,16 @@ silent change:
 
 - a second line in a value is an error (Flink reads the first and drops the rest);
 - an empty field of a number, date, boolean or row column is null (Flink: an error, though it writes null so);
-- numbers and booleans are as strict as in `json`; text that could not be read back is not written.
+- numbers and booleans are as strict as in `json`; text that could not be read back is not written, nor is
+  text that is the null literal.
 
-A null string and an empty one look the same unless `csv.null-literal` is set.
+A null string and an empty one look the same unless `csv.null-literal` is set to a text that is not empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from penstock.formats import _native, _native_encode
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error, unsupported
 from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
+from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.values import ValueType
 
 
@@ -31,12 +33,21 @@ def parse_character(text: str) -> str:
     r"""Return one character; escapes such as `\t`, and `u0001` behind a backslash, stand for theirs."""
     if len(text) > 1 and text.startswith("\\"):
         text = text.encode("ascii", "backslashreplace").decode("unicode_escape")
-    if len(text) != 1 or text in "\r\n":
-        raise ValueError("one character (`\\t` is a tab)")
+    if len(text) != 1 or text in "\r\n\ufeff" or "\ud800" <= text <= "\udfff":
+        raise ValueError("one character (`\\t` is a tab), no line break and no byte order mark")
     return text
 
 
+def parse_escape(text: str) -> str:
+    """Return one character that has no meaning of its own behind itself."""
+    character = parse_character(text)
+    if character in "0nrt":
+        raise ValueError("one character, but none of 0, n, r, t, which stand for others when escaped")
+    return character
+
+
 CHARACTER = ValueType("character", "one character", parse_character)
+ESCAPE = ValueType("character", "one character", parse_escape)
 
 FIELD_DELIMITER = format_option("csv.field-delimiter", CHARACTER, "Stands between fields.", default=",")
 DISABLE_QUOTE_CHARACTER = flag_option("csv.disable-quote-character", "Fields are never in quotes.")
@@ -51,13 +62,21 @@ ARRAY_ELEMENT_DELIMITER = format_option(
     "csv.array-element-delimiter", VERBATIM, "Stands between elements of arrays and rows.", default=";"
 )
 ESCAPE_CHARACTER = format_option(
-    "csv.escape-character", CHARACTER, "Takes the next character's meaning away.", default="not set"
+    "csv.escape-character", ESCAPE, "Takes the next character's meaning away.", default="not set"
 )
-NULL_LITERAL = format_option("csv.null-literal", VERBATIM, "Text that is null.", default="not set")
+NULL_LITERAL = format_option(
+    "csv.null-literal",
+    VERBATIM,
+    "Text that is null. A row with that very text, not null, is not written: it would be read as null.",
+    default="not set",
+)
 SCIENTIFIC_NOTATION = flag_option(
-    "csv.write-bigdecimal-in-scientific-notation", "Writes decimal 100000 as 1E+5.", default=True
+    "csv.write-bigdecimal-in-scientific-notation",
+    "Writes decimal 100000.00 as 1E+5. Flink's page says true is the default; Flink 2.3.0 does as here.",
 )
-TRIM_SPACES = flag_option("csv.trim-spaces", "Spaces around unquoted fields do not count.")
+TRIM_SPACES = flag_option(
+    "csv.trim-spaces", "Spaces around unquoted fields, and around elements, do not count."
+)
 IGNORE_TRAILING = flag_option("csv.ignore-trailing-unmappable", "More fields than columns are no error.")
 ALLOW_TRAILING_COMMA = flag_option(
     "csv.allow-trailing-comma", "A delimiter behind the last field is no error.", default=True
@@ -104,7 +123,9 @@ class CsvFormat:
     allow_trailing_comma: bool = True
     fail_on_missing_columns: bool = False
     empty_string_as_null: bool = False
-    is_decimal_scientific: bool = True
+    is_decimal_scientific: bool = False
+    prefix: str = field(default="", compare=False)
+    """What stands before `csv.` where the user writes the options, for messages."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], prefix: str = "") -> CsvFormat:
@@ -138,6 +159,7 @@ class CsvFormat:
             fail_on_missing_columns=given.flag(FAIL_ON_MISSING_COLUMNS),
             empty_string_as_null=given.flag(EMPTY_STRING_AS_NULL),
             is_decimal_scientific=given.flag(SCIENTIFIC_NOTATION),
+            prefix=prefix,
         )
         made.check_marks(given)
         return made
@@ -149,6 +171,13 @@ class CsvFormat:
             key = given.spelled(FIELD_DELIMITER)
             raise OptionError(
                 f"Options of '{given.prefix}csv': delimiter, quote and escape character must differ.",
+                option=key,
+            )
+        if self.allow_comments and b"#" in marks:
+            key = given.spelled(ALLOW_COMMENTS)
+            raise OptionError(
+                f"Options of '{given.prefix}csv': '#' cannot be a delimiter, quote or escape character where "
+                f"'{key}' makes it the beginning of a comment.",
                 option=key,
             )
 
@@ -165,13 +194,16 @@ class CsvFormat:
 
 def check_csv_schema(schema: pa.Schema) -> None:
     """Raise SchemaError for maps, and for arrays and rows in arrays and rows: CSV has one level of them."""
+    for one in schema:
+        if pa.types.is_map(one.type):
+            raise unsupported("csv", one.name, one.type, "CSV holds no maps")
     check_schema("csv", schema, has_maps=False)
     if not len(schema):
         raise SchemaError("Format 'csv' needs at least one column.", format="csv")
-    for field in schema:
-        children = [field.type.field(i) for i in range(field.type.num_fields)]
+    for one in schema:
+        children = [one.type.field(i) for i in range(one.type.num_fields)]
         if any(pa.types.is_nested(child.type) for child in children):
-            raise unsupported("csv", field.name, field.type, "arrays and rows hold no arrays or rows here")
+            raise unsupported("csv", one.name, one.type, "arrays and rows hold no arrays or rows here")
 
 
 class CsvDecoder:
@@ -187,7 +219,7 @@ class CsvDecoder:
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode values; see `Decoder.decode`."""
         decoded = _native.decode_csv(values, self._schema, self._options, self._targets)
-        return decoded_rows(values, self._schema, self._columns, decoded)
+        return decoded_rows(values, self._schema, self._columns, decoded, TimestampStandard())
 
 
 class CsvEncoder:
@@ -201,4 +233,7 @@ class CsvEncoder:
         try:
             return _native_encode.encode_csv(rows, self._options)
         except _native_encode.RowFailed as failed:
-            raise row_error("csv", failed) from None
+            # The native code knows the options without what stands before them.
+            reason = str(failed.reason).replace("'csv.", f"'{self._options.prefix}csv.")
+            spelled = _native_encode.RowFailed(failed.row, reason, failed.path)
+            raise row_error("csv", spelled) from None

@@ -8,6 +8,7 @@ Flink's format does change values in silence, this one fails instead:
 - a word that is neither true nor false in a boolean column (Flink: false);
 - February 30th (Flink: the 28th); anything behind the end of the document (Flink: ignored).
 
+The last field of a name counts, also where an earlier one could not be converted or is null and NOT NULL.
 Decimals are rounded half up to their scale, and digits of a second beyond a column's unit are cut off, as in
 Flink. A string column takes any JSON: an object or array as its own text without the space between tokens.
 """
@@ -15,7 +16,7 @@ Flink. A string column takes any JSON: an object or array as its own text withou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from penstock.formats import _native
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
 from penstock.formats.native_rows import check_schema, decoded_rows
 from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
+from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.values import choice
 
 FAIL_ON_MISSING_FIELD = flag_option(
@@ -52,7 +54,7 @@ MAP_NULL_KEY_LITERAL = format_option(
 )
 DECIMAL_AS_PLAIN_NUMBER = flag_option(
     "json.encode.decimal-as-plain-number",
-    "Writes 0.000000027 instead of 2.7E-8.",
+    "Writes decimals with all digits of their scale, 0.000000027 and 1.50 instead of 2.7E-8 and 1.5.",
 )
 IGNORE_NULL_FIELDS = flag_option("json.encode.ignore-null-fields", "Leaves null fields out when writing.")
 JSON_PARSER_ENABLED = flag_option(
@@ -85,6 +87,8 @@ class JsonFormat:
     timestamp_standard: str = "SQL"
     decimal_as_plain_number: bool = False
     ignore_null_fields: bool = False
+    standard_option: str = field(default=TIMESTAMP_STANDARD.key, compare=False)
+    """How the user spells the option of the timestamps' standard, for messages."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], prefix: str = "") -> JsonFormat:
@@ -96,8 +100,8 @@ class JsonFormat:
         return cls.from_format_options(options_of(cls.name, JSON_OPTIONS, options, prefix))
 
     @classmethod
-    def from_format_options(cls, given: FormatOptions) -> JsonFormat:
-        """Read the format's options; see `from_options`."""
+    def from_format_options(cls, given: FormatOptions, name: str = "json") -> JsonFormat:
+        """Read the format's options, which the user spells under `name`; see `from_options`."""
         fail_on_missing_field = given.flag(FAIL_ON_MISSING_FIELD)
         ignore_parse_errors = given.flag(IGNORE_PARSE_ERRORS)
         if fail_on_missing_field and ignore_parse_errors:
@@ -113,6 +117,7 @@ class JsonFormat:
             given.value(TIMESTAMP_STANDARD) or TIMESTAMP_STANDARD.default,
             given.flag(DECIMAL_AS_PLAIN_NUMBER),
             given.flag(IGNORE_NULL_FIELDS),
+            given.prefix + name + TIMESTAMP_STANDARD.key.removeprefix(cls.name),
         )
 
     @property
@@ -154,4 +159,5 @@ class JsonDecoder:
             separator=self._options.separator,
             header_size=self._header_size,
         )
-        return decoded_rows(values, self._schema, self._columns, decoded)
+        standard = TimestampStandard(self._options.separator, self._options.standard_option)
+        return decoded_rows(values, self._schema, self._columns, decoded, standard)

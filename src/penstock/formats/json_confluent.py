@@ -63,7 +63,7 @@ class JsonConfluentFormat:
         """
         given = options_of(cls.name, JSON_CONFLUENT_OPTIONS, options, prefix)
         texts = {key.replace("json-confluent.", "json.", 1): text for key, text in given.texts.items()}
-        inner = JsonFormat.from_format_options(FormatOptions(prefix, texts))
+        inner = JsonFormat.from_format_options(FormatOptions(prefix, texts), cls.name)
         return cls(
             REGISTRY.settings(given),
             inner,

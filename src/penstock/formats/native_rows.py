@@ -13,6 +13,7 @@ from penstock.errors import RowError, SchemaError
 from penstock.formats import _native
 from penstock.formats._native_encode import RowFailed
 from penstock.formats.base import DecodedRows, RowFailure, failure
+from penstock.formats.time_reasons import TimestampStandard, time_advice
 
 TYPES = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal (up to 38 digits), string, binary, "
@@ -72,7 +73,11 @@ def unsupported(format_name: str, path: str, kind: pa.DataType, why: str) -> Sch
 
 
 def decoded_rows(
-    values: pa.Array, schema: pa.Schema, columns: Sequence[str] | None, decoded: _native.Decoded
+    values: pa.Array,
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    decoded: _native.Decoded,
+    standard: TimestampStandard | None = None,
 ) -> DecodedRows:
     """Put columns and failures together.
 
@@ -81,18 +86,21 @@ def decoded_rows(
         schema: The fields that were decoded.
         columns: Those that are wanted, if not all.
         decoded: What the native decoder gave.
+        standard: How the format reads timestamps, where they are text.
     """
     arrays, row_count, indices, failed, ignored_count = decoded
     rows = pa.RecordBatch.from_arrays(list(arrays), schema=schema)
     if columns is not None and list(columns) != schema.names:
         rows = rows.select(list(columns))
-    failures = [_describe(values, *failure_facts) for failure_facts in failed]
+    failures = [_describe(values, standard, facts) for facts in failed]
     return DecodedRows(rows, row_count, indices, failures, ignored_count)
 
 
-def _describe(values: pa.Array, value_index: int, reason: str, position: int, path: str) -> RowFailure:
+def _describe(values: pa.Array, standard: TimestampStandard | None, facts: _native.Failed) -> RowFailure:
+    value_index, reason, position, path, text, time_kind = facts
     where = f"field '{path}', byte {position}" if path else f"byte {position}"
-    return failure(values, value_index, f"{reason} ({where})")
+    advice = time_advice(text, time_kind, standard) if text and time_kind and standard else ""
+    return failure(values, value_index, f"{reason} ({where})" + (f". {advice}" if advice else ""))
 
 
 def row_error(format_name: str, failed: RowFailed) -> RowError:

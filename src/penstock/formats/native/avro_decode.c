@@ -22,8 +22,7 @@ typedef struct {
 static int read_value(Reader *reader, int32_t index, Column *column);
 
 static int fail(Reader *reader, int reason, const Column *column) {
-    reader->output->position = reader->at - reader->start;
-    reader->output->column = column;
+    output_fail(reader->output, reader->at - reader->start, column);
     return reason;
 }
 
@@ -34,20 +33,20 @@ static int read_long(Reader *reader, int64_t *value) {
     for (int shift = 0; shift < 64; shift += 7) {
         if (reader->at >= reader->end) return fail(reader, TRUNCATED, NULL);
         uint8_t byte = *reader->at++;
-        if (shift == 63 && byte > 1) return fail(reader, BAD_SYNTAX, NULL);
+        if (shift == 63 && byte > 1) return fail(reader, BAD_VARINT, NULL);
         bits |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80)) {
             *value = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
             return OK;
         }
     }
-    return fail(reader, BAD_SYNTAX, NULL);
+    return fail(reader, BAD_VARINT, NULL);
 }
 
 static int read_length(Reader *reader, int64_t *length) {
     int status = read_long(reader, length);
     if (status) return status;
-    if (*length < 0) return fail(reader, BAD_SYNTAX, NULL);
+    if (*length < 0) return fail(reader, BAD_LENGTH, NULL);
     return *length > left(reader) ? fail(reader, TRUNCATED, NULL) : OK;
 }
 
@@ -122,7 +121,7 @@ static int read_enum(Reader *reader, const AvroNode *node, Column *column) {
     int64_t symbol;
     int status = read_long(reader, &symbol);
     if (status) return status;
-    if (symbol < 0 || symbol >= node->size) return fail(reader, BAD_SYNTAX, column);
+    if (symbol < 0 || symbol >= node->size) return fail(reader, BAD_ENUM_INDEX, column);
     if (!column) return OK;
     const int32_t *offsets = reader->plan->symbol_offsets + node->first_symbol + symbol;
     return column_append_bytes(column, reader->plan->symbols + offsets[0], offsets[1] - offsets[0]);
@@ -131,7 +130,7 @@ static int read_enum(Reader *reader, const AvroNode *node, Column *column) {
 static int read_boolean(Reader *reader, Column *column) {
     if (reader->at >= reader->end) return fail(reader, TRUNCATED, NULL);
     uint8_t byte = *reader->at++;
-    if (byte > 1) return fail(reader, BAD_SYNTAX, column);
+    if (byte > 1) return fail(reader, BAD_BOOLEAN_BYTE, column);
     return column ? column_append_bool(column, byte) : OK;
 }
 
@@ -163,7 +162,7 @@ static int read_block(Reader *reader, int64_t *count, int64_t *empty_count) {
     int status = read_long(reader, count);
     if (status) return status;
     if (*count < 0) {
-        if (*count == INT64_MIN) return fail(reader, BAD_SYNTAX, NULL);
+        if (*count == INT64_MIN) return fail(reader, BAD_LENGTH, NULL);
         *count = -*count;
         if ((status = read_length(reader, &size))) return status;
     }
@@ -210,7 +209,7 @@ static int read_union(Reader *reader, const AvroNode *node, Column *column) {
     int64_t branch;
     int status = read_long(reader, &branch);
     if (status) return status;
-    if (branch < 0 || branch >= node->child_count) return fail(reader, BAD_SYNTAX, column);
+    if (branch < 0 || branch >= node->child_count) return fail(reader, BAD_UNION_INDEX, column);
     return read_value(reader, reader->plan->children[node->first_child + branch], column);
 }
 
@@ -242,7 +241,7 @@ static int read_node(Reader *reader, const AvroNode *node, Column *column) {
     case AVRO_INT:
     case AVRO_LONG:
         if ((status = read_long(reader, &value))) return status;
-        if (node->op == AVRO_INT && (value < INT32_MIN || value > INT32_MAX)) return fail(reader, BAD_SYNTAX, column);
+        if (node->op == AVRO_INT && (value < INT32_MIN || value > INT32_MAX)) return fail(reader, BAD_INT, column);
         return column ? append_whole(reader, node, column, value) : OK;
     case AVRO_FLOAT:
     case AVRO_DOUBLE:
@@ -267,6 +266,8 @@ static int read_value(Reader *reader, int32_t index, Column *column) {
     if (reader->depth == DEPTH_MAX) return fail(reader, TOO_DEEP, NULL);
     reader->depth++;
     int status = read_node(reader, &reader->plan->nodes[index], column);
+    /* The innermost column that is known: a number that breaks off knows none itself. */
+    if (status && !reader->output->column) reader->output->column = column;
     reader->depth--;
     return status;
 }

@@ -64,7 +64,15 @@ enum {
     TEXT_NOT_UTF8,
     NOT_QUOTABLE,
     HAS_ELEMENT_DELIMITER,
-    AMBIGUOUS_TEXT
+    AMBIGUOUS_TEXT,
+    IS_NULL_LITERAL,
+    /* Avro's bytes. */
+    BAD_UNION_INDEX,
+    BAD_ENUM_INDEX,
+    BAD_BOOLEAN_BYTE,
+    BAD_VARINT,
+    BAD_INT,
+    BAD_LENGTH
 };
 
 typedef struct Column {

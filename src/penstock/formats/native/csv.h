@@ -29,4 +29,18 @@ typedef struct {
     const int32_t *targets; /* for each field the column that it goes to, -1 for none */
 } CsvOptions;
 
+#define CSV_BYTE_ORDER_MARK_BYTES 3
+
+/* A value may begin with one, which is not part of its first field. */
+static inline int csv_has_byte_order_mark(const uint8_t *text, int64_t length) {
+    return length >= CSV_BYTE_ORDER_MARK_BYTES && text[0] == 0xef && text[1] == 0xbb && text[2] == 0xbf;
+}
+
+static inline int csv_is_blank(const uint8_t *text, int64_t length) {
+    for (int64_t i = 0; i < length; i++) {
+        if (text[i] > ' ') return 0;
+    }
+    return 1;
+}
+
 #endif

@@ -22,8 +22,7 @@ typedef struct {
 } Field;
 
 static int fail(Parser *parser, int reason, const Column *column) {
-    parser->output->position = parser->at - parser->start;
-    parser->output->column = column;
+    output_fail(parser->output, parser->at - parser->start, column);
     return reason;
 }
 
@@ -70,9 +69,12 @@ static int scan_quoted(Parser *parser, Field *field) {
     }
     field->text = parser->scratch;
     field->length = out - parser->scratch;
-    while (parser->at < parser->end && *parser->at == ' ') parser->at++;
-    if (is_line_end(parser) || is_at(parser->at, parser->end, &options->delimiter)) return OK;
-    return fail(parser, BAD_SYNTAX, NULL);
+    for (;;) {
+        /* The delimiter first: it may be a blank or a tab itself. */
+        if (is_line_end(parser) || is_at(parser->at, parser->end, &options->delimiter)) return OK;
+        if (*parser->at != ' ' && *parser->at != '\t') return fail(parser, BAD_SYNTAX, NULL);
+        parser->at++;
+    }
 }
 
 static int scan_plain(Parser *parser, Field *field) {
@@ -107,7 +109,10 @@ static int scan_field(Parser *parser, Field *field) {
     const CsvOptions *options = parser->options;
     if (options->trim_spaces) {
         const uint8_t *at = parser->at;
-        while (at < parser->end && *at == ' ') at++;
+        while (at < parser->end && *at == ' ' && !is_at(at, parser->end, &options->delimiter) &&
+               !is_at(at, parser->end, &options->quote)) {
+            at++;
+        }
         if (is_at(at, parser->end, &options->quote)) parser->at = at;
     }
     return is_at(parser->at, parser->end, &options->quote) ? scan_quoted(parser, field) : scan_plain(parser, field);
@@ -126,14 +131,23 @@ static const uint8_t *find_mark(const uint8_t *at, const uint8_t *end, const Mar
     return at;
 }
 
+static int append_element(Parser *parser, Column *column, const uint8_t *text, const uint8_t *end) {
+    if (parser->options->trim_spaces) {
+        while (text < end && *text <= ' ') text++;
+        while (text < end && end[-1] <= ' ') end--;
+    }
+    return append_field(parser, column, text, end - text);
+}
+
+/* Blank text is an array without elements, as in Flink. */
 static int append_list(Parser *parser, Column *column, const uint8_t *text, int64_t length) {
     const Mark *mark = &parser->options->element_delimiter;
     const uint8_t *end = text + length;
-    int status = column_make_room(column);
+    int status = column_make_room(column), is_blank = csv_is_blank(text, length);
     if (status) return status;
-    while (length) {
+    while (!is_blank) {
         const uint8_t *stop = find_mark(text, end, mark);
-        if ((status = append_field(parser, column->children[0], text, stop - text))) return status;
+        if ((status = append_element(parser, column->children[0], text, stop))) return status;
         if (stop == end) break;
         text = stop + mark->length;
     }
@@ -142,16 +156,22 @@ static int append_list(Parser *parser, Column *column, const uint8_t *text, int6
     return OK;
 }
 
+/* With ignored errors a row may lack elements at its end, as a record may lack fields. */
 static int append_struct(Parser *parser, Column *column, const uint8_t *text, int64_t length) {
     const Mark *mark = &parser->options->element_delimiter;
     const uint8_t *end = text + length;
-    int status = column_make_room(column);
+    int status = column_make_room(column), has_ended = 0;
     for (int i = 0; i < column->child_count && status == OK; i++) {
+        if (has_ended) {
+            if (!parser->options->ignore_parse_errors) return fail(parser, BAD_ROW_FIELD, column);
+            status = append_null(parser, column->children[i]);
+            continue;
+        }
         const uint8_t *stop = find_mark(text, end, mark);
-        int is_last = i == column->child_count - 1;
-        if ((stop == end) != is_last) return fail(parser, BAD_ROW_FIELD, column);
-        status = append_field(parser, column->children[i], text, stop - text);
-        text = is_last ? end : stop + mark->length;
+        has_ended = stop == end;
+        if (!has_ended && i == column->child_count - 1) return fail(parser, BAD_ROW_FIELD, column);
+        status = append_element(parser, column->children[i], text, stop);
+        text = has_ended ? end : stop + mark->length;
     }
     if (status) return status;
     column_set_valid(column);
@@ -198,7 +218,10 @@ static int convert_field(Parser *parser, Column *column, const uint8_t *text, in
     default:
         status = append_text(column, text, length, ' ');
     }
-    return status ? fail(parser, status, column) : OK;
+    if (status == OK) return OK;
+    fail(parser, status, column);
+    output_text(parser->output, text, length);
+    return status;
 }
 
 static int append_field(Parser *parser, Column *column, const uint8_t *text, int64_t length) {
@@ -256,13 +279,20 @@ static int parse_record(Parser *parser, Column *root) {
 }
 
 static int parse_value(Parser *parser, Column *root) {
-    int64_t length = parser->end - parser->at;
-    if (!is_utf8(parser->at, length)) return fail(parser, BAD_UTF8, NULL);
+    int64_t length = parser->end - parser->at, valid_length = utf8_length(parser->at, length);
+    if (valid_length < length) {
+        parser->at += valid_length;
+        return fail(parser, BAD_UTF8, NULL);
+    }
     if (parser->scratch_capacity < length) {
         uint8_t *larger = realloc(parser->scratch, (size_t)length);
         if (!larger) return NO_MEMORY;
         parser->scratch = larger;
         parser->scratch_capacity = length;
+    }
+    if (csv_has_byte_order_mark(parser->at, length)) {
+        parser->at += CSV_BYTE_ORDER_MARK_BYTES;
+        if (parser->at == parser->end) return OK; /* as an empty value: no row */
     }
     while (parser->options->allow_comments && parser->at < parser->end && *parser->at == '#') {
         while (!is_line_end(parser)) parser->at++;

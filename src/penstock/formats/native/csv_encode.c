@@ -23,7 +23,7 @@ static int holds(const uint8_t *text, int64_t length, const Mark *mark) {
 
 static int needs_quotes(const CsvOptions *options, const uint8_t *text, int64_t length) {
     if (length == 0) return 0;
-    if (*text == '#' || *text <= ' ' || text[length - 1] <= ' ') return 1;
+    if (*text == '#' || *text <= ' ' || text[length - 1] <= ' ' || csv_has_byte_order_mark(text, length)) return 1;
     for (int64_t i = 0; i < length; i++) {
         if (text[i] == '\n' || text[i] == '\r') return 1;
     }
@@ -86,26 +86,63 @@ static int write_scalar(Encoder *encoder, const View *view, int64_t i) {
     }
 }
 
-static int write_null(Encoder *encoder) {
-    const CsvOptions *options = encoder->options;
-    return write_bytes(encoder->writer, options->null_literal.bytes, options->null_literal.length);
-}
-
-static int write_element(Encoder *encoder, const View *view, int64_t i) {
-    int64_t start = encoder->writer->used;
-    if (view_is_null(view, i)) return write_null(encoder);
-    int status = write_scalar(encoder, view, i);
-    if (status) return fail(encoder, status, view);
-    const uint8_t *text = encoder->writer->bytes + start;
-    if (holds(text, encoder->writer->used - start, &encoder->options->element_delimiter)) {
-        return fail(encoder, HAS_ELEMENT_DELIMITER, view);
-    }
-    return OK;
-}
-
 static int is_null_literal(const CsvOptions *options, const uint8_t *text, int64_t length) {
     const Mark *null = &options->null_literal;
     return options->has_null_literal && length == null->length && memcmp(text, null->bytes, (size_t)length) == 0;
+}
+
+/* Takes the text from `start` on off the writer, and writes it again, in quotes where it needs them. */
+static int rewrite_text(Encoder *encoder, const View *view, int64_t start) {
+    Writer *writer = encoder->writer;
+    int64_t length = writer->used - start;
+    if (!needs_quotes(encoder->options, writer->bytes + start, length) && view->kind != KIND_STRING &&
+        view->kind != KIND_LIST && view->kind != KIND_STRUCT) {
+        return OK; /* the text of a number, date or the like is UTF-8 */
+    }
+    uint8_t *copy = malloc((size_t)length + 1);
+    if (!copy) return NO_MEMORY;
+    memcpy(copy, writer->bytes + start, (size_t)length);
+    writer->used = start;
+    int status = write_text(encoder, view, copy, length);
+    free(copy);
+    return status;
+}
+
+/* Where the element delimiter first is in a text, which may end with the delimiter behind it. */
+static int64_t find_delimiter(const CsvOptions *options, const uint8_t *text, int64_t length) {
+    const Mark *mark = &options->element_delimiter;
+    for (int64_t i = 0; i + mark->length <= length; i++) {
+        if (memcmp(text + i, mark->bytes, (size_t)mark->length) == 0) return i;
+    }
+    return length;
+}
+
+/* Whether an element would be read as what it is, being the writer's text from `start` on. */
+static int check_element(Encoder *encoder, const View *view, int64_t start, int is_null) {
+    const CsvOptions *options = encoder->options;
+    const uint8_t *text = encoder->writer->bytes + start;
+    int64_t length = encoder->writer->used - start;
+    if (length == 0) return OK;
+    if (!is_null && is_null_literal(options, text, length)) return fail(encoder, IS_NULL_LITERAL, view);
+    int has_blank_end = *text <= ' ' || text[length - 1] <= ' ';
+    return options->trim_spaces && has_blank_end ? fail(encoder, AMBIGUOUS_TEXT, view) : OK;
+}
+
+/* Writes an element, and the delimiter behind it unless it is the last one. */
+static int write_element(Encoder *encoder, const View *view, int64_t i, int is_last) {
+    const CsvOptions *options = encoder->options;
+    const Mark *null = &options->null_literal, *mark = &options->element_delimiter;
+    Writer *writer = encoder->writer;
+    int64_t start = writer->used;
+    int is_null = view_is_null(view, i);
+    int status = is_null ? write_bytes(writer, null->bytes, null->length) : write_scalar(encoder, view, i);
+    if (status) return fail(encoder, status, view);
+    if ((status = check_element(encoder, view, start, is_null))) return status;
+    int64_t length = writer->used - start;
+    if (!is_last && (status = write_bytes(writer, mark->bytes, mark->length))) return status;
+    /* `a|` before the delimiter `||` would be read as `a` and `|`... */
+    int64_t found = find_delimiter(options, writer->bytes + start, writer->used - start);
+    return found == length ? OK : fail(encoder, HAS_ELEMENT_DELIMITER, view);
 }
 
 /* Elements lie behind each other in the writer first, then are taken off and written as one text. */
@@ -117,45 +154,40 @@ static int write_elements(Encoder *encoder, const View *view, int64_t i) {
     int64_t count = is_list ? offsets[1] - offsets[0] : view->child_count;
     for (int64_t n = 0; n < count && status == OK; n++) {
         const View *child = view->children[is_list ? 0 : n];
-        const Mark *mark = &encoder->options->element_delimiter;
-        if (n && (status = write_bytes(writer, mark->bytes, mark->length))) return status;
-        status = write_element(encoder, child, is_list ? offsets[0] + n : i);
+        status = write_element(encoder, child, is_list ? offsets[0] + n : i, n == count - 1);
     }
     if (status) return status;
+    const uint8_t *text = writer->bytes + start;
     int64_t length = writer->used - start;
-    /* One element that is null or empty: the same text as no array or an empty one. */
-    if (count > 0 && (length == 0 || is_null_literal(encoder->options, writer->bytes + start, length))) {
+    /* One element that is null or empty: the same text as no array or an empty one; a blank array is empty, too. */
+    int is_empty = is_list ? csv_is_blank(text, length) : length == 0;
+    if (count > 0 && (is_empty || is_null_literal(encoder->options, text, length))) {
         return fail(encoder, AMBIGUOUS_TEXT, view);
     }
-    uint8_t *copy = malloc((size_t)length + 1);
-    if (!copy) return NO_MEMORY;
-    memcpy(copy, writer->bytes + start, (size_t)length);
-    writer->used = start;
-    status = write_text(encoder, view, copy, length);
-    free(copy);
-    return status;
+    return rewrite_text(encoder, view, start);
 }
 
 static int write_field(Encoder *encoder, const View *view, int64_t i) {
+    const CsvOptions *options = encoder->options;
+    const Mark *null = &options->null_literal;
     const uint8_t *text;
-    int64_t length;
-    if (view_is_null(view, i)) return write_null(encoder);
+    int64_t length, start = encoder->writer->used;
+    if (view_is_null(view, i)) return write_text(encoder, view, null->bytes, null->length);
     if (view->kind == KIND_LIST || view->kind == KIND_STRUCT) return write_elements(encoder, view, i);
     if (view->kind == KIND_STRING) {
         text = view_bytes(view, i, &length);
+        /* An empty literal says that empty text is null. */
+        if (length && is_null_literal(options, text, length)) return fail(encoder, IS_NULL_LITERAL, view);
         return write_text(encoder, view, text, length);
     }
-    int64_t start = encoder->writer->used;
     int status = write_scalar(encoder, view, i);
     if (status) return fail(encoder, status, view);
-    /* A delimiter such as '-' or '.' is in the text of numbers and dates, too. */
     length = encoder->writer->used - start;
-    if (!needs_quotes(encoder->options, encoder->writer->bytes + start, length)) return OK;
-    uint8_t copy[64];
-    if (view->kind == KIND_BINARY || length > (int64_t)sizeof(copy)) return fail(encoder, NOT_QUOTABLE, view);
-    memcpy(copy, encoder->writer->bytes + start, (size_t)length);
-    encoder->writer->used = start;
-    return write_text(encoder, view, copy, length);
+    if (length && is_null_literal(options, encoder->writer->bytes + start, length)) {
+        return fail(encoder, IS_NULL_LITERAL, view);
+    }
+    /* A delimiter such as '-' or '.' is in the text of numbers and dates, too. */
+    return rewrite_text(encoder, view, start);
 }
 
 static int write_record(Encoder *encoder, const View *rows, int64_t i) {

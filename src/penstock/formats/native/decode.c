@@ -25,6 +25,7 @@ int output_add_failure(Output *output, int64_t value_index, int reason) {
     failure->reason = reason;
     failure->position = output->position;
     failure->column = output->column;
+    failure->text = output->text;
     return OK;
 }
 

@@ -13,11 +13,20 @@ typedef struct {
     int64_t length;
 } Values;
 
+#define FAILED_TEXT_MAX 48
+
+/* The beginning of a text that could not be converted; length 0 where there is none to show. */
+typedef struct {
+    uint8_t bytes[FAILED_TEXT_MAX];
+    int32_t length;
+} FailedText;
+
 typedef struct {
     int32_t row; /* index of the value */
     int32_t reason;
     int64_t position; /* byte of the value */
     const Column *column; /* NULL: the value as a whole */
+    FailedText text;
 } Failure;
 
 typedef struct {
@@ -30,7 +39,21 @@ typedef struct {
     int64_t ignored_count; /* values dropped because parse errors are ignored */
     int64_t position;      /* the error under way */
     const Column *column;
+    FailedText text;
 } Output;
+
+/* Notes the error under way. */
+static inline void output_fail(Output *output, int64_t position, const Column *column) {
+    output->position = position;
+    output->column = column;
+    output->text.length = 0;
+}
+
+/* The text that the error under way is about. */
+static inline void output_text(Output *output, const uint8_t *text, int64_t length) {
+    output->text.length = (int32_t)(length < FAILED_TEXT_MAX ? length : FAILED_TEXT_MAX);
+    memcpy(output->text.bytes, text, (size_t)output->text.length);
+}
 
 static inline int values_is_null(const Values *values, int64_t i) {
     int64_t bit = values->offset + i;

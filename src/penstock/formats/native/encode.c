@@ -155,13 +155,14 @@ static int write_plain_decimal(Writer *writer, const char *digits, int64_t count
     return write_bytes(writer, digits, count);
 }
 
-/* As Java's BigDecimal prints it once its trailing zeros are gone, which is what Flink's JSON has. */
+/* Plain: with all digits of the scale. Else as Java's BigDecimal prints it once its trailing zeros are gone. Flink
+ * has both. */
 int write_decimal(Writer *writer, __int128 value, int scale, int is_plain) {
     char text[48], exponent[16], *end = text + sizeof(text);
     int status;
-    if (value == 0) return write_byte(writer, '0');
+    if (value == 0 && !is_plain) return write_byte(writer, '0');
     unsigned __int128 magnitude = value < 0 ? -(unsigned __int128)value : (unsigned __int128)value;
-    while (magnitude % 10 == 0) {
+    while (!is_plain && magnitude % 10 == 0) {
         magnitude /= 10;
         scale--;
     }

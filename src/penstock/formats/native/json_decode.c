@@ -32,7 +32,10 @@ static int append_scalar_text(Parser *parser, Column *column, const Text *text) 
         status = column->kind == KIND_BINARY ? append_base64(column, start, length)
                                              : append_text(column, start, length, parser->options->separator);
     }
-    return status ? fail(parser, status, column) : OK;
+    if (status == OK) return OK;
+    fail(parser, status, column);
+    output_text(parser->output, start, length);
+    return status;
 }
 
 /* The text of an object or array without the space between its tokens. */
@@ -82,7 +85,11 @@ static int parse_scalar(Parser *parser, Column *column) {
         const uint8_t *end = scan_number(parser->at, parser->end, STRICT_JSON, &number);
         if (!end) return bad_syntax(parser);
         status = append_number(column, &number);
-        if (status) return fail(parser, status, column);
+        if (status) {
+            fail(parser, status, column);
+            output_text(parser->output, parser->at, end - parser->at);
+            return status;
+        }
         parser->at = end;
         return OK;
     }
@@ -162,6 +169,34 @@ static int finish_struct(Parser *parser, Column *column) {
     return OK;
 }
 
+/* Whether the field whose value begins at `start` comes again in its object, which makes that value void. If so, the
+ * parser is behind the value; else where it was. The first time that it comes again is enough, so fields that all
+ * fail cost a scan of the object each at most. */
+static int comes_again(Parser *parser, const uint8_t *start, const Column *column, int index) {
+    const uint8_t *before = parser->at, *behind, *name;
+    Output noted = *parser->output;
+    int64_t length;
+    Text key;
+    int is_again = 0;
+    parser->at = start;
+    if (skip_value(parser) == OK) {
+        behind = parser->at;
+        for (skip_space(parser); !is_again && peek(parser) == ','; skip_space(parser)) {
+            parser->at++;
+            if (skip_key(parser, &key)) break;
+            is_again = plain_text(parser, &key, &name, &length) == OK && column_find(column, name, length) == index;
+            if (skip_value(parser)) break;
+        }
+        if (is_again) before = behind;
+    }
+    /* What reading ahead met is not the error. */
+    parser->output->position = noted.position;
+    parser->output->column = noted.column;
+    parser->output->text = noted.text;
+    parser->at = before;
+    return is_again;
+}
+
 static int parse_struct(Parser *parser, Column *column) {
     int64_t base = column->length;
     int status, expected = 0, index;
@@ -179,7 +214,12 @@ static int parse_struct(Parser *parser, Column *column) {
             Column *child = column->children[index];
             /* A name that comes twice: the last one counts. */
             if (child->length > base) column_truncate(child, base);
-            if ((status = parse_child(parser, child, base))) return status;
+            const uint8_t *start = parser->at;
+            status = parse_child(parser, child, base);
+            if (status) {
+                if (status < FIRST_FIELD_REASON || !comes_again(parser, start, column, index)) return status;
+                column_truncate(child, base);
+            }
             expected = index + 1;
         }
         skip_space(parser);
@@ -335,7 +375,11 @@ static int parse_rows(Parser *parser, Column *root) {
 
 static int parse_document(Parser *parser, Column *root) {
     int status;
-    if (!is_utf8(parser->start, parser->end - parser->start)) return fail(parser, BAD_UTF8, NULL);
+    int64_t length = parser->end - parser->at, valid_length = utf8_length(parser->at, length);
+    if (valid_length < length) {
+        parser->at += valid_length;
+        return fail(parser, BAD_UTF8, NULL);
+    }
     if (parser->end - parser->at >= 3 && memcmp(parser->at, "\xef\xbb\xbf", 3) == 0) parser->at += 3;
     skip_space(parser);
     status = peek(parser) == '[' ? parse_rows(parser, root) : parse_row(parser, root);
@@ -346,7 +390,8 @@ static int parse_document(Parser *parser, Column *root) {
 
 static int decode_value(Parser *parser, Column *root, int64_t i, const uint8_t *value, int64_t length) {
     int64_t base = root->length;
-    parser->start = parser->at = value;
+    parser->start = value;
+    parser->at = value + parser->options->header_size;
     parser->end = value + length;
     int status = parse_document(parser, root);
     if (status == NO_MEMORY) return status;
@@ -369,7 +414,7 @@ int json_decode(Column *root, const JsonOptions *options, const Values *values, 
         const uint8_t *value = values_at(values, i, &length);
         /* As in Flink, no value and an empty value are no row. */
         if (length <= options->header_size || values_is_null(values, i)) continue;
-        status = decode_value(&parser, root, i, value + options->header_size, length - options->header_size);
+        status = decode_value(&parser, root, i, value, length);
     }
     free(parser.scratch);
     return status;

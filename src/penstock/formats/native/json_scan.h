@@ -27,8 +27,7 @@ typedef struct {
 } Text;
 
 static int fail(Parser *parser, int reason, const Column *column) {
-    parser->output->position = parser->at - parser->start;
-    parser->output->column = column;
+    output_fail(parser->output, parser->at - parser->start, column);
     return reason;
 }
 

@@ -485,7 +485,7 @@ int append_base64(Column *column, const uint8_t *text, int64_t length) {
 
 static inline int is_continuation(uint8_t c) { return (c & 0xc0) == 0x80; }
 
-int is_utf8(const uint8_t *text, int64_t length) {
+int64_t utf8_length(const uint8_t *text, int64_t length) {
     const uint8_t *at = text, *end = text + length;
     while (at < end) {
         while (end - at >= 8) {
@@ -499,21 +499,21 @@ int is_utf8(const uint8_t *text, int64_t length) {
         if (c < 0x80) {
             at++;
         } else if (c < 0xc2) {
-            return 0;
+            return at - text;
         } else if (c < 0xe0) {
-            if (end - at < 2 || !is_continuation(at[1])) return 0;
+            if (end - at < 2 || !is_continuation(at[1])) return at - text;
             at += 2;
         } else if (c < 0xf0) {
-            if (end - at < 3 || !is_continuation(at[1]) || !is_continuation(at[2])) return 0;
-            if ((c == 0xe0 && at[1] < 0xa0) || (c == 0xed && at[1] >= 0xa0)) return 0;
+            if (end - at < 3 || !is_continuation(at[1]) || !is_continuation(at[2])) return at - text;
+            if ((c == 0xe0 && at[1] < 0xa0) || (c == 0xed && at[1] >= 0xa0)) return at - text;
             at += 3;
         } else if (c < 0xf5) {
-            if (end - at < 4 || !is_continuation(at[1]) || !is_continuation(at[2]) || !is_continuation(at[3])) return 0;
-            if ((c == 0xf0 && at[1] < 0x90) || (c == 0xf4 && at[1] >= 0x90)) return 0;
+            if (end - at < 4 || !is_continuation(at[1]) || !is_continuation(at[2]) || !is_continuation(at[3])) return at - text;
+            if ((c == 0xf0 && at[1] < 0x90) || (c == 0xf4 && at[1] >= 0x90)) return at - text;
             at += 4;
         } else {
-            return 0;
+            return at - text;
         }
     }
-    return 1;
+    return length;
 }

@@ -35,7 +35,9 @@ int append_number(Column *column, const Number *number);
 int append_text(Column *column, const uint8_t *text, int64_t length, int separator);
 int append_base64(Column *column, const uint8_t *text, int64_t length);
 
-int is_utf8(const uint8_t *text, int64_t length);
+/* How many bytes at the beginning are whole characters: all of them where the text is UTF-8. */
+int64_t utf8_length(const uint8_t *text, int64_t length);
+static inline int is_utf8(const uint8_t *text, int64_t length) { return utf8_length(text, length) == length; }
 int text_start(void);
 /* Lets this thread print and read numbers without the process's locale. */
 void use_c_locale(int is_on);

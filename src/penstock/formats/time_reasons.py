@@ -1,0 +1,95 @@
+"""Why a text is no date or time of its column, and what to declare or set instead.
+
+Runs on executors, for failing values only. Invariant: pure; a text that fits no case gets no advice.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.formats.base import excerpt
+
+_DATE = r"[+-]?\d{4,9}-\d{2}-\d{2}"
+_TIME = r"\d{2}:\d{2}(?P<seconds>:\d{2}(\.\d{1,9})?)?"
+_TIMESTAMP = re.compile(rf"{_DATE}(?P<separator>[T ]){_TIME}(?P<zone>\D.*)?", re.ASCII)
+_ZONE = re.compile(r"Z|[+-](0\d|1[0-8]):[0-5]\d", re.ASCII)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+
+NAMES = {"T": "ISO-8601", " ": "SQL"}
+"""What Flink calls the two standards, by what stands between date and time."""
+
+_TEXT_BYTES_MAX = 48
+"""What native/decode.h keeps of a text: one that is as long may have been cut."""
+
+_CONVERT = "declare STRING and convert it in the query"
+
+
+@dataclass(frozen=True)
+class TimestampStandard:
+    """How a format reads timestamps: what stands between date and time, and the option that says so."""
+
+    separator: str = " "
+    option: str = ""
+
+
+def time_advice(text: bytes, kind: str, standard: TimestampStandard) -> str:
+    """Say what is wrong with a text as a date or time, and what to do.
+
+    Args:
+        text: What stands in the record.
+        kind: What the column holds: "timestamp", "timestamp with zone", "date" or "time".
+        standard: How the format reads timestamps.
+
+    Returns:
+        A sentence, or "" where there is no advice.
+    """
+    if len(text) >= _TEXT_BYTES_MAX:
+        return ""
+    try:
+        shown = text.decode()
+    except UnicodeDecodeError:
+        return ""
+    found = _TIMESTAMP.fullmatch(shown)
+    if kind.startswith("timestamp"):
+        whats = _timestamp_advice(shown, found, kind == "timestamp with zone", standard)
+    elif kind == "date" and found:
+        whats = ["it has a time behind the date: declare a timestamp type"]
+    elif _NUMBER.fullmatch(shown):
+        whats = [f"it is a number: {_CONVERT.replace('STRING', 'INT')}"]
+    else:
+        whats = []
+    return f"'{excerpt(text)}': {'; '.join(whats)}" if whats else ""
+
+
+def _timestamp_advice(
+    text: str, found: re.Match[str] | None, is_zoned: bool, standard: TimestampStandard
+) -> list[str]:
+    if found is None:
+        return _other_advice(text)
+    whats = []
+    if found["separator"] != standard.separator:
+        shown = "a 'T'" if found["separator"] == "T" else "a blank"
+        name = NAMES[found["separator"]]
+        cure = f"set '{standard.option}' = '{name}'" if standard.option else _CONVERT
+        whats.append(f"it has {shown} between date and time: {cure}")
+    elif found["separator"] == " " and found["seconds"] is None:
+        whats.append(f"it has no seconds: {_CONVERT}")
+    zone = found["zone"]
+    if is_zoned and zone is None:
+        whats.append("it has no zone: declare TIMESTAMP_NTZ")
+    elif zone is not None and not _ZONE.fullmatch(zone):
+        whats.append(f"what follows the time is no zone (Z or +hh:mm): {_CONVERT}")
+    elif zone is not None and not is_zoned:
+        whats.append("it has a zone: declare TIMESTAMP")
+    return whats
+
+
+def _other_advice(text: str) -> list[str]:
+    if _NUMBER.fullmatch(text):
+        return [
+            "it is a number: declare BIGINT and convert it in the query (timestamp_millis, timestamp_seconds)"
+        ]
+    if re.fullmatch(_DATE, text, re.ASCII):
+        return ["it has no time: declare DATE"]
+    return []
