@@ -52,14 +52,14 @@ def time_advice(text: bytes, kind: str, standard: TimestampStandard) -> str:
         return ""
     found = _TIMESTAMP.fullmatch(shown)
     if kind.startswith("timestamp"):
-        whats = _timestamp_advice(shown, found, kind == "timestamp with zone", standard)
+        found_wrong = _timestamp_advice(shown, found, kind == "timestamp with zone", standard)
     elif kind == "date" and found:
-        whats = ["it has a time behind the date: declare a timestamp type"]
+        found_wrong = ["it has a time behind the date: declare a timestamp type"]
     elif _NUMBER.fullmatch(shown):
-        whats = [f"it is a number: {_CONVERT.replace('STRING', 'INT')}"]
+        found_wrong = [f"it is a number: {_CONVERT.replace('STRING', 'INT')}"]
     else:
-        whats = []
-    return f"'{excerpt(text)}': {'; '.join(whats)}" if whats else ""
+        found_wrong = []
+    return f"'{excerpt(text)}': {'; '.join(found_wrong)}" if found_wrong else ""
 
 
 def _timestamp_advice(
@@ -67,22 +67,22 @@ def _timestamp_advice(
 ) -> list[str]:
     if found is None:
         return _other_advice(text)
-    whats = []
+    found_wrong = []
     if found["separator"] != standard.separator:
         shown = "a 'T'" if found["separator"] == "T" else "a blank"
         name = NAMES[found["separator"]]
         cure = f"set '{standard.option}' = '{name}'" if standard.option else _CONVERT
-        whats.append(f"it has {shown} between date and time: {cure}")
+        found_wrong.append(f"it has {shown} between date and time: {cure}")
     elif found["separator"] == " " and found["seconds"] is None:
-        whats.append(f"it has no seconds: {_CONVERT}")
+        found_wrong.append(f"it has no seconds: {_CONVERT}")
     zone = found["zone"]
     if is_zoned and zone is None:
-        whats.append("it has no zone: declare TIMESTAMP_NTZ")
+        found_wrong.append("it has no zone: declare TIMESTAMP_NTZ")
     elif zone is not None and not _ZONE.fullmatch(zone):
-        whats.append(f"what follows the time is no zone (Z or +hh:mm): {_CONVERT}")
+        found_wrong.append(f"what follows the time is no zone (Z or +hh:mm): {_CONVERT}")
     elif zone is not None and not is_zoned:
-        whats.append("it has a zone: declare TIMESTAMP")
-    return whats
+        found_wrong.append("it has a zone: declare TIMESTAMP")
+    return found_wrong
 
 
 def _other_advice(text: str) -> list[str]:
