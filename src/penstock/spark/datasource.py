@@ -76,6 +76,12 @@ class PenstockDataSource(DataSource):
                 "streaming write knows its query and batch from Spark: leave them out.",
                 option="sink.query-id",
             )
+        if config.write_id is not None:
+            raise OptionError(
+                "Option 'sink.write-id' names a batch write; a streaming write is known by its checkpoint: "
+                "leave it out.",
+                option="sink.write-id",
+            )
         table = table_sink(schema, self.options, config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return ExactlyOnceStreamWriter(config, schema, table)
