@@ -336,6 +336,13 @@ def test_flinks_option_for_timestamps_is_refused_with_the_cure(name: str, value:
         format_for(name, options, "value.")
 
 
+def test_a_writers_decimal_becomes_the_columns_scale(registry: Registry) -> None:
+    schema = record(("d", logical("bytes", "decimal", precision=10, scale=2)))
+    value = behind(registry.register("s", schema), written(schema, {"d": Decimal("1.25")})[0])
+    found = confluent(registry).decoder(pa.schema([("d", pa.decimal128(20, 4))]))
+    assert found.decode(pa.array([value], pa.binary())).rows["d"][0].as_py() == Decimal("1.2500")
+
+
 def test_what_flink_wrote_is_read_with_a_schema_of_milliseconds() -> None:
     bytes_of_flink = bytes.fromhex("0202 0286b4cccaef66")
     schema = record(("a", ["null", "int"]), ("i", ["null", logical("long", "timestamp-millis")]))
