@@ -496,16 +496,16 @@ def test_changed_prefix_does_not_double_what_the_old_one_has_decided(
         reports = sink.tasks(driver.recover(), 1)
         die_at(Step.DECIDED)
         with sink.driver() as dying, pytest.raises(Death):
-            dying.commit(reports, is_only_sink=True)
+            dying.commit(reports)
     renamed = replace(sink, prefix=f"{sink.prefix}-renamed")
     with renamed.driver() as driver:
         replay = renamed.tasks(driver.recover(), 1)
-        with pytest.raises(PrefixChangedError, match=f"was {sink.prefix} before .*batch 1 .* decided under"):
-            driver.commit(replay, is_only_sink=True)
+        with pytest.raises(PrefixChangedError, match=f"batch 1 of .* decided under .*={sink.prefix} "):
+            driver.commit(replay)
         driver.abort(replay)
     run_batch(sink, 1)
     with renamed.driver() as driver:
-        driver.commit(renamed.tasks(driver.recover(), 2), is_only_sink=True)
+        driver.commit(renamed.tasks(driver.recover(), 2))
     assert_seen(bootstrap, sink.topic, expected(3))
     assert_none_open(sink)
     assert_none_open(renamed)
@@ -518,7 +518,7 @@ def test_topics_that_are_only_named_like_decision_logs_are_passed_over(
     sink = replace(sink, query_id=sink.topic)
     judge.produce(bootstrap, f"{sink.topic}-loan-decisions", (sink.query_id.encode(), b"granted"))
     with sink.driver() as driver:
-        driver.commit(sink.tasks(driver.recover(), 0), is_only_sink=True)
+        driver.commit(sink.tasks(driver.recover(), 0))
     assert_seen(bootstrap, sink.topic, expected(1))
 
 

@@ -175,8 +175,13 @@ class FakeCluster:
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         return self.log[first_offset:end_offset]
 
-    def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
-        return ((self.topic, record) for record in self.log if text in (record.key or b""))
+    def other(self, topic: str) -> FakeCluster:
+        assert topic == self.topic
+        return self
+
+    def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
+        self.calls.append("mentions")
+        return ((self.topic, record.key) for record in self.log if record.key and text in record.key)
 
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         self.calls.append("append")
@@ -192,7 +197,7 @@ class FakeCluster:
         is_same = result.next_identity == identity
         return ProducerSession(result.next_identity, session.next_sequence + 1 if is_same else 0)
 
-    def append_plainly(self, key: bytes, value: bytes) -> None:
+    def append_plainly(self, key: bytes, value: bytes | None) -> None:
         self.calls.append("append plainly")
         self.log.append(LogRecord(len(self.log), key, value))
         if self.loses_answer("append plainly"):

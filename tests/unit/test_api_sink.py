@@ -117,7 +117,7 @@ class TestSink:
             (lambda: sink().set_delivery_guarantee("exactly"), "one of penstock.DeliveryGuarantee"),  # type: ignore[arg-type]
             (lambda: sink().set_parallelism(0), "parallelism cannot be 0"),
             (lambda: sink().set_parallelism(True), "parallelism cannot be True"),
-            (lambda: sink().set_property("acks", "1").build(), "'properties.acks' = '1' contradicts"),
+            (lambda: sink().set_property("acks", "1").build(), "'acks' = '1' contradicts"),
             (lambda: sink().set_property("transactional.id", "x").build(), "transactional.id"),
             (lambda: sink().set_option("Topic", "u").build(), "repeats what other methods have set: topic"),
             (
@@ -345,6 +345,16 @@ class TestWriteBatch:
         write_batch(rows, 7, {**EXACTLY_ONCE, "sink.transactional-id-prefix": "orders-2"})
         write_batch(rows, 8, EXACTLY_ONCE)
         assert len(rows.saved) == 3
+
+    def test_prefixes_that_have_written_the_batch_are_named_to_the_next(self) -> None:
+        rows = FakeRows("q-7")
+        other = {**EXACTLY_ONCE, "sink.transactional-id-prefix": "orders-2"}
+        for batch_id in (7, 8):
+            write_batch(rows, batch_id, EXACTLY_ONCE)
+            write_batch(rows, batch_id, other)
+        write_batch(rows, 9, other)
+        siblings = [parse_sink_options(each).sibling_prefixes for each in rows.saved]
+        assert siblings == [frozenset(), {"orders"}, frozenset(), {"orders"}, frozenset()]
 
     def test_a_batch_that_comes_again_in_another_run_goes_to_the_log_of_decisions(self) -> None:
         first, second = FakeRows("q-3"), FakeRows("q-3", run_id=str(uuid.UUID(int=2)))

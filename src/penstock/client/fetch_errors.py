@@ -20,15 +20,16 @@ from penstock.errors import (
 )
 from penstock.types import OffsetRange
 
-_GO_ON = {"kafka.": "'failOnDataLoss' = 'false'", "properties.": "'scan.on-data-loss' = 'continue'"}
-"""How the records that are gone are passed over, by what the user writes before Kafka's properties."""
+_CHOOSE = (
+    "Restore the records, or decide to go on without them: start a new query from what is there, or set "
+    "failOnDataLoss=false."
+)
 
 
 class FetchPlace:
     """The fetch position in a split, and what the brokers last said about the log."""
 
-    def __init__(self, offset_range: OffsetRange, *, read_committed: bool, property_prefix: str = "") -> None:
-        self._property_prefix = property_prefix
+    def __init__(self, offset_range: OffsetRange, *, read_committed: bool) -> None:
         self.offset_range = offset_range
         self.position = offset_range.starting_offset
         self.topic_id: uuid.UUID | None = None
@@ -64,8 +65,7 @@ class FetchPlace:
         if cause is not None:
             parts.append(f"Last cause: {cause}")
         parts.append(self._end_of_log())
-        limit = f"'{self._property_prefix}default.api.timeout.ms'"
-        parts.append(f"No record was skipped: the read can be repeated. The limit is {limit}.")
+        parts.append("No record was skipped: the read can be repeated. The limit is default.api.timeout.ms.")
         return FetchError(" ".join(filter(None, parts)), **self.facts, timeout_ms=timeout_ms)
 
     def _end_of_log(self) -> str:
@@ -99,7 +99,7 @@ class FetchPlace:
         return OffsetOutOfRangeError(
             f"Offset {self.position} of {self.offset_range.topic_partition} was wanted for "
             f"{self.offset_range}, but the log now holds offsets "
-            f"{log_start_offset} to {log_end_offset}. {why} {self._choose()}",
+            f"{log_start_offset} to {log_end_offset}. {why} {_CHOOSE}",
             **self.facts,
             log_start_offset=log_start_offset,
             log_end_offset=log_end_offset,
@@ -112,8 +112,7 @@ class FetchPlace:
             f"The log of {self.offset_range.topic_partition} was cut back: records were read up to offset "
             f"{self.position} (leader epoch {leader_epoch}), but the new leader {where}. Some records that "
             "were read do not exist any more; an unclean leader election does that "
-            "(unclean.leader.election.enable). What was made of them may have to be done again. "
-            + self._choose(),
+            "(unclean.leader.election.enable). What was made of them may have to be done again. " + _CHOOSE,
             **self.facts,
             leader_epoch=leader_epoch,
             end_offset=end_offset,
@@ -125,15 +124,8 @@ class FetchPlace:
         return TopicPartitionsRemovedError(
             f"Topic {self.offset_range.topic_partition.topic!r} was deleted and created again {when} "
             f"(topic id {self.topic_id}, now {topic_id}). Offsets of the old topic mean "
-            f"nothing in the new one. {self._choose()}",
+            f"nothing in the new one. {_CHOOSE}",
             **self.facts,
-        )
-
-    def _choose(self) -> str:
-        go_on = _GO_ON.get(self._property_prefix, " or ".join(_GO_ON.values()))
-        return (
-            "Restore the records, or decide to go on without them: start a new query from what is there, or "
-            f"set {go_on}."
         )
 
     def batch_too_large(self, limit_bytes: int) -> PenstockError:

@@ -48,8 +48,6 @@ class ConnectionSettings:
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     max_response_bytes: int = MAX_RESPONSE_BYTES
-    property_prefix: str = ""
-    """What the user writes before the names of properties; for messages."""
 
     def kafka_python_kwargs(self) -> dict[str, Any]:
         """Keyword arguments for kafka-python's `KafkaConnectionManager`."""
@@ -113,7 +111,6 @@ class FetchSettings:
     client_rack: str = ""
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
-    property_prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,14 +147,13 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
     servers = value("bootstrap.servers")
     if servers is None:
         raise MissingOptionError(
-            f"Option '{properties.spelled('bootstrap.servers')}' is required: the Kafka brokers to begin "
-            "with, as 'host:port,host:port'.",
-            option=properties.spelled("bootstrap.servers"),
+            "Option 'bootstrap.servers' is required: the Kafka brokers to begin with, as "
+            "'host:port,host:port'.",
+            option="bootstrap.servers",
         )
     return ConnectionSettings(
         bootstrap_servers=servers,
         client_id=value("client.id") or client_id,
-        property_prefix=properties.prefix,
         security=security_settings(properties),
         request_timeout_ms=value("request.timeout.ms"),
         default_api_timeout_ms=value("default.api.timeout.ms"),
@@ -202,7 +198,6 @@ def fetch_settings(properties: KafkaProperties) -> FetchSettings:
         client_rack=value("client.rack"),
         request_timeout_ms=value("request.timeout.ms"),
         default_api_timeout_ms=value("default.api.timeout.ms"),
-        property_prefix=properties.prefix,
     )
 
 

@@ -107,7 +107,7 @@ def append_plainly(
     connections: KafkaConnections,
     topic_partition: TopicPartition,
     key: bytes,
-    value: bytes,
+    value: bytes | None,
     *,
     timeout_ms: int,
 ) -> None:

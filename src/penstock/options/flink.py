@@ -297,15 +297,6 @@ PARTITIONER = Option(
     "a column `partition`.",
     default="default",
 )
-WRITE_ID = Option(
-    "sink.write-id",
-    Dialect.SHARED,
-    _SINK,
-    ValueType("text", "up to 200 of A-Z a-z 0-9 . _ : + / = @ -", parse_text),
-    "The name of this batch write among those of its prefix, e.g. `load-2026-11-22`: with `exactly-once` a "
-    "write that is run again under its name writes nothing twice. Other rows under a used name are an error. "
-    "Names are kept for good. Not for streams, which are known by their checkpoint. (Ours.)",
-)
 QUERY_ID = Option(
     "sink.query-id",
     Dialect.SHARED,
@@ -320,6 +311,14 @@ BATCH_ID = Option(
     _SINK,
     integer(0, LONG_MAX, name="long"),
     "The number of that micro-batch. (Ours.)",
+)
+SIBLING_PREFIXES = Option(
+    "sink.sibling-prefixes",
+    Dialect.SHARED,
+    _SINK,
+    ValueType("names", "prefixes, with commas between", parse_text),
+    "Other `sink.transactional-id-prefix`es under which the function of `foreachBatch` has written the same "
+    "micro-batch before, set by `penstock.write_batch`. (Ours.)",
 )
 
 _CHANGELOGS = (
@@ -359,9 +358,9 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     TRANSACTIONAL_ID_PREFIX,
     COMMIT_LOG_TOPIC,
     PARTITIONER,
-    WRITE_ID,
     QUERY_ID,
     BATCH_ID,
+    SIBLING_PREFIXES,
     refused(
         "sink.parallelism",
         _F,

@@ -16,7 +16,7 @@ the batch decided, and the next recovery finishes it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,15 +26,14 @@ from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
     PenstockError,
-    PrefixChangedError,
+    PrefixTakenError,
     ProducerFencedError,
 )
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest
-from penstock.sink.committer_fate import NOT_DECIDED, FateTeller
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import check_order
+from penstock.sink.committer_mandate import STOOD_STILL, check_order, taken_error
 from penstock.sink.committer_replay import (
     check_none_drained,
     check_none_written,
@@ -49,12 +48,16 @@ from penstock.sink.decision import (
     Outcome,
     decide,
     decide_again,
+    where,
 )
-from penstock.sink.decision_log import DecisionLog
+from penstock.sink.decision_elsewhere import find_written, prefix_changed_error
+from penstock.sink.decision_log import DecisionLog, Trace
 from penstock.sink.recovery import abort_strays, stray_transactions, without_decided
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)
+
+_NOT_DECIDED = "This attempt at it is not decided, so nothing that it wrote is visible."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +81,29 @@ class Committer:
         self._kafka = kafka
         self._log = log
         self._names = names
-        self._fates = FateTeller(kafka, log, names.prefix)
 
-    def commit(self, reports: Sequence[TaskReport], *, is_only_sink: bool = False) -> CommitSummary:
+    def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> CommitSummary:
         """Decide that the batch of these reports is written, and finish it.
 
         Args:
             reports: one of each task of the batch, written under one mandate.
-            is_only_sink: the query writes each batch under one prefix. Then it is made sure that the batch
-                is not written under a prefix that it had before.
+            siblings: other prefixes under which the query writes its batches, too.
 
         Raises:
-            PrefixChangedError: it is.
+            PrefixChangedError: it is written under a prefix that the query had before.
             PrefixTakenError: another writer has taken the prefix; this one must stop.
             TransactionsLostError: the broker has aborted transactions; the batch has to be replayed.
             TransactionsInDoubtError: a replay is not what is written or was lost, or an outcome cannot be
                 known.
             BatchOrderError: a later batch of the query is written already.
-            DecidedError: the batch is decided, or may be, and finishing it failed; the next recovery does it.
-            PenstockError: the batch is not decided.
+            PenstockError: no answer in time. If the batch is decided, the next recovery finishes it.
         """
         if not reports:
             return CommitSummary()
         head = _checked(reports)
         with self._unless_taken(head):
             previous = self._previous(head)
-            decision = self._decision(head, reports, previous, is_only_sink=is_only_sink)
+            decision = self._decision(head, reports, previous, frozenset(siblings))
             if decision is not None:
                 check_all_open(self._kafka, decision, _written(reports))
         if decision is None:
@@ -146,7 +146,7 @@ class Committer:
             raise
         except ExactlyOnceError as error:
             if has_moved_on(self._kafka.describe, head.session.identity):
-                raise self._fates.taken(head, NOT_DECIDED) from error
+                raise self._taken(head, _NOT_DECIDED) from error
             raise
 
     # ----- deciding
@@ -167,30 +167,19 @@ class Committer:
         check_order(self._names.prefix, head.query_id, head.batch_id, decision.batch_id)
         return None if decision.status is DecisionStatus.WITHDRAWN else decision
 
-    def _check_elsewhere(self, head: TaskReport) -> None:
-        found = self._log.written_elsewhere(head.query_id, head.batch_id)
-        if found is None:
-            return
-        prefix, decision = self._names.prefix, found.decision
-        raise PrefixChangedError(
-            f"The query's transactional id prefix was {found.prefix} before and is {prefix} now, while "
-            f"{decision.where} is {decision.status.value} under the old one (decision log {found.topic}) and "
-            f"batch {head.batch_id} comes again. Written under the new prefix it could be doubled, so it is "
-            f"not written. Start the query once more with sink.transactional-id-prefix={found.prefix}, let "
-            f"it finish that batch, stop it, and change the prefix then.",
-            prefix=prefix,
-            previous_prefix=found.prefix,
-            query_id=head.query_id,
-            batch_id=head.batch_id,
-        )
+    def _check_elsewhere(self, decision: Decision, siblings: frozenset[str]) -> None:
+        if decision.is_batch_write:
+            return  # its id is of this write alone
+        holders = find_written(self._log, decision, siblings)
+        if holders:
+            raise prefix_changed_error(self._log.place, decision, holders)
 
     def _decision(
         self,
         head: TaskReport,
         reports: Sequence[TaskReport],
         previous: Decision | None,
-        *,
-        is_only_sink: bool,
+        siblings: frozenset[str],
     ) -> Decision | None:
         """What to decide; None where there is nothing: the batch has no rows, or is written already."""
         written = _written(reports)
@@ -199,9 +188,9 @@ class Committer:
             check_none_drained(head, _drained(reports))
             if not written:
                 return None
-            if is_only_sink:
-                self._check_elsewhere(head)
-            return decide(head.query_id, head.batch_id, len(reports), written, topics)
+            decision = decide(head.query_id, head.batch_id, len(reports), written, topics)
+            self._check_elsewhere(decision, siblings)
+            return decision
         if previous.status is DecisionStatus.LOST:
             check_replay(previous, reports)
             return decide_again(previous, written, topics)
@@ -220,9 +209,7 @@ class Committer:
                 self._note(head.session, previous.doubted(doubt))
                 raise drain_error(previous, doubt)
         except ProducerFencedError as error:
-            raise self._fates.taken(head, NOT_DECIDED) from error
-        if previous.is_named_write:
-            _LOG.warning("%s is written already: nothing was written.", previous.where)
+            raise self._taken(head, _NOT_DECIDED) from error
         return CommitSummary(is_drained=True)
 
     def _note(self, session: ProducerSession, doubted: Decision) -> None:
@@ -237,11 +224,27 @@ class Committer:
     def _decide(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         reached(Step.BEFORE_DECISION)
         try:
-            following = self._log.append(session, decision)
-        except Exception as error:
-            raise self._fates.of_failed_decision(session, decision, error) from error
+            session = self._log.append(session, decision)
+        except ProducerFencedError as error:
+            raise self._taken(decision, self._fate_of(decision)) from error
         reached(Step.DECIDED)
-        return following
+        return session
+
+    def _fate_of(self, decision: Decision) -> str:
+        """What a fenced decision has come to: it may be committed, and only its repetition be fenced."""
+        try:
+            trace = self._log.trace_of(decision)
+        except DecisionLogError as error:
+            return f"Whether it is decided, the log cannot tell: {error.message}{_no_repetition(decision)}"
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot read the decision log now: %s", self._names.prefix, error)
+            is_unknown = "Whether it is decided, the log cannot tell now; if it is, "
+            return f"{is_unknown}{_finisher(decision)}{STOOD_STILL}"
+        if trace is Trace.FOUND:
+            return f"It was decided all the same: {_finisher(decision)}"
+        if trace is Trace.OVERTAKEN:
+            return f"A newer writer has gone on with it, or finished it.{_no_repetition(decision)}"
+        return f"{_NOT_DECIDED}{STOOD_STILL}"
 
     # ----- finishing
 
@@ -251,13 +254,12 @@ class Committer:
         strays, _ = self._strays(session.identity.protocol)
         try:
             _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
-        except Exception as error:
-            raise self._fates.of_failed_finish(decision, error) from error
+        except ProducerFencedError as error:
+            fate = f"It was decided before: {_finisher(decision)}{STOOD_STILL}"
+            raise self._taken(decision, fate) from error
         reached(Step.MARKED)
         if settled.status is not DecisionStatus.FINISHED:
-            lost = lost_error(settled, self._names.prefix)
-            _LOG.error("%s", lost)
-            raise lost
+            raise lost_error(settled)
         self._abort_strays(strays)
         record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
         return CommitSummary(record_count, transaction_count)
@@ -279,6 +281,15 @@ class Committer:
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 
+    def _taken(self, batch: Decision | TaskReport, consequence: str) -> PrefixTakenError:
+        return taken_error(
+            self._names.prefix,
+            f"{where(batch.query_id, batch.batch_id)} was being committed",
+            consequence,
+            query_id=batch.query_id,
+            batch_id=batch.batch_id,
+        )
+
 
 def _written(reports: Sequence[TaskReport]) -> list[Committable]:
     return [report.committable for report in reports if report.committable is not None]
@@ -286,6 +297,18 @@ def _written(reports: Sequence[TaskReport]) -> list[Committable]:
 
 def _drained(reports: Sequence[TaskReport]) -> RecordDigest:
     return sum((report.drained for report in reports), RecordDigest())
+
+
+def _finisher(decision: Decision) -> str:
+    return (
+        "the newer writer, the next start with this prefix, or `penstock transactions recover --yes` "
+        f"finishes it, or says what of it was lost.{_no_repetition(decision)}"
+    )
+
+
+def _no_repetition(decision: Decision) -> str:
+    """A stream's batch that comes again is known; a batch write's is another one."""
+    return " Do not run it again before you have looked at the target." if decision.is_batch_write else ""
 
 
 def _checked(reports: Sequence[TaskReport]) -> TaskReport:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,7 +20,8 @@ from penstock.sink.committable import TaskReport
 from penstock.sink.committer import CommitSummary, Committer
 from penstock.sink.committer_kafka import KafkaSinkTransactions, SinkTransactions
 from penstock.sink.committer_mandate import Mandate
-from penstock.sink.decision_log import DecisionLog, LogStore
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.decision_log_store import LogStore
 from penstock.sink.decision_log_topic import DecisionTopic, DecisionTopicSettings
 from penstock.sink.recovery import TransactionTimeouts, choose_timeouts, recover
 from penstock.sink.transaction_names import TransactionNames
@@ -65,28 +66,22 @@ class DriverSide:
         self._log: DecisionLog | None = None
         self._timeouts: TransactionTimeouts | None = None
 
-    def recover(self, query_id: str | None = None) -> Mandate:
-        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`.
+    def recover(self) -> Mandate:
+        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`."""
+        return self._run(self._recover)
 
-        Args:
-            query_id: of a batch write; None for a stream.
-        """
-        return self._run(lambda log: self._recover(log, query_id))
-
-    def commit(self, reports: Sequence[TaskReport], *, is_only_sink: bool = False) -> CommitSummary:
+    def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> CommitSummary:
         """After all tasks of a batch: decide and finish. See `Committer.commit`."""
-        return self._run(
-            lambda log: Committer(self._kafka, log, self._names).commit(reports, is_only_sink=is_only_sink)
-        )
+        return self._run(lambda log: Committer(self._kafka, log, self._names).commit(reports, siblings))
 
     def abort(self, reports: Sequence[TaskReport]) -> None:
         """After a failed batch. See `Committer.abort`."""
         self._run(lambda log: Committer(self._kafka, log, self._names).abort(reports))
 
-    def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
+    def _recover(self, log: DecisionLog) -> Mandate:
         if self._timeouts is None:
             self._timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
-        return recover(self._kafka, log, self._names, self._timeouts, query_id)
+        return recover(self._kafka, log, self._names, self._timeouts)
 
     def _run(self, action: Callable[[DecisionLog], T]) -> T:
         with self._lock:

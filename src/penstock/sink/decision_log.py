@@ -1,6 +1,6 @@
 """The decision log: which batches are written, kept in a compacted topic and, as of a moment, in memory.
 
-Runs on the driver. `decision_records` says what a record looks like.
+Runs on the driver. `decision_records` has what a record looks like, `decision_contents` what they say.
 
 Invariants: a batch whose record is committed *is* written, from then on, whatever dies; records of other
 prefixes in the same topic are left alone; a record that this version cannot read stops everything.
@@ -9,37 +9,30 @@ prefixes in the same topic are left alone; a record that this version cannot rea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.errors import DecisionLogError
-from penstock.sink.decision import Decision, DecisionStatus
+from penstock.sink.decision import Decision
+from penstock.sink.decision_contents import LogContents
+from penstock.sink.decision_log_store import LogStore
 from penstock.sink.decision_records import (
     NO_QUERY,
     LogRecord,
-    decode,
+    Place,
     decode_key,
     encode,
+    encode_moved,
     encode_started,
     key_of,
+    moved_key_of,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A decision about a query that was made under another prefix."""
-
-    prefix: str
-    topic: str
-    decision: Decision
-
-    def holds(self, batch_id: int) -> bool:
-        """Whether this batch, or a later one, is written by it."""
-        is_written = self.decision.status is not DecisionStatus.WITHDRAWN
-        return is_written and self.decision.batch_id >= batch_id
+SNAPSHOT_EVERY_OFFSETS = 200
+"""So far apart are two snapshots in the log: about 50 batches."""
+_SNAPSHOT_MAX_BYTES = 4 << 20
+_FIRST_READ_OFFSETS = 256
 
 
 class Trace(Enum):
@@ -50,41 +43,6 @@ class Trace(Enum):
     NONE = "nothing new about its query"
 
 
-class LogStore(Protocol):
-    """The topic, as the log needs it; see `decision_log_topic`."""
-
-    @property
-    def topic(self) -> str:
-        """Its name."""
-
-    def incarnation(self, *, is_expected: bool) -> str | None:
-        """What changes when the topic is deleted and made anew; None when there is no topic.
-
-        With `is_expected` None is said only after looking twice.
-        """
-
-    def create(self) -> None:
-        """Make the topic."""
-
-    def check_settings(self) -> None:
-        """Raise DecisionLogError when the topic may forget decisions."""
-
-    def stable_end(self, *, waits: bool) -> int:
-        """The offset up to which all transactions have ended; with `waits`, once that is the log's end."""
-
-    def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
-        """The committed records of the range."""
-
-    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        """Write and commit one record."""
-
-    def append_plainly(self, key: bytes, value: bytes) -> None:
-        """Write one record outside of any transaction."""
-
-    def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
-        """The records whose key contains the text, in this and all other decision logs, with their topic."""
-
-
 class DecisionLog:
     """The decisions of one prefix. Not for several threads."""
 
@@ -93,9 +51,7 @@ class DecisionLog:
         self._prefix = prefix
         self._incarnation: str | None = None
         self._next_offset = 0
-        self._decisions: dict[str, Decision] = {}
-        self._is_started = False
-        self._looked_up: set[str] = set()
+        self._contents = LogContents(store.topic, prefix)
 
     @property
     def topic(self) -> str:
@@ -105,7 +61,7 @@ class DecisionLog:
     @property
     def decisions(self) -> Mapping[str, Decision]:
         """The latest decision of each query id, as of the last `catch_up` or `append`."""
-        return self._decisions
+        return self._contents.decisions()
 
     @property
     def is_open(self) -> bool:
@@ -115,12 +71,12 @@ class DecisionLog:
     @property
     def is_started(self) -> bool:
         """Whether the prefix has used this log before, as of the last `catch_up`."""
-        return self._is_started
+        return self._contents.is_started
 
     def start(self) -> None:
         """Write down that the prefix uses this log. Needs no session: it comes before the prefix is taken."""
         self._store.append_plainly(key_of(self._prefix, NO_QUERY), encode_started())
-        self._is_started = True
+        self._contents.is_started = True
 
     def open(self, *, create: bool, is_expected: bool = False) -> bool:
         """Find or make the topic, and check that it keeps what it is told.
@@ -152,8 +108,10 @@ class DecisionLog:
 
     def check_started(self) -> None:
         """Raise DecisionLogError when a prefix that is taken has not used this log: it has used another."""
-        if not self._is_started:
+        if not self.is_started:
             raise self._lost("was deleted and created again")
+
+    # ----- reading
 
     def catch_up(self, *, waits: bool = True) -> Mapping[str, Decision]:
         """Read what was decided since the last time, in any process.
@@ -165,11 +123,30 @@ class DecisionLog:
         Raises:
             DecisionLogError: the topic was deleted or cut back since, or holds what is no decision.
         """
-        end_offset, records = self._news(waits=waits)
-        for record in records:
-            self._apply(record)
+        self._read_news(waits=waits)
+        return self.decisions
+
+    def _read_news(self, *, waits: bool) -> None:
+        end_offset = self._stable_end(waits=waits)
+        for record in self._new_records(end_offset):
+            self._contents.apply(record)
         self._next_offset = end_offset
-        return self._decisions
+
+    def _new_records(self, end_offset: int) -> list[LogRecord]:
+        """Those since the last `catch_up`; the first time those that the newest snapshot does not hold.
+
+        It is looked for backwards, in longer and longer steps; a log of version 0.1.0 has none.
+        """
+        if self._next_offset:
+            return self._store.read(self._next_offset, end_offset)
+        contents, records = self._contents, list[LogRecord]()
+        first, length, has_snapshot = end_offset, _FIRST_READ_OFFSETS, False
+        while first > contents.through:
+            before, first = first, max(contents.through, first - length)
+            step = self._store.read(first, before)
+            has_snapshot = has_snapshot or contents.take_snapshot(step)
+            records, length = step + records, 4 * length
+        return [record for record in records if record.offset >= contents.through]
 
     def trace_of(self, decision: Decision) -> Trace:
         """What the log has since the last `catch_up` of a decision that may be committed; errors as there."""
@@ -178,80 +155,91 @@ class DecisionLog:
 
     def _trace(self, decision: Decision, *, waits: bool) -> Trace:
         key = key_of(self._prefix, decision.query_id)
-        values = [record.value for record in self._news(waits=waits)[1] if record.key == key]
+        news = self._store.read(self._next_offset, self._stable_end(waits=waits))
+        values = [record.value for record in news if record.key == key]
         if encode(decision) in values:
             return Trace.FOUND
         return Trace.OVERTAKEN if values else Trace.NONE
 
-    def _news(self, *, waits: bool) -> tuple[int, list[LogRecord]]:
-        """The end of what can be read, and the records up to there since the last `catch_up`."""
+    def _stable_end(self, *, waits: bool) -> int:
         self.check_same()
         end_offset = self._store.stable_end(waits=waits)
         if end_offset < self._next_offset:
             raise self._lost(f"was cut back from offset {self._next_offset} to {end_offset}")
-        is_new = end_offset > self._next_offset
-        return end_offset, self._store.read(self._next_offset, end_offset) if is_new else []
+        return end_offset
+
+    # ----- writing
 
     def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""
-        # A batch write that is written whole, or not at all, is never asked about again.
-        is_over = decision.is_batch_write and decision.status in (
-            DecisionStatus.FINISHED,
-            DecisionStatus.WITHDRAWN,
-        )
-        value = None if is_over else encode(decision)
-        following = self._store.append(session, key_of(self._prefix, decision.query_id), value)
-        self._remember(decision.query_id, None if is_over else decision)
+        query_id = decision.query_id
+        is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
+        value = None if is_gone else encode(decision)
+        following = self._store.append(session, key_of(self._prefix, query_id), value)
+        self._contents.remember(query_id, None if is_gone else decision)
         return following
 
-    def written_elsewhere(self, query_id: str, batch_id: int) -> Elsewhere | None:
-        """The decision about this batch of a query, or a later one, under a prefix that it had before.
-
-        Looked for once for a query: while this process is at work, it has this prefix.
-        """
-        if query_id in self._looked_up:
-            return None
-        newest: dict[tuple[str, str], Elsewhere | None] = {}
-        for topic, record in self._store.mentions(json.dumps(query_id).encode()):
-            prefix, found_id = decode_key(record.key)
-            if found_id == query_id and prefix != self._prefix:
-                is_gone = record.value is None
-                decision = None if is_gone else decode(query_id, record.value or b"")
-                newest[topic, prefix] = None if decision is None else Elsewhere(prefix, topic, decision)
-        self._looked_up.add(query_id)
-        return next((each for each in newest.values() if each is not None and each.holds(batch_id)), None)
-
-    def forget(self, session: ProducerSession, query_id: str) -> ProducerSession:
-        """Remove what is known of a query; for `penstock transactions`, by a human's decision."""
-        following = self._store.append(session, key_of(self._prefix, query_id), None)
-        self._remember(query_id, None)
+    def keep_short(self, session: ProducerSession) -> ProducerSession:
+        """Write a snapshot where a start would have to read far back. Errors as `append`."""
+        if self._next_offset - self._contents.through < SNAPSHOT_EVERY_OFFSETS:
+            return session
+        value = self._contents.snapshot(self._next_offset)
+        if len(value) > _SNAPSHOT_MAX_BYTES:
+            self._contents.through = self._next_offset  # tried again when the log has grown as much
+            return session
+        key = key_of(self._prefix, NO_QUERY)
+        following = self._store.append(session, key, value)
+        self._contents.apply(LogRecord(self._next_offset, key, value))
         return following
 
-    def _remember(self, query_id: str, decision: Decision | None) -> None:
-        if decision is None:
-            self._decisions.pop(query_id, None)
-        else:
-            self._decisions[query_id] = decision
+    # ----- other prefixes, see `decision_elsewhere`
 
-    def _apply(self, record: LogRecord) -> None:
-        try:
-            prefix, query_id = decode_key(record.key)
-            if prefix != self._prefix:
-                return
-            if query_id == NO_QUERY:
-                self._is_started = True
-                return
-            decision = None if record.value is None else decode(query_id, record.value)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DecisionLogError(
-                f"The record at offset {record.offset} of the decision log {self.topic} is not a decision "
-                f"that this version of penstock can read ({error!r}). Which batches are written is unknown, "
-                "so nothing was written. Use the version of penstock that wrote it, or, if something else "
-                "writes to this topic, another sink.commit-log.topic.",
-                topic=self.topic,
-                offset=record.offset,
-            ) from error
-        self._remember(query_id, decision)
+    @property
+    def place(self) -> Place:
+        """The prefix and its topic."""
+        return Place(self._prefix, self.topic)
+
+    def at(self, place: Place) -> DecisionLog:
+        """Another prefix's log in the same cluster, to be looked at."""
+        return DecisionLog(self._store.other(place.topic), place.prefix)
+
+    def look(self) -> bool:
+        """Read another prefix's log to its end; False when there is no topic. Errors as `catch_up`."""
+        self._incarnation = self._store.incarnation(is_expected=True)
+        if self._incarnation is None:
+            return False
+        self._read_news(waits=True)
+        return True
+
+    def places_of(self, query_id: str) -> list[Place]:
+        """The prefixes whose logs mention the query, in this cluster, as far as this user can read."""
+        found = set()
+        for topic, key in self._store.mentions(json.dumps(query_id).encode()):
+            prefix, found_id = decode_key(key)
+            if found_id == query_id:
+                found.add(Place(prefix, topic))
+        return sorted(found)
+
+    def decision(self, query_id: str) -> Decision | None:
+        """The latest decision about one query, as of the last `catch_up` or `look`."""
+        return self._contents.decision(query_id)
+
+    def moved_to(self, query_id: str) -> list[Place]:
+        """Where markers in this log say that the query has moved."""
+        return self._contents.moved_to(query_id)
+
+    def mark_moved(self, query_id: str, place: Place) -> None:
+        """Leave the marker in this log that the query has moved. Fences no driver."""
+        self._mark(query_id, place, encode_moved(place))
+
+    def mark_back(self, query_id: str, place: Place) -> None:
+        """Remove that marker: the query has come back."""
+        self._mark(query_id, place, None)
+
+    def _mark(self, query_id: str, place: Place, value: bytes | None) -> None:
+        key = moved_key_of(self._prefix, query_id, place.prefix)
+        self._store.append_plainly(key, value)
+        self._contents.apply(LogRecord(self._next_offset, key, value))
 
     def _lost(self, what: str) -> DecisionLogError:
         return DecisionLogError(

@@ -7,12 +7,13 @@ transactions it is about; what is read is complete up to the end of the log (see
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.client.admin import EARLIEST_OFFSET, LATEST_OFFSET, NewTopic, create_topics, list_offsets
+import pyarrow as pa
+
+from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_offsets
 from penstock.client.backoff import Backoff
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
@@ -21,19 +22,16 @@ from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.properties import FetchSettings
 from penstock.client.transaction_append import ProducerSession, TransactionalAppender, append_plainly
 from penstock.client.transaction_settings import topic_config
-from penstock.errors import DecisionLogError, PenstockError, UnknownTopicOrPartitionError
+from penstock.errors import DecisionLogError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
-from penstock.sink.decision_records import LogRecord, is_decision_key
-from penstock.sink.transaction_names import LOG_SUFFIX
+from penstock.sink.decision_log_search import mentions
+from penstock.sink.decision_records import LogRecord
 from penstock.types import OffsetRange, TopicPartition
-
-_LOG = logging.getLogger(__name__)
 
 _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
 _REPLICAS_WANTED = 3
 _EXPECTED_GRACE_MS = 2_000
-_LOOK_ELSEWHERE_MS = 10_000
 _FIRST_PAUSE_MS = 1
 _LONGEST_PAUSE_MS = 50
 
@@ -55,6 +53,12 @@ class DecisionTopicSettings:
 
     fetch: FetchSettings = field(default_factory=lambda: FetchSettings(fetch_max_wait_ms=100))
     timeout_ms: int = 60_000
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[LogRecord]:
+    columns = (batch.column(name).to_pylist() for name in _COLUMNS)
+    for key, value, offset in zip(*columns, strict=True):
+        yield LogRecord(offset, key, value)
 
 
 class DecisionTopic:
@@ -136,61 +140,43 @@ class DecisionTopic:
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         """The committed records of the range, as far as compaction has left them."""
-        return list(self._records(OffsetRange(self._topic_partition, first_offset, end_offset)))
+        offset_range = OffsetRange(self._topic_partition, first_offset, end_offset)
+        batches = fetch_range(
+            self._connections, offset_range, self._settings.fetch, columns=_COLUMNS, read_committed=True
+        )
+        try:
+            return [record for batch in batches for record in _records(batch)]
+        except OffsetOutOfRangeError as error:
+            first = error.facts.get("log_start_offset")
+            raise DecisionLogError(
+                f"The decision log {self.topic} was cut back: it begins at offset {first}, and what it said "
+                "before is gone. Which batches are written is unknown, so nothing was written. "
+                "Were its records deleted (kafka-delete-records, a retention by size or time)? Compare the "
+                "target with the source, then start with another sink.transactional-id-prefix.",
+                topic=self.topic,
+                offset=first_offset,
+                log_start_offset=first,
+            ) from error
 
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record. Errors as `TransactionalAppender.append`."""
         return self._appender.append(session, key, value, timeout_ms=self._settings.timeout_ms)
 
-    def append_plainly(self, key: bytes, value: bytes) -> None:
-        """Write one record outside of any transaction. Errors as `append_plainly` of the client."""
+    def append_plainly(self, key: bytes, value: bytes | None) -> None:
+        """Write one record outside of any transaction. Errors as the client's `append_plainly`."""
         timeout_ms = self._settings.timeout_ms
         append_plainly(self._connections, self._topic_partition, key, value, timeout_ms=timeout_ms)
 
-    def mentions(self, text: bytes) -> Iterator[tuple[str, LogRecord]]:
-        """Records whose key contains the text, in this topic and those that are named like decision logs.
+    def other(self, topic: str) -> DecisionTopic:
+        """Another topic of the same cluster."""
+        return DecisionTopic(self._connections, topic, self._settings)
 
-        A topic that cannot be read (by this user, or now) is left out, with a warning.
+    def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
+        """Keys that contain the text, in this topic and those that are named like decision logs.
+
+        Uncommitted ones, too. A topic that cannot be read (by this user, or now) is left out, with a warning.
         """
-        for topic in self._log_topics():
-            try:
-                for record in self._committed(TopicPartition(topic, 0)):
-                    if text in (record.key or b""):
-                        yield topic, record
-                    elif not is_decision_key(record.key):
-                        break  # something else that is named so
-            except PenstockError as error:
-                _LOG.warning("cannot look for decisions in topic %s: %s", topic, error)
-
-    def _log_topics(self) -> list[str]:
-        topics = fetch_metadata(self._connections, None, timeout_ms=self._settings.timeout_ms).topics
-        return sorted(
-            name
-            for name, found in topics.items()
-            if len(found.partitions) == 1 and (name == self.topic or name.endswith(LOG_SUFFIX))
-        )
-
-    def _committed(self, topic_partition: TopicPartition) -> Iterator[LogRecord]:
-        timeout_ms = min(self._settings.timeout_ms, _LOOK_ELSEWHERE_MS)
-        first, end = (
-            list_offsets(
-                self._connections,
-                {topic_partition: which},
-                IsolationLevel.READ_COMMITTED,
-                timeout_ms=timeout_ms,
-            )[topic_partition]
-            for which in (EARLIEST_OFFSET, LATEST_OFFSET)
-        )
-        return self._records(OffsetRange(topic_partition, first, end)) if first < end else iter(())
-
-    def _records(self, offset_range: OffsetRange) -> Iterator[LogRecord]:
-        batches = fetch_range(
-            self._connections, offset_range, self._settings.fetch, columns=_COLUMNS, read_committed=True
-        )
-        for batch in batches:
-            columns = (batch.column(name).to_pylist() for name in _COLUMNS)
-            for key, value, offset in zip(*columns, strict=True):
-                yield LogRecord(offset, key, value)
+        return mentions(self._connections, self.topic, text, self._settings)
 
     def _metadata(self, *, is_expected: bool) -> TopicMetadata | None:
         """The topic as the cluster knows it now; None when it knows none.

@@ -16,8 +16,21 @@ to "transactions". Since then there are:
     is_taken_as_written  true: finished by a human's word (see `Decision`)
     doubt                text: what a replay brought that is not what is written
 
-One more record, with the empty query id and {"version": 1, "status": "started", "at_ms": ...}, says that the
-prefix has used this log: without it, a log that holds nothing could not be told from one that was lost.
+One more record, with the empty query id, says that the prefix has used this log: without it, a log that holds
+nothing could not be told from one that was lost. From time to time it is written again, as a snapshot, so
+that a start reads the end of the log only:
+
+    value  {"version": 1, "status": "started", "at_ms": ...}
+    value  {"version": 1, "status": "started", "at_ms": ..., "through": 4711,
+            "decisions": {"6f7a...": {<what the log says of it before offset 4711>}},
+            "moved": [["6f7a...", {<marker>}], ...]}
+
+A query that has another prefix now leaves a marker, written by that one (see `decision_elsewhere`). No prefix
+can have a slash, so that version 0.1.0 takes it for another prefix's record:
+
+    key    {"prefix": "app/moved", "query_id": "moved:6f7a...", "to": "other"}
+    value  {"version": 1, "status": "moved", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
+    value  null: it has come back
 
 Invariant: what this version cannot read is an error, never a guess.
 """
@@ -25,6 +38,7 @@ Invariant: what this version cannot read is an error, never a guess.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.sink.committable import Committable, TargetTopic
@@ -36,6 +50,9 @@ VERSION = 1
 NO_QUERY = ""
 """Stands for a query in the key of the record that says that a prefix has used the log."""
 _STARTED = "started"
+_MOVED = "moved"
+_MOVED_PREFIX = "/moved"
+_MOVED_QUERY = "moved:"
 
 
 class LogRecord(NamedTuple):
@@ -51,9 +68,77 @@ def key_of(prefix: str, query_id: str) -> bytes:
     return json.dumps({"prefix": prefix, "query_id": query_id}, sort_keys=True).encode()
 
 
+class Place(NamedTuple):
+    """A prefix, and the topic of its decision log."""
+
+    prefix: str
+    topic: str
+
+
+class Snapshot(NamedTuple):
+    """What the log says of a prefix before the offset `through`: values by query id."""
+
+    through: int
+    decisions: dict[str, bytes]
+    moved: list[tuple[str, bytes]]
+
+
 def encode_started() -> bytes:
     """The value that says that the prefix has used this log."""
     return json.dumps({"version": VERSION, "status": _STARTED, "at_ms": now_ms()}).encode()
+
+
+def encode_snapshot(
+    through: int, decisions: Mapping[str, bytes], moved: Iterable[tuple[str, bytes]]
+) -> bytes:
+    """The value of a snapshot."""
+    stored = {
+        "version": VERSION,
+        "status": _STARTED,
+        "at_ms": now_ms(),
+        "through": through,
+        "decisions": {query_id: json.loads(value) for query_id, value in decisions.items()},
+        "moved": [[query_id, json.loads(value)] for query_id, value in moved],
+    }
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def decode_snapshot(value: bytes | None) -> Snapshot | None:
+    """The snapshot; None for a value that only says that the prefix has used the log. Errors as `decode`."""
+    stored = json.loads(value or b"{}")
+    if "through" not in stored:
+        return None
+    _check_version(stored)
+    decisions = {str(query_id): json.dumps(each).encode() for query_id, each in stored["decisions"].items()}
+    moved = [(str(query_id), json.dumps(marker).encode()) for query_id, marker in stored["moved"]]
+    return Snapshot(int(stored["through"]), decisions, moved)
+
+
+def moved_key_of(prefix: str, query_id: str, to_prefix: str) -> bytes:
+    """The key of the marker that a query has left the prefix for another."""
+    stored = {"prefix": prefix + _MOVED_PREFIX, "query_id": _MOVED_QUERY + query_id, "to": to_prefix}
+    return json.dumps(stored, sort_keys=True).encode()
+
+
+def encode_moved(place: Place) -> bytes:
+    """The value of a marker: where the query has moved."""
+    stored = {"version": VERSION, "status": _MOVED, "at_ms": now_ms(), **place._asdict()}
+    return json.dumps(stored).encode()
+
+
+def decode_moved(value: bytes) -> Place:
+    """Read what `encode_moved` made. Errors as `decode`."""
+    stored = json.loads(value)
+    _check_version(stored)
+    return Place(str(stored["prefix"]), str(stored["topic"]))
+
+
+def decode_moved_key(prefix: str, key: bytes | None) -> tuple[str, str] | None:
+    """Query id and new prefix of a marker in the log of `prefix`; None for another key."""
+    key_prefix, query_id = decode_key(key)
+    if key_prefix != prefix + _MOVED_PREFIX:
+        return None
+    return query_id.removeprefix(_MOVED_QUERY), str(json.loads(key or b"")["to"])
 
 
 def decode_key(key: bytes | None) -> tuple[str, str]:
@@ -97,9 +182,7 @@ def encode(decision: Decision) -> bytes:
 def decode(query_id: str, value: bytes) -> Decision:
     """The decision of a value; KeyError, TypeError or ValueError for what this version cannot read."""
     stored: dict[str, Any] = json.loads(value)
-    if stored["version"] != VERSION:
-        msg = f"version {stored['version']}, while this is version {VERSION}"
-        raise ValueError(msg)
+    _check_version(stored)
     digest = stored.get("digest")
     return Decision(
         query_id=query_id,
@@ -117,3 +200,9 @@ def decode(query_id: str, value: bytes) -> Decision:
         is_taken_as_written=stored.get("is_taken_as_written", False),
         doubt=stored.get("doubt"),
     )
+
+
+def _check_version(stored: Mapping[str, Any]) -> None:
+    if stored["version"] != VERSION:
+        msg = f"version {stored['version']}, while this is version {VERSION}"
+        raise ValueError(msg)

@@ -16,15 +16,7 @@ from penstock.types import TopicPartition
 
 
 class OffsetLookUps(Protocol):
-    """What resolving a starting or stopping point may ask.
-
-    Attributes:
-        group_id: the consumer group whose offsets are asked for; None without one.
-    """
-
-    @property
-    def group_id(self) -> str | None:
-        """See the class."""
+    """What resolving a starting or stopping point may ask."""
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
@@ -49,11 +41,6 @@ class ConfiguredLookUps:
         self._config = config
         self._admin = admin
         self.target: Positions | None = None
-
-    @property
-    def group_id(self) -> str | None:
-        """See `OffsetLookUps`."""
-        return self._config.group_id
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL

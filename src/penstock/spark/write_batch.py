@@ -61,7 +61,10 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
     run_id = None if running_id is None else _run_id(rows)
     written = _Written(run_id, query_id, config.transactional_id_prefix or "")
     written.check_new(batch_id)
-    _save(rows, {**options, "sink.query-id": query_id, "sink.batch-id": str(batch_id)})
+    of_batch = {"sink.query-id": query_id, "sink.batch-id": str(batch_id)}
+    if siblings := written.siblings(batch_id):
+        of_batch["sink.sibling-prefixes"] = ",".join(siblings)
+    _save(rows, {**options, **of_batch})
     written.note(batch_id)
 
 
@@ -167,6 +170,20 @@ class _Written:
             batch_id=batch_id,
             prefix=prefix,
         )
+
+    def siblings(self, batch_id: int) -> list[str]:
+        """Other prefixes under which this very batch is written.
+
+        Not those of its earlier batches: where a write that failed is tried again under another prefix, the
+        failed one may be decided.
+        """
+        run_id, query_id, prefix = self._key
+        with self._lock:
+            return sorted(
+                each[2]
+                for each, newest in self._newest.items()
+                if each[:2] == (run_id, query_id) and each[2] != prefix and newest == batch_id
+            )
 
     def note(self, batch_id: int) -> None:
         """The batch is written."""
