@@ -30,6 +30,7 @@ driver), carries its facts as attributes, and never holds a secret.
     ├── SchemaRegistryError         the Schema Registry did not give or take a schema
     ├── ExactlyOnceError            the exactly-once sink cannot keep its promise by going on
     │   ├── PrefixTakenError        another writer has taken the transactional id prefix
+    │   ├── DecidedError            the batch is written, or may be, and could not be finished
     │   ├── TransactionsLostError   decided transactions were aborted by the broker; a replay repairs it
     │   ├── TransactionsInDoubtError  the replay of lost transactions is not what was lost
     │   ├── PrefixChangedError      the batch is decided under the prefix that the query had before
@@ -170,6 +171,14 @@ class ExactlyOnceError(PenstockError):
 
 class PrefixTakenError(ExactlyOnceError):
     """Another writer has taken the transactional id prefix; this one must stop."""
+
+
+class DecidedError(ExactlyOnceError):
+    """The batch is decided, which means written, but it could not be finished: do not write its rows again.
+
+    The next start with the prefix, or `penstock transactions recover`, finishes it. Fact `is_decided` is
+    True, or None where the cluster did not say whether it is decided. `__cause__` is what went wrong.
+    """
 
 
 class TransactionsLostError(ExactlyOnceError):

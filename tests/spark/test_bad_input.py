@@ -167,6 +167,33 @@ def test_a_secret_is_in_no_error(spark: SparkSession, nobodys_port: int) -> None
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("session", ["spark", "connect_spark"])
+def test_a_failed_check_at_the_start_of_an_exactly_once_write_is_said_as_it_is(
+    request: pytest.FixtureRequest, bootstrap: str, make_topic: MakeTopic, session: str, tmp_path: Path
+) -> None:
+    """Spark pickles the writer then, and would call it a PicklingError."""
+    topic = make_topic()
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": f"p-{topic}",
+        "kafka.transaction.timeout.ms": "900001",
+    }
+    either = request.getfixturevalue(session)
+    rows = either.range(3).selectExpr("CAST(id AS STRING) AS value")
+    complaint = r"penstock\.errors\.OptionError: transaction\.timeout\.ms is 900001, but the brokers allow"
+    with pytest.raises(Exception, match=complaint) as raised:
+        rows.write.format("penstock").options(**options).mode("append").save()
+    assert "PicklingError" not in str(raised.value)
+    stream = either.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS value")
+    start = stream.writeStream.format("penstock").options(**options)
+    with stopped(start.option("checkpointLocation", str(tmp_path)).start()) as query:
+        with pytest.raises(Exception, match=complaint) as raised:
+            query.awaitTermination(QUERY_TIMEOUT_S)
+        assert "PicklingError" not in str(raised.value)
+
+
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 

@@ -235,6 +235,8 @@ class LookUps:
     ) -> OffsetAnswers:
         return OffsetAnswers(dict.fromkeys(topic_partitions, 10 if end is LogEnd.EARLIEST else 20))
 
+    group_id = "g"
+
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
         return OffsetAnswers({t: 12 for t, ms in timestamps_ms.items() if t == tp(0) and ms <= 5})
 

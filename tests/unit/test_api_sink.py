@@ -117,7 +117,7 @@ class TestSink:
             (lambda: sink().set_delivery_guarantee("exactly"), "one of penstock.DeliveryGuarantee"),  # type: ignore[arg-type]
             (lambda: sink().set_parallelism(0), "parallelism cannot be 0"),
             (lambda: sink().set_parallelism(True), "parallelism cannot be True"),
-            (lambda: sink().set_property("acks", "1").build(), "'acks' = '1' contradicts"),
+            (lambda: sink().set_property("acks", "1").build(), "'properties.acks' = '1' contradicts"),
             (lambda: sink().set_property("transactional.id", "x").build(), "transactional.id"),
             (lambda: sink().set_option("Topic", "u").build(), "repeats what other methods have set: topic"),
             (

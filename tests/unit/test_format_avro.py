@@ -15,7 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MissingOptionError, OptionError, RowError, SchemaError, SchemaRegistryError
+from penstock.errors import (
+    MissingOptionError,
+    OptionError,
+    RowError,
+    SchemaError,
+    SchemaRegistryError,
+    UnsupportedOptionError,
+)
 from penstock.formats import DecodedRows, Format, format_for
 from penstock.formats.avro import AvroFormat
 from penstock.formats.avro_confluent import LOOKUPS_PER_BATCH_MAX
@@ -283,10 +290,80 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
         AvroFormat.from_options({"avro.schema": text}).decoder(pa.schema([("a", pa.int8())]))
 
 
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "recrod"}, r"there is no type 'recrod' \(at its root\)"),
+        (record(("a", record(("b", "strnig"), name="s"))), r"there is no type 'strnig' \(field 'a.b'\)"),
+        ({"type": "record", "name": "r"}, r"'fields' is missing \(at its root\)"),
+        (record(("a", {"type": "array"})), r"expected a type, got null \(field 'a\[\]'\)"),
+        (record(("a", {"type": "fixed", "name": "f"})), r"'size' is missing \(field 'a'\)"),
+        (
+            record(
+                ("a", {"type": "fixed", "name": "f", "size": 1}),
+                ("b", {"type": "fixed", "name": "f", "size": 2}),
+            ),
+            r"type 'f' is defined twice.*\(field 'b'\)",
+        ),
+        (
+            record(("a", {"type": "fixed", "name": "f", "size": "4"})),
+            r"'size' must be a number, and is \"4\"",
+        ),
+        ([["null"]], r"a union is in a union \(at its root\)"),
+    ],
+)
+def test_a_wrong_schema_is_told_with_option_and_place(schema: Any, reason: str) -> None:
+    text = "What option 'value.avro.schema' is set to is not an Avro schema: "
+    with pytest.raises(SchemaError, match=text + reason):
+        AvroFormat.from_options({"value.avro.schema": json.dumps(schema)}, "value.")
+    with pytest.raises(SchemaError, match=r"'avro.schema' is set to is not an Avro schema: it is not JSON"):
+        AvroFormat.from_options({"avro.schema": "{"})
+
+
+def test_a_decimal_without_precision_is_no_decimal() -> None:
+    for wrong in (logical("bytes", "decimal"), logical("bytes", "decimal", precision=3, scale="x")):
+        made = AvroFormat(json.dumps(record(("d", wrong))))
+        with pytest.raises(SchemaError, match="Column 'd' is of type decimal128"):
+            made.decoder(pa.schema([("d", pa.decimal128(3, 0))]))
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+@pytest.mark.parametrize("name", ["avro", "avro-confluent"])
+def test_flinks_option_for_timestamps_is_refused_with_the_cure(name: str, value: str) -> None:
+    options = {f"value.{name}.timestamp_mapping.legacy": value, f"value.{name}.url": "http://localhost"}
+    text = rf"'value.{name}.timestamp_mapping.legacy' is not supported.*'{name}.schema'.*'timestamp-millis'"
+    with pytest.raises(UnsupportedOptionError, match=text):
+        format_for(name, options, "value.")
+
+
+def test_a_writers_decimal_becomes_the_columns_scale(registry: Registry) -> None:
+    schema = record(("d", logical("bytes", "decimal", precision=10, scale=2)))
+    value = behind(registry.register("s", schema), written(schema, {"d": Decimal("1.25")})[0])
+    found = confluent(registry).decoder(pa.schema([("d", pa.decimal128(20, 4))]))
+    assert found.decode(pa.array([value], pa.binary())).rows["d"][0].as_py() == Decimal("1.2500")
+
+
+def test_what_flink_wrote_is_read_with_a_schema_of_milliseconds() -> None:
+    bytes_of_flink = bytes.fromhex("0202 0286b4cccaef66")
+    schema = record(("a", ["null", "int"]), ("i", ["null", logical("long", "timestamp-millis")]))
+    columns = pa.schema([("a", pa.int32()), ("i", pa.timestamp("us", "UTC"))])
+    found = decode(schema, [bytes_of_flink], columns)
+    assert found.rows["i"][0].as_py() == datetime(2026, 1, 2, 3, 4, 5, 123000, timezone.utc)
+    made = AvroFormat(json.dumps(schema))
+    assert made.encoder(columns).encode(found.rows).to_pylist() == [bytes_of_flink]
+
+
 def test_schemas_that_do_not_fit_the_table_are_refused_on_the_driver() -> None:
     made = AvroFormat(json.dumps(record(("a", "string"), ("b", "int"))))
-    with pytest.raises(SchemaError, match="Column 'a' has another type"):
+    with pytest.raises(
+        SchemaError, match="Column 'a' is of type int8 in the table and string in the Avro schema"
+    ):
         made.decoder(pa.schema([("a", pa.int8())]))
+    millis = AvroFormat(json.dumps(record(("t", ["null", logical("int", "time-millis")]))))
+    text = r"'t' is of type timestamp\[us\] in the table and int \(time-millis\) in the Avro schema"
+    for refuses in (millis.decoder, millis.encoder):
+        with pytest.raises(SchemaError, match=text):
+            refuses(pa.schema([("t", pa.timestamp("us"))]))
     for columns in ([("a", pa.string())], [("a", pa.string()), ("b", pa.int32()), ("c", pa.int8())]):
         with pytest.raises(SchemaError, match=r"no column|no field"):
             made.encoder(pa.schema(columns))
@@ -399,6 +476,101 @@ def test_schemas_of_other_kinds_are_bad_records_not_crashes(registry: Registry) 
         confluent(registry).decoder(COLUMNS).decode(pa.array([behind(i, b"\0") for i in ids], pa.binary()))
     )
     assert [failure.value_index for failure in found.failures] == [0, 1, 2]
+
+
+def referring(registry: Registry, schema: Any, *names: str) -> int:
+    """Register a schema that refers to version 1 of the subjects of other names."""
+    references = [{"name": name, "subject": name, "version": 1} for name in names]
+    return registry.register("orders-value", schema, references=references)
+
+
+def test_schemas_that_refer_to_others_are_read_with_them(registry: Registry) -> None:
+    code = {"type": "enum", "name": "Code", "namespace": "shop", "symbols": ["A", "B"]}
+    sub = record(("s", "int"), ("code", "Code"), name="Sub") | {"namespace": "shop"}
+    root = record(("a", "int"), ("s", ["null", "shop.Sub"]), ("code", "shop.Code"), name="R")
+    registry.register("shop.Code", code)
+    registry.register(
+        "shop.Sub", sub, references=[{"name": "shop.Code", "subject": "shop.Code", "version": 1}]
+    )
+    schema_id = referring(registry, root, "shop.Sub", "shop.Code")
+    inlined = json.loads(
+        json.dumps(root).replace('"shop.Sub"', json.dumps(sub).replace('"Code"', json.dumps(code), 1))
+    )
+    values = written(
+        inlined, {"a": 5, "s": {"s": 7, "code": "B"}, "code": "A"}, {"a": 6, "s": None, "code": "B"}
+    )
+    columns = pa.schema(
+        [
+            ("a", pa.int32()),
+            ("s", pa.struct([("s", pa.int64()), ("code", pa.string())])),
+            ("code", pa.string()),
+        ]
+    )
+    decoder = confluent(registry).decoder(columns)
+    for _ in range(2):
+        found = decoder.decode(pa.array([behind(schema_id, value) for value in values], pa.binary()))
+        assert found.rows.to_pylist() == [
+            {"a": 5, "s": {"s": 7, "code": "B"}, "code": "A"},
+            {"a": 6, "s": None, "code": "B"},
+        ]
+    asked = [f"/schemas/ids/{schema_id}", "/subjects/shop.Sub/versions/1", "/subjects/shop.Code/versions/1"]
+    assert registry.requests == [f"GET {path}" for path in asked]
+
+
+def test_a_schema_that_is_another_ones_name_is_read_as_that(registry: Registry) -> None:
+    registry.register("Sub", record(("s", "int"), name="Sub"))
+    schema_id = referring(registry, '"Sub"', "Sub")
+    found = confluent(registry).decoder(pa.schema([("s", pa.int32())]))
+    assert found.decode(pa.array([behind(schema_id, b"\x0e")], pa.binary())).rows.to_pylist() == [{"s": 7}]
+
+
+def test_schemas_that_refer_to_each_other_end(registry: Registry) -> None:
+    fields = ("v", "int"), ("next", ["null", "B"])
+    references = [{"name": "B", "subject": "B", "version": 1}]
+    registry.register("A", record(*fields, name="A"), references=references)
+    back = [{"name": "A", "subject": "A", "version": 1}]
+    registry.register("B", record(("back", ["null", "A"]), name="B"), references=back)
+    value = behind(1, b"\2\2\2\4\0")
+    found = confluent(registry).decoder(pa.schema([("v", pa.int32())])).decode(pa.array([value], pa.binary()))
+    assert found.rows.to_pylist() == [{"v": 1}]
+    assert len(registry.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "what", ["missing", "missing version", "other kind", "no such name", "two meanings", "too many"]
+)
+def test_schemas_whose_references_cannot_be_had_stop_the_query(registry: Registry, what: str) -> None:
+    names = ["Sub"]
+    if what == "missing version":
+        registry.register("Sub", '"int"')
+        registry.subjects["Sub"] = []
+    if what == "other kind":
+        registry.register("Sub", "{}", "JSON")
+    if what == "no such name":
+        registry.register("Sub", '"int"')
+    if what == "two meanings":
+        names = ["Sub", "Sub2"]
+        registry.register("Sub", record(("s", "int"), name="Sub"))
+        registry.register("Sub2", record(("s", "long"), name="Sub"))
+    if what == "too many":
+        for number in range(102):
+            below = [{"name": f"N{number + 1}", "subject": f"N{number + 1}", "version": 1}]
+            registry.register(f"N{number}", record(("v", "int"), name=f"N{number}"), references=below)
+        names = ["N0"]
+    schema_id = referring(registry, record(("a", "int"), ("s", "Sub")), *names)
+    decoder = confluent(registry).decoder(pa.schema([("a", pa.int32())]))
+    with pytest.raises(SchemaRegistryError) as caught:
+        decoder.decode(pa.array([behind(schema_id, b"\0\0")], pa.binary()))
+    text = str(caught.value)
+    assert "No record was decoded with it" in text
+    assert {
+        "missing": "no version 1 of subject 'Sub'",
+        "missing version": "no version 1 of subject 'Sub'",
+        "other kind": "'Sub', which is of type JSON",
+        "no such name": "there is no type 'Sub' (field 's')",
+        "two meanings": "type 'Sub' is defined twice",
+        "too many": "over more than 100 levels",
+    }[what] in text
 
 
 def test_a_server_that_fails_is_asked_again_and_one_that_is_gone_stops_the_query(registry: Registry) -> None:

@@ -144,6 +144,39 @@ def test_arrays_and_rows_follow_flink_in_what_is_blank_missing_and_trimmed() -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        (b"", pa.int32(), None),
+        (b"", pa.bool_(), None),
+        (b"", pa.decimal128(9, 2), None),
+        (b"", pa.date32(), None),
+        (b"", pa.timestamp("us"), None),
+        (b"1;;3", pa.list_(pa.int8()), [1, None, 3]),
+        (b"1582-10-10", pa.date32(), date(1582, 10, 10)),
+        (b"1f", pa.float64(), "not a number"),
+        (b"2026-1-2", pa.date32(), "not a date"),
+        (b"2026-01-02 24:00:00", pa.timestamp("us"), "not a timestamp"),
+        (b"2026-01-02 03:04:05 ", pa.timestamp("us"), "not a timestamp"),
+    ],
+)
+def test_what_flink_reads_in_another_way_is_as_the_document_says(
+    text: bytes, kind: pa.DataType, expected: Any
+) -> None:
+    """docs/formats-compared.md, "Beside Flink's format"."""
+    found = row(b"1," + text + b",end", pa.schema([("a", pa.int8()), ("v", kind), ("z", pa.string())]))
+    assert found == [1, expected, "end"] or (isinstance(expected, str) and expected in str(found))
+
+
+def test_years_of_more_or_fewer_digits_and_blank_lines() -> None:
+    schema = pa.schema([("a", pa.int8()), ("d", pa.date32())])
+    found = decode(
+        [b"1,-0001-01-01", b"1,+10000-01-01", b"\n1,2026-01-01"], schema, {"allow-comments": "true"}
+    )
+    assert found.rows.column(1).cast(pa.int32()).to_pylist() == [-719893, 2932897]
+    assert "number of fields" in found.failures[0].reason
+
+
+@pytest.mark.parametrize(
     ("value", "kind", "column"),
     [
         (b"x,y", pa.string(), "x"),

@@ -354,6 +354,44 @@ def test_the_place_of_bytes_that_are_not_utf8_is_told(value: bytes, place: int) 
     assert found.failures[0].reason == f"the bytes are not UTF-8 (byte {place})"
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("1.0", pa.int8(), 1),
+        ("1.0", pa.int16(), 1),
+        ('"1e-1000000000"', pa.decimal128(10, 2), Decimal("0.00")),
+        ('"AQ ID"', pa.binary(), b"\1\2\3"),
+        ('"AQ\nID"', pa.binary(), b"\1\2\3"),
+        (
+            '{"x":1.50,"y":[ 1 , {"q": "r\\u00e9\\/" } ],"x":1e2}',
+            pa.string(),
+            '{"x":1.50,"y":[1,{"q":"r\\u00e9\\/"}],"x":1e2}',
+        ),
+        ('"1f"', pa.float64(), "not a number"),
+        ('"0x1p3"', pa.float64(), "not a number"),
+        ('"١٢"', pa.int32(), "not a number"),
+        ('"AR=="', pa.binary(), "not base64"),
+        ('"AQ==AQ=="', pa.binary(), "not base64"),
+        ('"2026-01-02 24:00:00"', pa.timestamp("us"), "not a timestamp"),
+        ('"2026-01-02t03:04:05"', pa.timestamp("us"), "not a timestamp"),
+    ],
+)
+def test_what_flink_reads_in_another_way_is_as_the_document_says(
+    text: str, kind: pa.DataType, expected: Any
+) -> None:
+    """docs/formats-compared.md, "Beside Flink's format"."""
+    found = field_of(text, kind)
+    assert found == expected or (isinstance(expected, str) and expected in found)
+
+
+def test_a_bad_field_leaves_the_others_alone_and_a_null_is_no_row() -> None:
+    schema = pa.schema([("a", pa.int8()), ("v", pa.int8()), ("z", pa.string())])
+    value = b'{"a":1,"v":{"x":1,"z":9},"z":"end"}'
+    assert decode([value], schema, IGNORE).rows.to_pylist() == [{"a": 1, "v": None, "z": "end"}]
+    for nulls in (b'[{"a":1},null]', b"[null]"):
+        assert "not an object" in decode([nulls], schema).failures[0].reason
+
+
 ZONED = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
 

@@ -76,6 +76,41 @@ def test_utf_16_without_a_mark_is_big_endian_as_in_java() -> None:
     assert found.rows.column(0).to_pylist() == ["é", "é"]
 
 
+@pytest.mark.parametrize("charset", ["UTF-32", "utf32", "U32"])
+def test_utf_32_without_a_mark_is_big_endian_as_in_java(charset: str) -> None:
+    options = {"raw.charset": charset}
+    values: list[bytes | None] = [
+        b"\0\0\0\xe9",
+        b"\xff\xfe\0\0\xe9\0\0\0",
+        b"\0\0\xfe\xff\0\0\0\xe9",
+        b"\x80\0\0\0",
+        b"",
+    ]
+    found = decode(values, pa.string(), options)
+    assert found.rows.column(0).to_pylist() == ["é", "é", "é", ""]
+    assert [(one.value_index, one.reason) for one in found.failures] == [(3, f"the bytes are not {charset}")]
+    encoder = RawFormat.from_options(options).encoder(found.rows.schema)
+    assert encoder.encode(found.rows).to_pylist() == [b"\0\0\0\xe9"] * 3 + [b""]
+
+
+@pytest.mark.parametrize("charset", ["UTF-16", "utf_16", "UTF-32", "UTF-8", "UTF-16LE"])
+@pytest.mark.parametrize("delimiter", [None, "\n"])
+def test_marks_at_the_beginning_of_text_stay(charset: str, delimiter: str | None) -> None:
+    rows = pa.RecordBatch.from_pydict({"v": ["\ufeffx", "\ufeff", "", "a\ufeff", None]})
+    options = {"raw.charset": charset} | ({"raw.line-delimiter": delimiter} if delimiter else {})
+    made = RawFormat.from_options(options)
+    values = made.encoder(rows.schema).encode(rows)
+    found = made.decoder(rows.schema).decode(values)
+    wanted = rows if delimiter is None else rows.slice(0, 4)
+    assert found.rows.column(0).to_pylist() == wanted.column(0).to_pylist()
+
+
+def test_empty_text_in_utf_16_is_an_empty_value_as_in_java() -> None:
+    rows = pa.RecordBatch.from_pydict({"v": ["", "a"]})
+    made = RawFormat.from_options({"raw.charset": "UTF-16"})
+    assert made.encoder(rows.schema).encode(rows).to_pylist() == [b"", b"\xfe\xff\0a"]
+
+
 @pytest.mark.parametrize("charset", ["UTF-8", "US-ASCII"])
 def test_bytes_that_are_no_text_are_failures(charset: str) -> None:
     found = decode([b"a", b"\xff", b"b"], pa.string(), {"raw.charset": charset})

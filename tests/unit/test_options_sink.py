@@ -93,6 +93,10 @@ def test_a_batch_write_can_say_which_micro_batch_it_carries_out() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"sink.write-id": ""}, r"'sink\.write-id' cannot be ''"),
+        ({"sink.write-id": "a b"}, r"'sink\.write-id' cannot be 'a b'"),
+        ({"sink.write-id": "w" * 201}, r"'sink\.write-id' cannot be 'w"),
+        ({"sink.write-id": "w"}, r"'sink\.write-id' needs 'sink\.delivery-guarantee' = 'exactly-once'"),
         ({"sink.query-id": "q"}, r"'sink\.batch-id' is missing"),
         ({"sink.batch-id": "1"}, r"'sink\.query-id' is missing"),
         ({"sink.query-id": "batch:1", "sink.batch-id": "1"}, r"'sink\.query-id' cannot be 'batch:1'"),
@@ -103,6 +107,16 @@ def test_a_batch_write_can_say_which_micro_batch_it_carries_out() -> None:
 def test_a_micro_batch_is_named_in_full(options: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         parse_sink_options(FLINK | options)
+
+
+def test_a_batch_write_can_have_a_name() -> None:
+    options = FLINK | {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+    run_id = "scheduled__2026-11-22T00:00:00+00:00"
+    assert parse_sink_options(options | {"sink.write-id": run_id}).write_id == run_id
+    assert parse_sink_options(options).write_id is None
+    both = {"sink.write-id": "w", "sink.query-id": "q", "sink.batch-id": "1"}
+    with pytest.raises(OptionError, match=r"'sink\.write-id' and 'sink\.query-id' both say"):
+        parse_sink_options(options | both)
 
 
 def test_parallelism_is_answered() -> None:
@@ -171,7 +185,9 @@ def test_the_other_sides_options_pass() -> None:
 @pytest.mark.parametrize("prefix", ["properties.", "kafka."])
 def test_properties_that_contradict_the_guarantee_are_found_on_the_driver(prefix: str) -> None:
     options = {f"{prefix}bootstrap.servers": "broker:9092", f"{prefix}acks": "1"}
-    with pytest.raises(OptionError, match="'acks' = '1' contradicts the delivery guarantee at-least-once"):
+    with pytest.raises(
+        OptionError, match=f"'{prefix}acks' = '1' contradicts the delivery guarantee at-least-once"
+    ):
         parse_sink_options(options)
 
 

@@ -38,7 +38,8 @@ def test_what_java_and_python_share(pattern: str, matching: tuple[str, ...], oth
 @pytest.mark.parametrize(
     "pattern",
     ["[a-z&&[^x]]+", "[a-z&&b]", "[a[b]]", r"\p{Alpha}+", r"\PL", r"\Qa\E", r"[\p{L}]", r"\b{g}", r"\h",
-     r"\R", "[[:alpha:]]", r"a\z", "[", "(", "(?u)a", "(?<1>a)", r"\k<b>", "a{99999999999999999999}"],
+     r"\R", "[[:alpha:]]", "[[", "[a--b]", "[a||b]", r"a\z", "[",
+     "(", "(?u)a", "(?<1>a)", r"\k<b>", "a{99999999999999999999}"],
 )  # fmt: skip
 @pytest.mark.parametrize("key", ["subscribePattern", "topic-pattern"])
 def test_what_they_do_not_share_is_refused_where_options_are_checked(pattern: str, key: str) -> None:

@@ -19,7 +19,7 @@ from penstock.options.sink import parse_sink_options
 from penstock.options.source import parse_source_options
 from penstock.options.spelling import edit_distance, misspelt
 from penstock.options.unknown import OPTIONS
-from penstock.options.warn import forget_warnings
+from penstock.options.warn import forget_warnings, said_elsewhere
 from penstock.options.wording import FLINK_NAME_OF, PROPERTY_PREFIX, SPARK_NAME_OF, worded
 
 SPARK = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
@@ -291,3 +291,100 @@ def test_one_slip_in_any_name_is_found(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["", "x", "header", "inferSchema", "mergeSchema", "mode", "foo.bar"])
 def test_what_is_far_from_every_name_is_misspelt_of_none(name: str) -> None:
     assert misspelt(name, KNOWN) is None
+
+
+# --- names as the user writes them -----------------------------------------------------------------------
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+WRONG_PROPERTIES = [
+    {"acks": "1"},
+    {"enable.idempotence": "true", "retries": "0"},
+    {"max.in.flight.requests.per.connection": "6"},
+    {"delivery.timeout.ms": "1"},
+    {"security.protocol": "SASL_SSL"},
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"},
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS},
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "x"},
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "a.B required;"},
+    {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN",
+     "sasl.jaas.config": "a.PlainLoginModule required;"},
+    {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem"},
+    {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem", "ssl.truststore.type": "PEM"},
+    {"security.protocol": "SSL", "ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"},
+    {"security.protocol": "SSL", "ssl.keystore.key": "x", "ssl.keystore.type": "PEM"},
+    {"security.protocol": "SSL", "ssl.truststore.location": "/a", "ssl.truststore.certificates": "x",
+     "ssl.truststore.type": "PEM"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", ["kafka.", "properties."])
+@pytest.mark.parametrize("properties", WRONG_PROPERTIES, ids=" ".join)
+def test_an_error_has_the_names_of_properties_as_they_have_to_be_written(
+    properties: dict[str, str], prefix: str
+) -> None:
+    from penstock.client.properties import check_connection  # noqa: PLC0415 - only here
+
+    options = {prefix + name: text for name, text in {"bootstrap.servers": "b:1", **properties}.items()}
+    with pytest.raises(OptionError) as caught:
+        check_connection(parse_sink_options(options).properties)
+    quoted = set(re.findall(r"'([a-z.-]+)'", str(caught.value)))
+    named = {word for word in quoted if word in PROPERTIES or word.partition(".")[2] in PROPERTIES}
+    assert named
+    assert all(word.startswith(prefix) for word in named)
+    assert caught.value.facts["option"].startswith(prefix)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"), [("PLAIN", "plain.Plain"), ("SCRAM-SHA-256", "scram.Scram")]
+)
+def test_a_missing_login_shows_the_line_to_write(mechanism: str, module: str) -> None:
+    from penstock.client.properties import check_connection  # noqa: PLC0415 - only here
+
+    options = SPARK | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
+    with pytest.raises(OptionError) as caught:
+        check_connection(parse_source_options(options, streaming=True).properties)
+    assert str(caught.value).endswith(
+        "'kafka.sasl.jaas.config' is required with 'kafka.sasl.mechanism' = "
+        f"'{mechanism}': it holds the user name and password. It is written like this: "
+        f'org.apache.kafka.common.security.{module}LoginModule required username="..." password="...";'
+    )
+
+
+def test_what_cannot_be_honoured_is_said_before_the_dialects_are_compared() -> None:
+    message = refused({**SPARK, "sink.parallelism": "2"}, side=Reader.SINK)
+    assert message.startswith("Option 'sink.parallelism' is not supported. ")
+    assert "of two dialects" in refused({**SPARK, "connector": "kafka"}, side=Reader.SINK)
+
+
+def test_options_that_spark_lost_are_told_from_a_missing_one() -> None:
+    message = refused({"path": "x"})
+    assert message.startswith(
+        "Option 'properties.bootstrap.servers' or 'kafka.bootstrap.servers' is required"
+    )
+    assert "use CREATE TEMPORARY VIEW ... USING penstock OPTIONS (...)" in message
+    assert "CREATE TABLE" not in refused({"subscribe": "a"})
+    near = refused({"kafak.bootstrap.servers": "b:1", "format": "json"})
+    assert near.endswith("Given is 'kafak.bootstrap.servers', which is not known.")
+
+
+@pytest.mark.parametrize("word", ["EXACTLY_ONCE", "exactly_once", "Exactly-Once"])
+def test_words_are_read_with_hyphens_and_underscores(word: str) -> None:
+    config = parse_sink_options(
+        FLINK | {"sink.delivery-guarantee": word, "sink.transactional-id-prefix": "p"}
+    )
+    assert config.delivery_guarantee.value == "exactly-once"
+    isolated = parse_source_options(FLINK | {"properties.isolation.level": "READ-COMMITTED"}, streaming=True)
+    assert isolated.isolation_level.value == "read_committed"
+    assert parse_sink_options(FLINK | {"sink.partitioner": "ROUND_ROBIN"}).partitioner == "round-robin"
+
+
+def test_warnings_that_another_process_of_the_query_says_are_kept_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with said_elsewhere():
+        parse(SPARK | {"qqqqqq": "x"})
+    assert not caplog.records
+    with said_elsewhere(is_said=False):
+        parse(SPARK | {"qqqqqq": "x"})
+    assert len(caplog.records) == 1

@@ -85,7 +85,7 @@ def test_an_encrypted_key_opens_with_its_password() -> None:
     encrypted = PEM_IDENTITY | {"ssl.keystore.key": ENCRYPTED_KEY}
     settings_of(encrypted | {"ssl.key.password": "key-password"}).ssl_context()
     for password in ({}, {"ssl.key.password": "wrong-horse"}):
-        with pytest.raises(OptionError, match=r"ssl.key.password does not open the key") as caught:
+        with pytest.raises(OptionError, match=r"'ssl.key.password' does not open the key") as caught:
             settings_of(encrypted | password).ssl_context()
         assert "wrong-horse" not in repr(pickle.dumps(caught.value))
 

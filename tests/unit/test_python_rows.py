@@ -140,7 +140,7 @@ BAD: dict[str, tuple[Callable[[bytes | None], Any], str]] = {
     "no row": (lambda _: 5, "gave a int; a row is a tuple"),
     "unknown column": (lambda _: {"id": 1, "nmae": "a"}, "not declared: nmae"),
     "wrong type": (lambda _: ("one", "a"), "column 'id' is int64"),
-    "number for text": (lambda _: (1, 5), "column 'name' is string"),
+    "number for text": (lambda _: (1, 5), "column 'name' is string: expected str or bytes, got int"),
     "fraction": (lambda _: (1.5, "a"), "column 'id' is int64"),
     "too large": (lambda _: (2**63, "a"), "column 'id' is int64"),
     "null": (lambda _: (None, "a"), "column 'id' is declared NOT NULL"),

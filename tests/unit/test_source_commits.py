@@ -55,7 +55,7 @@ def metrics() -> SourceMetrics:
 
 @pytest.fixture
 def committer(group: Group, metrics: SourceMetrics) -> Iterator[OffsetCommitter]:
-    committer = OffsetCommitter(group.commit, metrics, first_pause_s=0.01)
+    committer = OffsetCommitter(group.commit, metrics, group_id="g-1", first_pause_s=0.01)
     yield committer
     group.may_answer.set()
     committer.close()
@@ -105,7 +105,7 @@ def test_a_failure_is_counted_logged_once_and_tried_again(
     assert group.commits == [{tp(0): 7}]
     assert counts(metrics) == (1, 3)
     (record,) = caplog.records
-    assert "not committed to the consumer group: nobody there. The query goes on" in record.getMessage()
+    assert "not committed to the consumer group 'g-1': nobody there. The query goes on" in record.getMessage()
 
 
 def test_a_failure_that_nobody_thought_of_does_not_end_the_commits(
@@ -117,7 +117,7 @@ def test_a_failure_that_nobody_thought_of_does_not_end_the_commits(
 
 
 def test_a_failure_is_overtaken_by_the_next(group: Group, metrics: SourceMetrics) -> None:
-    committer = OffsetCommitter(group.commit, metrics, first_pause_s=IN_TIME_S)
+    committer = OffsetCommitter(group.commit, metrics, group_id="g-1", first_pause_s=IN_TIME_S)
     group.failures = [BrokerUnavailableError("nobody there.")]
     committer.submit({tp(0): 7})
     wait_until(lambda: counts(metrics) == (0, 1), "the failure")
@@ -134,7 +134,7 @@ def test_the_stop_gives_up_on_a_coordinator_that_does_not_answer(
     committer.submit({tp(0): 7})
     assert group.was_asked.wait(IN_TIME_S)
     committer.close(timeout_s=0.01)
-    assert "not committed to the consumer group within 0.01 s" in caplog.text
+    assert "not committed to the consumer group 'g-1' within 0.01 s" in caplog.text
 
 
 def test_one_that_is_refused_does_not_hide_the_others(
@@ -153,7 +153,7 @@ def test_one_that_is_refused_does_not_hide_the_others(
 
 def test_a_committer_without_work_has_no_thread(group: Group, metrics: SourceMetrics) -> None:
     before = threading.active_count()
-    committer = OffsetCommitter(group.commit, metrics)
+    committer = OffsetCommitter(group.commit, metrics, group_id="g-1")
     committer.submit({})
     committer.close()
     assert threading.active_count() == before

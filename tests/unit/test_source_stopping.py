@@ -71,7 +71,9 @@ class TestStart:
 
     def test_group_offsets_without_a_reset_strategy_name_what_has_none(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)}, committed={"g": {tp(0): 4}})
-        with pytest.raises(OptionError, match=r"no committed offset for t-1, .*auto\.offset\.reset"):
+        with pytest.raises(
+            OptionError, match=r"group 'g' has no committed offset for t-1, .*auto\.offset\.reset"
+        ):
             SplitEnumerator(grouped(source_config(starting=GROUP)), admin).initial_offset()
 
     @pytest.mark.parametrize(("reset", "start"), [(StartupMode.EARLIEST, 2), (StartupMode.LATEST, 10)])

@@ -7,9 +7,12 @@ import pickle
 import signal
 import subprocess
 import sys
+import traceback
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
@@ -17,9 +20,11 @@ from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import OptionError, RowError
+from penstock.sink.committer_driver import DriverSide
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.splits import Split
 from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.exactly_once import ExactlyOnceWriter
 from penstock.spark.schema import RowSchema, check_read_schema, source_schema
 from penstock.spark.splits import SplitPartition
 from penstock.spark.stream_reader import PenstockStreamReader
@@ -253,3 +258,34 @@ def test_other_processes_keep_their_signals() -> None:
     assert reader._enumerator is not None
     reader.stop()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_error_at_the_start_of_an_exactly_once_write_is_no_pickling_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark pickles the writer, which is when it recovers."""
+    options = {
+        "kafka.bootstrap.servers": "unused:1",
+        "topic": "t",
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": "p",
+    }
+    schema = StructType().add("value", BinaryType())
+    writer = PenstockDataSource(options).writer(schema, overwrite=False)
+    assert isinstance(writer, ExactlyOnceWriter)
+
+    def recover(*_: object) -> None:
+        raise OptionError("too long", option="transaction.timeout.ms") from ValueError("a cause")
+
+    serializer: Any = CloudPickleSerializer  # PySpark has no types for it
+    serializer = serializer()
+    monkeypatch.setattr(DriverSide, "recover", recover)
+    with pytest.raises(OptionError, match=r"^too long$") as raised:
+        serializer.dumps(writer)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert shown.endswith("penstock.errors.OptionError: too long\n")
+    assert "ValueError: a cause" in shown
+    assert "Pickl" not in shown.replace("CloudPickleSerializer", "")
+    copy = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 - our own bytes
+    assert type(copy) is OptionError
+    assert copy.facts == {"option": "transaction.timeout.ms"}

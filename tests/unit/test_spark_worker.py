@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 
 import pytest
 
@@ -60,3 +62,16 @@ def test_a_worker_is_known_by_its_main_module(monkeypatch: pytest.MonkeyPatch, f
         worker.begin_task()
     assert freezes == ["freeze"]
     assert len(hurried) == 3
+
+
+def test_processes_beside_the_one_that_plans_are_known_by_what_they_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in worker._REPEATING:
+        assert find_spec(name) is not None
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert not worker.repeats_parsing()
+    for name in worker._REPEATING:
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, name, ModuleType(name))
+            assert worker.repeats_parsing()

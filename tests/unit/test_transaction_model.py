@@ -14,8 +14,12 @@ from penstock.client.transactions import TransactionProtocol
 from penstock.errors import PenstockError
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_steps import Step, observe
+from penstock.sink.decision import DecisionStatus
+from penstock.sink.recovery_tools import Resolution, TransactionTools
+from penstock.sink.transaction_names import TransactionNames
 from tests.deaths import Death
 from tests.unit.fake_driver import (
+    PREFIX,
     driver,
     expected,
     run_task,
@@ -30,7 +34,8 @@ MODEL_EXAMPLES = int(os.environ.get("PENSTOCK_MODEL_EXAMPLES", "200"))
 class Chaos:
     """Spark running one query to its end, with everything going wrong at random."""
 
-    def __init__(self, seed: int, protocol: TransactionProtocol) -> None:
+    def __init__(self, seed: int, protocol: TransactionProtocol, *, has_operator: bool) -> None:
+        self.has_operator = has_operator
         self.random = random.Random(seed)
         self.cluster = FakeCluster(protocol)
         self.zombies: list[Callable[[], object]] = []
@@ -46,8 +51,31 @@ class Chaos:
             self.let_zombies_walk()
         if self.happens(0.1):
             self.time_something_out()
+        if self.has_operator and self.happens(0.1):
+            self.operate()
         if self.happens(0.15):
             raise Death
+
+    def operate(self) -> None:
+        """Somebody runs `penstock transactions`."""
+        tools = TransactionTools(TransactionNames(PREFIX), self.cluster, self.cluster)
+        observe(None)
+        try:
+            command = self.random.choice((tools.recover, tools.abort, None))
+            if command is None:
+                self.resolve(tools)
+            else:
+                command()
+        except PenstockError:
+            pass
+        finally:
+            observe(self.step)
+
+    def resolve(self, tools: TransactionTools) -> None:
+        """The wrong word about a batch that is not in doubt."""
+        for decision in tools.decisions():
+            if decision.status in (DecisionStatus.FINISHED, DecisionStatus.WITHDRAWN):
+                tools.resolve(decision.query_id, self.random.choice(list(Resolution)))
 
     def time_something_out(self) -> None:
         names = sorted(self.cluster.open_ids() - {FOREIGN})
@@ -72,6 +100,8 @@ class Chaos:
         reports: list[TaskReport] = []
         try:
             mandate = driver(self.cluster).recover()
+            if self.has_operator and self.happens(0.1):
+                self.operate()
             for at in range(3):
                 if self.happens(0.2):
                     run_task(self.cluster, mandate, batch_id, at, attempt=1)  # a stray
@@ -108,11 +138,12 @@ class Chaos:
 
 
 @settings(max_examples=MODEL_EXAMPLES, deadline=None)
-@given(seed=st.integers(0, 2**32), protocol=st.sampled_from(TransactionProtocol))
-@example(seed=0, protocol=TransactionProtocol.V2)
-@example(seed=251046, protocol=TransactionProtocol.V1)  # a zombie behind a driver that died deciding
-def test_every_row_once_whatever_dies(seed: int, protocol: TransactionProtocol) -> None:
-    chaos = Chaos(seed, protocol)
+@given(seed=st.integers(0, 2**32), protocol=st.sampled_from(TransactionProtocol), has_operator=st.booleans())
+@example(seed=0, protocol=TransactionProtocol.V2, has_operator=False)
+# A zombie behind a driver that died while it decided.
+@example(seed=251046, protocol=TransactionProtocol.V1, has_operator=False)
+def test_every_row_once_whatever_dies(seed: int, protocol: TransactionProtocol, has_operator: bool) -> None:
+    chaos = Chaos(seed, protocol, has_operator=has_operator)
     foreign = chaos.cluster.init_producer(FOREIGN, transaction_timeout_ms=1, protocol=protocol)
     chaos.cluster.write(foreign, ["foreign"])
     try:

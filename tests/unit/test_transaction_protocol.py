@@ -13,6 +13,7 @@ from penstock.client.transactions import (
 )
 from penstock.errors import (
     BatchOrderError,
+    DecidedError,
     DecisionLogError,
     ExactlyOnceError,
     OptionError,
@@ -238,7 +239,7 @@ def test_abort_after_a_decision_does_nothing() -> None:
     cluster = FakeCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.loses_answer = lambda what: what == "end app-1-0"
-    with pytest.raises(RequestTimeoutError):
+    with pytest.raises(DecidedError):
         driver(cluster).commit(reports)
     cluster.loses_answer = lambda what: False
     driver(cluster).abort(reports)
@@ -251,7 +252,7 @@ def test_decision_with_a_lost_answer_is_settled_by_abort(lost: str) -> None:
     cluster = FakeCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.loses_answer = lambda what: what == lost
-    with pytest.raises(RequestTimeoutError):
+    with pytest.raises(DecidedError if lost == "append" else RequestTimeoutError):
         driver(cluster).commit(reports)
     cluster.loses_answer = lambda what: False
     driver(cluster).abort(reports)

@@ -172,17 +172,6 @@ def test_batch_that_0_1_0_has_finished_is_held_to_its_count(name: str) -> None:
             driver(cluster).commit(replay(cluster, rows))
 
 
-def test_name_of_a_batch_write_that_is_used_for_other_rows_is_an_error() -> None:
-    cluster = FakeCluster()
-    for _ in range(2):  # the second is a retry
-        report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id="load-2026-11-22", rows=["a"])
-        driver(cluster).commit([report])
-    report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id="load-2026-11-22", rows=["b"])
-    with pytest.raises(TransactionsInDoubtError, match=r"load-2026-11-22 .*A name .*used for another write"):
-        driver(cluster).commit([report])
-    assert cluster.committed == ["a"]
-
-
 def test_empty_batches_leave_no_decision_and_their_numbers_are_free() -> None:
     cluster = FakeCluster()
     written(cluster)

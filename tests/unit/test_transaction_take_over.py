@@ -242,3 +242,58 @@ def test_older_driver_that_had_decided_is_finished_by_the_newer() -> None:
     assert Counter(cluster.committed) == expected(range(1))
     mandate = driver(cluster).recover()
     assert mandate.plan(QUERY, 0, 0) is TaskPlan.DRAIN
+
+
+FLINK_NAMES = ["app-0-17", "app-3-4711"]
+"""As Flink's sink names them: prefix, subtask, checkpoint."""
+
+
+def _open_as_flink(cluster: FakeCluster) -> list[TransactionIdentity]:
+    opened = [
+        cluster.init_producer(name, transaction_timeout_ms=1, protocol=cluster.current_protocol)
+        for name in FLINK_NAMES
+    ]
+    for identity in opened:
+        cluster.write(identity, [f"of {identity.transactional_id}"])
+    return opened
+
+
+@BOTH
+def test_the_first_start_under_the_prefix_of_a_running_flink_job_touches_nothing(
+    protocol: TransactionProtocol,
+) -> None:
+    cluster = FakeCluster(protocol)
+    opened = _open_as_flink(cluster)
+    for _ in range(2):  # refusing leaves nothing behind that would let the next start go on
+        with pytest.raises(PrefixTakenError, match=r"2 open .* app-0-17, app-3-4711\. .*Flink") as raised:
+            driver(cluster).recover()
+    assert "`penstock transactions abort --prefix app --yes`" in raised.value.message
+    assert cluster.log_incarnation is None
+    assert cluster.open_ids() == set(FLINK_NAMES)
+    cluster.end(opened, is_commit=True)
+    assert Counter(cluster.committed) == Counter(f"of {name}" for name in FLINK_NAMES)
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+
+
+def test_a_driver_that_died_at_its_very_first_start_is_not_taken_for_a_stranger() -> None:
+    cluster = FakeCluster()
+    die_at(Step.TAKEN_PREFIX)
+    with pytest.raises(Death):
+        driver(cluster).recover()
+    run_tasks(cluster, driver(cluster).recover(), 0)  # and dies
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+    assert Counter(cluster.committed) == expected(range(1))
+    assert not cluster.open_ids()
+
+
+def test_a_start_that_is_fenced_while_it_takes_the_prefix_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator refuses so when two ask at once, while it aborts what the last one had open."""
+
+    def fenced(*_: object, **__: object) -> TransactionIdentity:
+        raise ProducerFencedError("fenced")
+
+    cluster = FakeCluster()
+    driver(cluster).recover()
+    monkeypatch.setattr(cluster, "init_producer", fenced)
+    with pytest.raises(PrefixTakenError, match="two queries use the same"):
+        driver(cluster).recover()

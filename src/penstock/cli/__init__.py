@@ -21,6 +21,7 @@ app = typer.Typer(
     help="Flink's Kafka connector for PySpark: a Kafka to try it on, a demo, transactions of its sink.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # it would show <bool> behind flags
     pretty_exceptions_show_locals=False,  # locals hold passwords
 )
 app.add_typer(broker_app, name="broker")

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from penstock.devbroker.state import ClusterState
 
 broker_app = typer.Typer(
-    help="A real Apache Kafka for development: start, stop, status.", no_args_is_help=True
+    help="A real Apache Kafka for development: start, stop, status.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # it would show <bool> behind flags
 )
 
 _Name = Annotated[str, typer.Option(help="Name of the cluster, where there are several.")]

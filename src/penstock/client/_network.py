@@ -189,8 +189,7 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
                 await wait(self._sock, timeout_at=self._handshake_timeout_at)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError) as error:
             raise kafka_errors.KafkaConnectionError(
-                f"TLS handshake with {self.host} was cut off ({error}); "
-                "is this port a TLS listener (security.protocol)?"
+                f"TLS handshake with {self.host} was cut off ({error}); is this port a TLS listener?"
             ) from error
         except ssl.SSLError as error:
             raise TlsHandshakeError(f"TLS handshake with {self.host} failed: {error}") from error

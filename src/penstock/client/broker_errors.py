@@ -6,6 +6,7 @@ Runs on driver and executor. Invariant: every exception that leaves `penstock.cl
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -31,18 +32,21 @@ _AUTHENTICATION = (
 
 _WHAT_TO_DO: dict[str, str] = {
     "InvalidReceiveError": (
-        "That is no response of Kafka's, or one beyond every limit: check host, port and security.protocol "
+        "That is no response of Kafka's, or one beyond every limit: check host, port and `security.protocol` "
         "(a TLS listener, or no Kafka broker?)."
     ),
     "TopicAuthorizationFailedError": "Ask for READ and DESCRIBE (to write: WRITE and DESCRIBE) on the topic.",
     "GroupAuthorizationFailedError": "Ask for DESCRIBE and READ on the consumer group.",
     "ClusterAuthorizationFailedError": "Ask for the cluster permission (IDEMPOTENT_WRITE, CREATE or ALTER).",
     "TransactionalIdAuthorizationFailedError": "Ask for DESCRIBE and WRITE on the transactional id.",
-    "SaslAuthenticationFailedError": "Check sasl.jaas.config (user and password) and sasl.mechanism.",
-    "UnsupportedSaslMechanismError": "Set sasl.mechanism to one that the broker's listener offers.",
-    "IllegalSaslStateError": "This listener takes no SASL: check security.protocol and the port.",
-    "TlsHandshakeError": "Check the truststore and keystore (ssl.*), the host name, and security.protocol.",
+    "SaslAuthenticationFailedError": "Check `sasl.jaas.config` (user and password) and `sasl.mechanism`.",
+    "UnsupportedSaslMechanismError": "Set `sasl.mechanism` to one that the broker's listener offers.",
+    "IllegalSaslStateError": "This listener takes no SASL: check `security.protocol` and the port.",
+    "TlsHandshakeError": (
+        "Check the truststore and keystore (`ssl.*`), the host name, and `security.protocol`."
+    ),
 }
+_PROPERTY = re.compile(r"`([^`]*)`")
 
 
 def is_retriable(error: PenstockError) -> bool:
@@ -65,21 +69,37 @@ def error_from_code(error_code: int, where: str, detail: str | None = None, **fa
     return _translate(kind, where, detail or kind.description or "", error_code, facts)
 
 
-def error_from_exception(error: BaseException, where: str, **facts: Any) -> PenstockError:
-    """The penstock error for an exception of kafka-python."""
+def error_from_exception(
+    error: BaseException, where: str, *, property_prefix: str = "", **facts: Any
+) -> PenstockError:
+    """The penstock error for an exception of kafka-python.
+
+    Args:
+        error: what was raised.
+        where: what was being done, and on what.
+        property_prefix: what the user writes before the names of Kafka's properties.
+        facts: values for programs.
+    """
     if isinstance(error, PenstockError):
         return error
     detail = " ".join(str(argument) for argument in error.args)
-    return _translate(type(error), where, detail, getattr(error, "errno", None), facts)
+    return _translate(type(error), where, detail, getattr(error, "errno", None), facts, property_prefix)
 
 
 def _translate(
-    kind: type[BaseException], where: str, detail: str, error_code: int | None, facts: dict[str, Any]
+    kind: type[BaseException],
+    where: str,
+    detail: str,
+    error_code: int | None,
+    facts: dict[str, Any],
+    property_prefix: str = "",
 ) -> PenstockError:
     shown = kind.__name__ + (f" ({error_code})" if error_code is not None else "")
-    text = f"{where} failed: {shown}" + (f": {detail.rstrip('.')}." if detail else ".")
+    end = "" if detail.endswith("?") else "."
+    text = f"{where} failed: {shown}" + (f": {detail.rstrip('.')}{end}" if detail else ".")
     if advice := _WHAT_TO_DO.get(kind.__name__):
-        text = f"{text} {advice}"
+        named = _PROPERTY.sub(lambda match: f"'{property_prefix}{match[1]}'", advice)
+        text = f"{text} {named}"
     facts = {**facts, "kafka_error": kind.__name__, "error_code": error_code}
     return _penstock_kind(kind)(text, **facts, is_retriable=_is_retriable_kind(kind))
 

@@ -47,8 +47,9 @@ _CLOSE_TIMEOUT_MS = 5_000
 class PendingResponse:
     """A response that will come. Thread-safe."""
 
-    def __init__(self, what: str, timeout_ms: int) -> None:
+    def __init__(self, what: str, timeout_ms: int, property_prefix: str = "") -> None:
         self._what = what
+        self._property_prefix = property_prefix
         self._timeout_ms = timeout_ms
         self._done = threading.Event()
         self._lock = threading.Lock()
@@ -91,7 +92,7 @@ class PendingResponse:
 
     def fail(self, error: BaseException) -> None:
         """Complete with an error. For `KafkaConnections`; the first completion counts."""
-        self._complete(None, error_from_exception(error, self._what))
+        self._complete(None, error_from_exception(error, self._what, property_prefix=self._property_prefix))
 
     def _complete(self, response: Any, error: PenstockError | None) -> None:
         with self._lock:
@@ -155,7 +156,9 @@ class KafkaConnections:
         timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
         # Setting up the connection has a time limit of its own, which comes on top.
         patience_ms = timeout_ms + 2 * self.settings.socket_connection_setup_timeout_max_ms
-        pending = PendingResponse(self._describe(request, node_id), patience_ms)
+        pending = PendingResponse(
+            self._describe(request, node_id), patience_ms, self.settings.property_prefix
+        )
         send = _Send(request, node_id, timeout_ms, pending)
 
         def on_io_thread() -> None:
@@ -327,14 +330,14 @@ class KafkaConnections:
         return f"{type(request).__name__} to {place}"
 
     def _no_broker(self, request: Any, timeout_ms: int, cause: PenstockError | None) -> PenstockError:
-        servers = ", ".join(self.settings.bootstrap_servers)
+        servers, prefix = ", ".join(self.settings.bootstrap_servers), self.settings.property_prefix
         if self.is_closed:
             return BrokerUnavailableError(f"Connections to {servers} are closed.")
         return BrokerUnavailableError(
-            f"No Kafka broker answered within {timeout_ms} ms (bootstrap.servers: {servers}). "
+            f"No Kafka broker answered within {timeout_ms} ms ('{prefix}bootstrap.servers': {servers}). "
             f"{cause if cause is not None else 'No attempt came to an end.'} "
-            "Check that the brokers run, that host and port are right, and that security.protocol is "
-            f"that of the listener (now {self.settings.security.protocol}).",
+            "Check that the brokers run, that host and port are right, and that "
+            f"'{prefix}security.protocol' is that of the listener (now {self.settings.security.protocol}).",
             bootstrap_servers=servers,
             timeout_ms=timeout_ms,
             request=type(request).__name__,

@@ -20,16 +20,15 @@ from penstock.errors import (
 )
 from penstock.types import OffsetRange
 
-_CHOOSE = (
-    "Restore the records, or decide to go on without them: start a new query from what is there, or set "
-    "failOnDataLoss=false."
-)
+_GO_ON = {"kafka.": "'failOnDataLoss' = 'false'", "properties.": "'scan.on-data-loss' = 'continue'"}
+"""How the records that are gone are passed over, by what the user writes before Kafka's properties."""
 
 
 class FetchPlace:
     """The fetch position in a split, and what the brokers last said about the log."""
 
-    def __init__(self, offset_range: OffsetRange, *, read_committed: bool) -> None:
+    def __init__(self, offset_range: OffsetRange, *, read_committed: bool, property_prefix: str = "") -> None:
+        self._property_prefix = property_prefix
         self.offset_range = offset_range
         self.position = offset_range.starting_offset
         self.topic_id: uuid.UUID | None = None
@@ -65,7 +64,8 @@ class FetchPlace:
         if cause is not None:
             parts.append(f"Last cause: {cause}")
         parts.append(self._end_of_log())
-        parts.append("No record was skipped: the read can be repeated. The limit is default.api.timeout.ms.")
+        limit = f"'{self._property_prefix}default.api.timeout.ms'"
+        parts.append(f"No record was skipped: the read can be repeated. The limit is {limit}.")
         return FetchError(" ".join(filter(None, parts)), **self.facts, timeout_ms=timeout_ms)
 
     def _end_of_log(self) -> str:
@@ -99,7 +99,7 @@ class FetchPlace:
         return OffsetOutOfRangeError(
             f"Offset {self.position} of {self.offset_range.topic_partition} was wanted for "
             f"{self.offset_range}, but the log now holds offsets "
-            f"{log_start_offset} to {log_end_offset}. {why} {_CHOOSE}",
+            f"{log_start_offset} to {log_end_offset}. {why} {self._choose()}",
             **self.facts,
             log_start_offset=log_start_offset,
             log_end_offset=log_end_offset,
@@ -112,7 +112,8 @@ class FetchPlace:
             f"The log of {self.offset_range.topic_partition} was cut back: records were read up to offset "
             f"{self.position} (leader epoch {leader_epoch}), but the new leader {where}. Some records that "
             "were read do not exist any more; an unclean leader election does that "
-            "(unclean.leader.election.enable). What was made of them may have to be done again. " + _CHOOSE,
+            "(unclean.leader.election.enable). What was made of them may have to be done again. "
+            + self._choose(),
             **self.facts,
             leader_epoch=leader_epoch,
             end_offset=end_offset,
@@ -124,8 +125,15 @@ class FetchPlace:
         return TopicPartitionsRemovedError(
             f"Topic {self.offset_range.topic_partition.topic!r} was deleted and created again {when} "
             f"(topic id {self.topic_id}, now {topic_id}). Offsets of the old topic mean "
-            f"nothing in the new one. {_CHOOSE}",
+            f"nothing in the new one. {self._choose()}",
             **self.facts,
+        )
+
+    def _choose(self) -> str:
+        go_on = _GO_ON.get(self._property_prefix, " or ".join(_GO_ON.values()))
+        return (
+            "Restore the records, or decide to go on without them: start a new query from what is there, or "
+            f"set {go_on}."
         )
 
     def batch_too_large(self, limit_bytes: int) -> PenstockError:

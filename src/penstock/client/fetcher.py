@@ -181,7 +181,9 @@ class SplitFetches:
         *,
         read_committed: bool,
     ) -> None:
-        self.place = FetchPlace(offset_range, read_committed=read_committed)
+        self.place = FetchPlace(
+            offset_range, read_committed=read_committed, property_prefix=settings.property_prefix
+        )
         self._connections = connections
         self._view = cluster_view(connections)
         self._topic_partition = offset_range.topic_partition

@@ -15,7 +15,8 @@ from penstock.errors import OptionError
 
 KEY = "sasl.jaas.config"
 _CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
-_EXAMPLE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
+PLAIN_LINE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
+SCRAM_LINE = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="...";'
 _TOKEN = re.compile(
     r"""
     (?P<space> \s+ | //[^\r\n]* | /\*.*?\*/ )
@@ -46,22 +47,35 @@ class LoginModule:
         return dict(self.options).get(name)
 
 
-def parse_jaas_config(text: str) -> LoginModule:
+def parse_jaas_config(text: str, *, shown_as: str = KEY) -> LoginModule:
     """Parse the one login module that a client's configuration holds.
+
+    Args:
+        text: the value of the option.
+        shown_as: the option's key as the user writes it, for errors.
 
     Raises:
         OptionError: the text does not follow the grammar, or has another number of modules.
     """
+    try:
+        return _parsed(text)
+    except ValueError as error:
+        raise OptionError(
+            f"Option '{shown_as}' {error}. It is written like this: {PLAIN_LINE}", option=shown_as
+        ) from None
+
+
+def _parsed(text: str) -> LoginModule:
     tokens = list(_tokens(_without_outer_backslashes(text)))
     if not tokens or tokens[-1] != ("sign", ";"):
-        raise _error("does not end with a semicolon")
+        raise ValueError("does not end with a semicolon")
     if tokens.count(("sign", ";")) > 1:
-        raise _error("holds more than one login module")
+        raise ValueError("holds more than one login module")
     (kind, class_name), *rest = tokens[:-1] or [("sign", "")]
     if kind != "word":
-        raise _error("does not begin with the class of a login module")
+        raise ValueError("does not begin with the class of a login module")
     if not rest or rest[0][0] != "word" or rest[0][1].lower() not in _CONTROL_FLAGS:
-        raise _error(f"has none of {', '.join(_CONTROL_FLAGS)} after the login module")
+        raise ValueError(f"has none of {', '.join(_CONTROL_FLAGS)} after the login module")
     return LoginModule(class_name, tuple(_options(rest[1:])))
 
 
@@ -70,10 +84,10 @@ def _options(tokens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for start in range(0, len(tokens), 3):
         entry = tokens[start : start + 3]
         if len(entry) < 3 or entry[0][0] == "sign" or entry[1] != ("sign", "=") or entry[2][0] == "sign":
-            raise _error('has an option that is not name="value"')
+            raise ValueError('has an option that is not name="value"')
         name = entry[0][1]
         if name in names:
-            raise _error("gives one option twice")
+            raise ValueError("gives one option twice")
         names.add(name)
         yield name, entry[2][1]
 
@@ -83,7 +97,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _error("has a character outside of quotes that does not belong there, or an open quote")
+            raise ValueError("has a character outside of quotes that does not belong there, or an open quote")
         position = match.end()
         if match.lastgroup == "quoted":
             yield "quoted", _ESCAPE.sub(_unescape, match.group()[1:-1])
@@ -103,7 +117,3 @@ def _without_outer_backslashes(text: str) -> str:
     if first_quote is not None and text.endswith('\\"', 0, first_quote.end()):
         return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
     return text
-
-
-def _error(what: str) -> OptionError:
-    return OptionError(f"Option '{KEY}' {what}. It is written like this: {_EXAMPLE}", option=KEY)

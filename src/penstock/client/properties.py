@@ -48,6 +48,8 @@ class ConnectionSettings:
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     max_response_bytes: int = MAX_RESPONSE_BYTES
+    property_prefix: str = ""
+    """What the user writes before the names of properties; for messages."""
 
     def kafka_python_kwargs(self) -> dict[str, Any]:
         """Keyword arguments for kafka-python's `KafkaConnectionManager`."""
@@ -111,6 +113,7 @@ class FetchSettings:
     client_rack: str = ""
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
+    property_prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,13 +150,14 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
     servers = value("bootstrap.servers")
     if servers is None:
         raise MissingOptionError(
-            "Option 'bootstrap.servers' is required: the Kafka brokers to begin with, as "
-            "'host:port,host:port'.",
-            option="bootstrap.servers",
+            f"Option '{properties.spelled('bootstrap.servers')}' is required: the Kafka brokers to begin "
+            "with, as 'host:port,host:port'.",
+            option=properties.spelled("bootstrap.servers"),
         )
     return ConnectionSettings(
         bootstrap_servers=servers,
         client_id=value("client.id") or client_id,
+        property_prefix=properties.prefix,
         security=security_settings(properties),
         request_timeout_ms=value("request.timeout.ms"),
         default_api_timeout_ms=value("default.api.timeout.ms"),
@@ -198,6 +202,7 @@ def fetch_settings(properties: KafkaProperties) -> FetchSettings:
         client_rack=value("client.rack"),
         request_timeout_ms=value("request.timeout.ms"),
         default_api_timeout_ms=value("default.api.timeout.ms"),
+        property_prefix=properties.prefix,
     )
 
 

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field
 
 from penstock.client.jaas import KEY as JAAS_KEY
-from penstock.client.jaas import LoginModule, parse_jaas_config
+from penstock.client.jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
 from penstock.client.tls import TlsSettings, tls_settings
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
@@ -44,14 +44,15 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
         OptionError: they are incomplete, contradictory or malformed.
         UnsupportedOptionError: a mechanism, login module or key store that is not supported.
     """
+    key = properties.spelled
     protocol = property_value(properties, "security.protocol")
     tls = tls_settings(properties) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL_"):
         if properties.get(JAAS_KEY) is not None:
             warn_once(
                 _log,
-                f"Option '{JAAS_KEY}' is not used, because 'security.protocol' is '{protocol}'. To log in, "
-                "set 'security.protocol' to SASL_SSL or SASL_PLAINTEXT.",
+                f"Option '{key(JAAS_KEY)}' is not used, because '{key('security.protocol')}' is "
+                f"'{protocol}'. To log in, set '{key('security.protocol')}' to SASL_SSL or SASL_PLAINTEXT.",
             )
         return SecuritySettings(protocol, tls)
     mechanism = _mechanism(properties)
@@ -61,60 +62,63 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
 
 def _mechanism(properties: KafkaProperties) -> str:
     mechanism = property_value(properties, "sasl.mechanism")
+    key = properties.spelled("sasl.mechanism")
     if mechanism is None:
         raise MissingOptionError(
-            f"Option 'sasl.mechanism' is required with 'security.protocol' = "
+            f"Option '{key}' is required with '{properties.spelled('security.protocol')}' = "
             f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MODULE_OF_MECHANISM)}. "
             "(Java's default, GSSAPI, is not supported yet.)",
-            option="sasl.mechanism",
+            option=key,
         )
     if mechanism not in _MODULE_OF_MECHANISM:
         raise UnsupportedOptionError(
-            f"Option 'sasl.mechanism' cannot be '{mechanism}': it is not supported yet. Use one of "
+            f"Option '{key}' cannot be '{mechanism}': it is not supported yet. Use one of "
             f"{', '.join(_MODULE_OF_MECHANISM)}.",
-            option="sasl.mechanism",
+            option=key,
         )
     return str(mechanism)
 
 
 def _credentials(properties: KafkaProperties, mechanism: str) -> tuple[str, str]:
-    text = properties.get(JAAS_KEY)
+    text, key = properties.get(JAAS_KEY), properties.spelled(JAAS_KEY)
     if text is None:
+        line = PLAIN_LINE if mechanism == "PLAIN" else SCRAM_LINE
         raise MissingOptionError(
-            f"Option '{JAAS_KEY}' is required with 'sasl.mechanism' = '{mechanism}': it holds the user name "
-            "and password.",
-            option=JAAS_KEY,
+            f"Option '{key}' is required with '{properties.spelled('sasl.mechanism')}' = '{mechanism}': it "
+            f"holds the user name and password. It is written like this: {line}",
+            option=key,
         )
-    module = parse_jaas_config(text)
-    _check_module(module, mechanism)
+    module = parse_jaas_config(text, shown_as=key)
+    _check_module(module, mechanism, properties)
     username, password = module.option("username"), module.option("password")
     if not username or not password:
         raise OptionError(
-            f"Option '{JAAS_KEY}' has no {'password' if username else 'username'}: {module.simple_name} "
+            f"Option '{key}' has no {'password' if username else 'username'}: {module.simple_name} "
             'needs username="..." and password="...".',
-            option=JAAS_KEY,
+            option=key,
         )
     return username, password
 
 
-def _check_module(module: LoginModule, mechanism: str) -> None:
+def _check_module(module: LoginModule, mechanism: str, properties: KafkaProperties) -> None:
+    key = properties.spelled(JAAS_KEY)
     known = sorted(set(_MODULE_OF_MECHANISM.values()))
     if module.simple_name not in known:
         # The name is not shown: in a text that is put together wrongly it may be anything.
         raise UnsupportedOptionError(
-            f"Option '{JAAS_KEY}' names a login module that is not supported; {' and '.join(known)} are.",
-            option=JAAS_KEY,
+            f"Option '{key}' names a login module that is not supported; {' and '.join(known)} are.",
+            option=key,
         )
     wanted = _MODULE_OF_MECHANISM[mechanism]
     if module.simple_name != wanted:
         raise OptionError(
-            f"Option '{JAAS_KEY}' names {module.simple_name}, but 'sasl.mechanism' = '{mechanism}' needs "
-            f"{wanted}.",
-            option=JAAS_KEY,
+            f"Option '{key}' names {module.simple_name}, but '{properties.spelled('sasl.mechanism')}' = "
+            f"'{mechanism}' needs {wanted}.",
+            option=key,
         )
     if (module.option("tokenauth") or "false").lower() == "true":
         raise UnsupportedOptionError(
-            f"Option '{JAAS_KEY}': delegation tokens (tokenauth) are not supported yet. Use a user name and "
+            f"Option '{key}': delegation tokens (tokenauth) are not supported yet. Use a user name and "
             "password.",
-            option=JAAS_KEY,
+            option=key,
         )

@@ -35,6 +35,8 @@ class TlsSettings:
     check_hostname: bool = True
     minimum_version: str = "TLSv1.2"
     maximum_version: str = "TLSv1.3"
+    prefix: str = field(default="", compare=False)
+    """What the user writes before the names of these properties; for messages."""
 
     def ssl_context(self) -> ssl.SSLContext:
         """Build the context that every TLS connection with these settings uses.
@@ -59,10 +61,10 @@ class TlsSettings:
             context.load_verify_locations(cadata=self.trusted_certificates)
         except (ssl.SSLError, ValueError):
             raise OptionError(
-                "The trusted certificates (ssl.truststore.certificates, or the file of "
-                "ssl.truststore.location) hold no certificate that OpenSSL can read. Give one or more "
-                "blocks from '-----BEGIN CERTIFICATE-----' to '-----END CERTIFICATE-----'.",
-                option="ssl.truststore.certificates",
+                f"The trusted certificates ('{self.prefix}ssl.truststore.certificates', or the file of "
+                f"'{self.prefix}ssl.truststore.location') hold no certificate that OpenSSL can read. Give "
+                "one or more blocks from '-----BEGIN CERTIFICATE-----' to '-----END CERTIFICATE-----'.",
+                option=f"{self.prefix}ssl.truststore.certificates",
             ) from None
 
     def _load_identity(self, context: ssl.SSLContext, identity: str) -> None:
@@ -76,10 +78,11 @@ class TlsSettings:
                 context.load_cert_chain(path, password=self.private_key_password or "")
             except (ssl.SSLError, ValueError):
                 raise OptionError(
-                    "The client certificate and key (ssl.keystore.certificate.chain and "
-                    "ssl.keystore.key, or the file of ssl.keystore.location) cannot be used: they do not "
-                    "belong together, OpenSSL cannot read them, or ssl.key.password does not open the key.",
-                    option="ssl.keystore.key",
+                    f"The client certificate and key ('{self.prefix}ssl.keystore.certificate.chain' and "
+                    f"'{self.prefix}ssl.keystore.key', or the file of '{self.prefix}ssl.keystore.location') "
+                    "cannot be used: they do not belong together, OpenSSL cannot read them, or "
+                    f"'{self.prefix}ssl.key.password' does not open the key.",
+                    option=f"{self.prefix}ssl.keystore.key",
                 ) from None
 
 
@@ -100,11 +103,14 @@ def tls_settings(properties: KafkaProperties) -> TlsSettings:
         check_hostname=property_value(properties, "ssl.endpoint.identification.algorithm"),
         minimum_version=versions[0],
         maximum_version=versions[-1],
+        prefix=properties.prefix,
     )
 
 
 def _store(properties: KafkaProperties, store: str, *, inline: tuple[str, ...]) -> str | None:
     """Return a store as PEM text, from its file or from the properties that hold it inline."""
+    key = properties.spelled
+    location_key = key(f"ssl.{store}.location")
     location = properties.get(f"ssl.{store}.location")
     texts = {name: properties.get(name) for name in inline}
     given = [name for name, text in texts.items() if text is not None]
@@ -113,24 +119,26 @@ def _store(properties: KafkaProperties, store: str, *, inline: tuple[str, ...]) 
     _require_pem(properties, f"ssl.{store}.type")
     if location is not None and given:
         raise OptionError(
-            f"Options 'ssl.{store}.location' and '{given[0]}' exclude each other: set one of them.",
-            option=f"ssl.{store}.location",
+            f"Options '{location_key}' and '{key(given[0])}' exclude each other: set one of them.",
+            option=location_key,
         )
     if location is not None:
-        return _read_pem_file(f"ssl.{store}.location", location)
+        return _read_pem_file(location_key, location)
     missing = [name for name, text in texts.items() if text is None]
     if missing:
-        raise MissingOptionError(f"Option '{missing[0]}' is required with '{given[0]}'.", option=missing[0])
-    return "".join(normalised_pem(name, text) for name, text in texts.items() if text is not None)
+        raise MissingOptionError(
+            f"Option '{key(missing[0])}' is required with '{key(given[0])}'.", option=key(missing[0])
+        )
+    return "".join(normalised_pem(key(name), text) for name, text in texts.items() if text is not None)
 
 
 def _require_pem(properties: KafkaProperties, name: str) -> None:
-    kind = property_value(properties, name)
+    kind, key = property_value(properties, name), properties.spelled(name)
     if kind != "PEM":
         raise UnsupportedOptionError(
-            f"Option '{name}' is {'not set, which means JKS' if kind is None else repr(kind)}: Java key "
-            f"stores are not supported yet. Give PEM and set '{name}' = 'PEM'.",
-            option=name,
+            f"Option '{key}' is {'not set, which means JKS' if kind is None else repr(kind)}: Java key "
+            f"stores are not supported yet. Give PEM and set '{key}' = 'PEM'.",
+            option=key,
         )
 
 

@@ -10,18 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.errors import SchemaError
 from penstock.formats import _native, _native_encode
 from penstock.formats.avro_plan import AvroPlan, reading_plan, writing_plan
 from penstock.formats.avro_schema import parse_schema, schema_of
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error
-from penstock.formats.options import VERBATIM, format_option, options_of
+from penstock.formats.options import VERBATIM, format_option, options_of, refused_option
+from penstock.options.declare import Option
 from penstock.options.values import choice
+
+
+def legacy_timestamps(name: str) -> Option[Any]:
+    """Declare Flink's option for timestamps of the format `name`, which no schema of ours needs."""
+    return refused_option(
+        f"{name}.timestamp_mapping.legacy",
+        "How Flink maps timestamps to Avro. Here they are microseconds (`timestamp-micros` of TIMESTAMP, "
+        "`local-timestamp-micros` of TIMESTAMP_NTZ), while Flink writes milliseconds, whatever it says. For "
+        f"a topic that Flink reads or writes, set `{name}.schema` to a schema with `timestamp-millis` "
+        "(docs/formats.md).",
+    )
+
 
 SCHEMA = format_option(
     "avro.schema",
@@ -32,7 +44,8 @@ SCHEMA = format_option(
 ENCODING = format_option(
     "avro.encoding", choice("binary"), "Avro's JSON encoding is not supported.", default="binary"
 )
-AVRO_OPTIONS = (SCHEMA, ENCODING)
+LEGACY_TIMESTAMPS = legacy_timestamps("avro")
+AVRO_OPTIONS = (SCHEMA, ENCODING, LEGACY_TIMESTAMPS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,7 @@ class AvroFormat:
         given.value(ENCODING)
         text = given.value(SCHEMA)
         if text is not None:
-            parse_schema(text)
+            parse_schema(text, option=given.spelled(SCHEMA))
         return cls(text)
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
@@ -65,10 +78,7 @@ class AvroFormat:
         written = parse_schema(self.schema_text or schema_of(schema))
         plan = reading_plan(written, schema)
         if plan.mismatches:
-            raise SchemaError(
-                f"Column '{plan.mismatches[0]}' has another type in the Avro schema than in the table.",
-                field=plan.mismatches[0],
-            )
+            raise plan.mismatches[0].error()
         return AvroDecoder(reading_plan(written, selected(schema, columns)), selected(schema, columns))
 
     def encoder(self, schema: pa.Schema) -> Encoder:

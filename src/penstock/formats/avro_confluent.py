@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import MissingOptionError, SchemaError
 from penstock.formats import _native
-from penstock.formats.avro import AvroEncoder
+from penstock.formats.avro import AvroEncoder, legacy_timestamps
 from penstock.formats.avro_plan import AvroPlan, reading_plan, writing_plan
+from penstock.formats.avro_references import resolved_schema
 from penstock.formats.avro_schema import parse_schema, schema_of
 from penstock.formats.base import (
     NO_METADATA,
@@ -40,7 +41,7 @@ LOOKUPS_PER_BATCH_MAX = 50
 """New ids that one batch may make us ask for: honest topics have a few, made-up ids may be millions."""
 
 REGISTRY = RegistryOptions("avro-confluent")
-AVRO_CONFLUENT_OPTIONS = REGISTRY.all()
+AVRO_CONFLUENT_OPTIONS = (*REGISTRY.all(), legacy_timestamps("avro-confluent"))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class AvroConfluentFormat:
         given = options_of(cls.name, AVRO_CONFLUENT_OPTIONS, options, prefix)
         text = given.value(REGISTRY.schema)
         if text is not None:
-            parse_schema(text)
+            parse_schema(text, option=given.spelled(REGISTRY.schema))
         subject = REGISTRY.subject_of(given, options)
         return cls(REGISTRY.settings(given), subject, text, given.flag(REGISTRY.auto_register))
 
@@ -101,7 +102,8 @@ class AvroConfluentDecoder:
         """Decode values; see `Decoder.decode`.
 
         Raises:
-            SchemaRegistryError: the registry cannot be reached.
+            SchemaRegistryError: the registry cannot be reached, or a schema refers to others that it does
+                not have.
         """
         ids = _native.schema_ids(values)
         lookups = 0
@@ -130,10 +132,10 @@ class AvroConfluentDecoder:
         found = self._registry.schema(schema_id)
         if found is None:
             return f"the Schema Registry does not know schema id {schema_id}"
-        if found.schema_type != "AVRO" or found.references:
-            return f"schema {schema_id} is of type {found.schema_type}, or refers to other schemas"
+        if found.schema_type != "AVRO":
+            return f"schema {schema_id} is of type {found.schema_type}, not AVRO"
         try:
-            self._plans[schema_id] = reading_plan(parse_schema(found.text), self._schema)
+            self._plans[schema_id] = reading_plan(resolved_schema(self._registry, found), self._schema)
         except SchemaError as error:
             self._plans[schema_id] = f"schema {schema_id}: {error}"
         return self._plans[schema_id]

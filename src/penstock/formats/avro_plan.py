@@ -41,6 +41,9 @@ OPS = (
 _OP = {name: number for number, name in enumerate(OPS)}
 _NODE = struct.Struct("@4i3q4i")
 
+_SCALE_MAX = 1_000
+"""Further than any decimal goes; the native code has 32 bits for it."""
+
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _LOGICAL_UNITS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _TIME_KINDS = {"time": pt.is_time, "timestamp": pt.is_timestamp, "local-timestamp": pt.is_timestamp}
@@ -68,6 +71,26 @@ _WRITABLE_AS = {
 
 
 @dataclass(frozen=True)
+class Mismatch:
+    """A column that cannot hold what the schema has for it."""
+
+    path: str
+    column_type: str
+    schema_type: str
+
+    def error(self) -> SchemaError:
+        """Make the error for it."""
+        return SchemaError(
+            f"Column '{self.path}' is of type {self.column_type} in the table and {self.schema_type} in the "
+            "Avro schema, which do not go together. Declare the column as the schema has it, or set another "
+            "schema.",
+            field=self.path,
+            column_type=self.column_type,
+            schema_type=self.schema_type,
+        )
+
+
+@dataclass(frozen=True)
 class AvroPlan:
     """A plan in the native layout, and the columns for which the schema has another type."""
 
@@ -75,7 +98,7 @@ class AvroPlan:
     children: bytes
     symbols: bytes
     symbol_offsets: bytes
-    mismatches: tuple[str, ...]
+    mismatches: tuple[Mismatch, ...]
 
 
 @dataclass
@@ -122,10 +145,7 @@ def writing_plan(schema: Schema, columns: pa.Schema) -> AvroPlan:
     """
     made = _Compiler(schema, is_writing=True).plan(columns)
     if made.mismatches:
-        raise SchemaError(
-            f"The Avro schema's type of '{made.mismatches[0]}' does not fit the column's.",
-            field=made.mismatches[0],
-        )
+        raise made.mismatches[0].error()
     return made
 
 
@@ -137,11 +157,11 @@ class _Compiler:
         self._children: list[int] = []
         self._symbols: list[bytes] = []
         self._skips: dict[str, int] = {}
-        self._mismatches: list[str] = []
+        self._mismatches: list[Mismatch] = []
 
     def plan(self, columns: pa.Schema) -> AvroPlan:
         root = self._schema.root
-        if not isinstance(root, Mapping) or root.get("type") != "record":
+        if isinstance(root, list) or self._schema.resolve(root, "")[0]["type"] != "record":
             raise SchemaError("The Avro schema is not a record, and a table's row is one.", format="avro")
         self._node(root, "", pa.struct(list(columns)), "")
         offsets = [0]
@@ -176,7 +196,7 @@ class _Compiler:
         elif node.op == "fixed":
             node.size = int(definition["size"])
         if kind is not None and node.op != "null" and not self._fits(node, definition, kind):
-            self._mismatches.append(path)
+            self._mismatches.append(Mismatch(path, str(kind), _described(definition)))
             node.op = "mismatch"
         return index
 
@@ -254,11 +274,14 @@ class _Compiler:
     def _fits_decimal(
         self, node: _Node, definition: Mapping[str, Any], logical: str, kind: pa.DataType
     ) -> bool:
+        precision, scale = definition.get("precision"), definition.get("scale", 0)
         if logical != "decimal" or node.op not in ("bytes", "fixed"):
             return False
-        node.scale = int(definition.get("scale", 0))
+        if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= _SCALE_MAX:
+            return False
+        node.scale = scale
         node.op = "decimal-" + node.op
-        narrower = int(definition["precision"]) < kind.precision or node.scale != kind.scale
+        narrower = precision < kind.precision or node.scale != kind.scale
         return not (self._is_writing and narrower)
 
     def _fits_time(self, node: _Node, logical: str, kind: pa.DataType) -> bool:
@@ -269,6 +292,14 @@ class _Compiler:
         source, target = (column, written) if self._is_writing else (written, column)
         node.multiplier, node.divisor = max(1, target // source), max(1, source // target)
         return node.op in ("int", "long")
+
+
+def _described(definition: Mapping[str, Any]) -> str:
+    """Name a type as messages do: `long (timestamp-millis)`."""
+    logical = str(definition.get("logicalType", ""))
+    if logical == "decimal":
+        logical = f"decimal({definition.get('precision')}, {definition.get('scale', 0)})"
+    return str(definition["type"]) + (f" ({logical})" if logical else "")
 
 
 def _accepts_null(given: Any) -> bool:

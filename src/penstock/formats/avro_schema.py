@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,73 +57,131 @@ def fullname(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def parse_schema(text: str) -> Schema:
+class _Fault(Exception):
+    """What is wrong with a schema, and in which field ("" is the root)."""
+
+    def __init__(self, path: str, why: str) -> None:
+        where = f"field '{path}'" if path else "at its root"
+        super().__init__(f"{why} ({where})")
+
+
+Names = dict[str, tuple[Mapping[str, Any], str]]
+
+
+def parse_schema(text: str, *, option: str = "", referenced: Sequence[str] = ()) -> Schema:
     """Parse a schema in JSON.
+
+    Args:
+        text: The schema.
+        option: The option that it is set with, for messages.
+        referenced: Other schemas, whose named types it may use.
 
     Raises:
         SchemaError: the text is not an Avro schema.
     """
+    names: Names = {}
     try:
-        root = json.loads(text)
-        names: dict[str, tuple[Mapping[str, Any], str]] = {}
-        _collect(root, "", names, 0)
+        for other in referenced:
+            _collect(_parsed(other), "", names, "", 0)
+        root = _parsed(text)
+        _collect(root, "", names, "", 0)
         made = Schema(root, names)
-        _check(made, root, "", set(), 0)
-    except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
-        raise SchemaError(f"Not an Avro schema: {type(error).__name__}: {error}.", format="avro") from None
+        _check(made, root, "", set(), "", 0)
+    except (_Fault, RecursionError) as error:
+        what = f"What option '{option}' is set to" if option else "The schema"
+        raise SchemaError(f"{what} is not an Avro schema: {error}.", format="avro") from None
     return made
 
 
-def _collect(given: Any, namespace: str, names: dict[str, tuple[Mapping[str, Any], str]], depth: int) -> None:
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise _Fault("", f"it is not JSON: {error}") from None
+
+
+def _need(given: Any, key: str, kind: type, path: str) -> Any:
+    """Return a part of a definition."""
+    if not isinstance(given, Mapping):
+        raise _Fault(path, f"expected a type, got {json.dumps(given)[:40]}")
+    if key not in given:
+        raise _Fault(path, f"'{key}' is missing")
+    if not isinstance(given[key], kind):
+        expected = {str: "a text", list: "a list", int: "a number"}[kind]
+        raise _Fault(path, f"'{key}' must be {expected}, and is {json.dumps(given[key])[:40]}")
+    return given[key]
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}".lstrip(".")
+
+
+def _collect(given: Any, namespace: str, names: Names, path: str, depth: int) -> None:
     """Find the named types."""
     if depth > _DEPTH_MAX:
-        raise ValueError("nests too deep")
+        raise _Fault(path, "it nests too deep")
     if isinstance(given, list):
         for branch in given:
-            _collect(branch, namespace, names, depth + 1)
+            _collect(branch, namespace, names, path, depth + 1)
     if not isinstance(given, Mapping):
         return
-    kind = given["type"]
+    kind = given.get("type")
     if not isinstance(kind, str):
-        _collect(kind, namespace, names, depth + 1)
+        _collect(kind, namespace, names, path, depth + 1)
     elif kind in _NAMED:
-        name = fullname(given["name"], given.get("namespace", namespace))
+        name = fullname(_need(given, "name", str, path), given.get("namespace", namespace))
         inner = name.rpartition(".")[0]
-        names[name] = ({**given, "type": "record"} if kind == "error" else given, inner)
-        for one in given.get("fields", ()):
-            _collect(one["type"], inner, names, depth + 1)
+        definition = {**given, "type": "record"} if kind == "error" else given
+        if name in names and names[name][0] != definition:
+            raise _Fault(path, f"type '{name}' is defined twice, and not in the same way")
+        names[name] = (definition, inner)
+        for one in _need(given, "fields", list, path) if kind in ("record", "error") else ():
+            below = _below(path, _need(one, "name", str, path))
+            _collect(one.get("type"), inner, names, below, depth + 1)
     elif kind in ("array", "map"):
-        _collect(given["items" if kind == "array" else "values"], namespace, names, depth + 1)
+        _collect(given.get("items" if kind == "array" else "values"), namespace, names, path, depth + 1)
 
 
-def _check(schema: Schema, given: Any, namespace: str, seen: set[str], depth: int) -> None:
-    """Raise KeyError or TypeError where something is missing or does not resolve."""
+def _check(schema: Schema, given: Any, namespace: str, seen: set[str], path: str, depth: int) -> None:
+    """Raise _Fault where something is missing or does not resolve."""
     if depth > _DEPTH_MAX:
-        raise ValueError("nests too deep")
+        raise _Fault(path, "it nests too deep")
     if isinstance(given, list):
         if any(isinstance(branch, list) for branch in given):
-            raise ValueError("a union in a union")
+            raise _Fault(path, "a union is in a union")
         for branch in given:
-            _check(schema, branch, namespace, seen, depth + 1)
+            _check(schema, branch, namespace, seen, path, depth + 1)
         return
-    definition, name, inner = schema.resolve(given, namespace)
+    if isinstance(given, Mapping) and isinstance(given.get("type"), list):
+        raise _Fault(path, "a union stands where one type is expected")
+    if not isinstance(given, str):
+        _need(given, "type", object, path)
+    try:
+        definition, name, inner = schema.resolve(given, namespace)
+    except KeyError as error:
+        raise _Fault(path, f"there is no type {error}") from None
+    except (TypeError, AttributeError):
+        raise _Fault(path, f"expected a type, got {json.dumps(given)[:40]}") from None
     if name not in seen:
         seen.update({name} - {""})
-        _check_definition(schema, definition, inner, seen, depth)
+        _check_definition(schema, definition, inner, seen, path, depth)
 
 
 def _check_definition(
-    schema: Schema, definition: Mapping[str, Any], inner: str, seen: set[str], depth: int
+    schema: Schema, definition: Mapping[str, Any], inner: str, seen: set[str], path: str, depth: int
 ) -> None:
     kind = definition["type"]
     for one in definition["fields"] if kind == "record" else ():
-        _check(schema, one["type"], inner, seen, depth + 1)
+        _check(schema, one.get("type"), inner, seen, _below(path, one["name"]), depth + 1)
     if kind in ("array", "map"):
-        _check(schema, definition["items" if kind == "array" else "values"], inner, seen, depth + 1)
-    if kind == "enum" and not all(isinstance(symbol, str) for symbol in definition["symbols"]):
-        raise TypeError("symbols must be strings")
-    if kind == "fixed" and not 0 <= int(definition["size"]) <= 1 << 30:
-        raise ValueError("size of a fixed")
+        key = "items" if kind == "array" else "values"
+        _check(
+            schema, definition.get(key), inner, seen, path + ("[]" if kind == "array" else "{}"), depth + 1
+        )
+    if kind == "enum" and not all(isinstance(one, str) for one in _need(definition, "symbols", list, path)):
+        raise _Fault(path, "an enum's symbols must be texts")
+    if kind == "fixed" and not 0 <= int(_need(definition, "size", int, path)) <= 1 << 30:
+        raise _Fault(path, "the size of a fixed must be 0 to 2^30")
 
 
 # -- from columns -------------------------------------------------------------------------------------------

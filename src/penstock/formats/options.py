@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.errors import MissingOptionError, OptionError
-from penstock.options.declare import Dialect, Option, Reader
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options.declare import Dialect, Option, Reader, Status, refused
 from penstock.options.values import BOOLEAN, ValueType
 
 T = TypeVar("T")
@@ -27,6 +27,11 @@ def format_option(key: str, kind: ValueType[T], doc: str, default: str = "") -> 
 def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
     """Declare a switch of a format."""
     return format_option(key, BOOLEAN, doc, str(default).lower())
+
+
+def refused_option(key: str, doc: str) -> Option[Any]:
+    """Declare an option that Flink's format has and ours has not; `doc` says what to do instead."""
+    return refused(key, Dialect.FLINK, Reader.BOTH, doc)
 
 
 def parse_verbatim(text: str) -> str:
@@ -101,15 +106,20 @@ def options_of(
 
     Raises:
         OptionError: an option under the format's name that it does not have.
+        UnsupportedOptionError: one that Flink's format has and ours has not.
     """
     start = f"{prefix}{name}."
     keys = {option.key.lower() for option in known}
+    not_here = {option.key.lower(): option for option in known if option.status is Status.REFUSED}
     texts = {}
     for key, text in options.items():
         lower = key.lower()
         if not lower.startswith(start):
             continue
         bare = lower[len(prefix) :]
+        if bare in not_here:
+            doc = not_here[bare].doc.replace("`", "'")
+            raise UnsupportedOptionError(f"Option '{key}' is not supported. {doc}", option=key)
         if bare in keys:
             texts[bare] = text
         elif wildcard := next((k for k in keys if k.endswith("*") and bare.startswith(k[:-1])), None):
@@ -120,7 +130,7 @@ def options_of(
 
 
 def _unknown(key: str, name: str, prefix: str, known: Sequence[Option[Any]]) -> str:
-    spelled = [prefix + option.key for option in known]
+    spelled = [prefix + option.key for option in known if option.status is not Status.REFUSED]
     near = difflib.get_close_matches(key.lower(), spelled, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     allowed = ", ".join(spelled) or "none"

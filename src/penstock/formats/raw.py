@@ -7,6 +7,7 @@ way around (so a null that is written is a tombstone); a value of the wrong leng
 from __future__ import annotations
 
 import array
+import codecs
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ ENDIANNESS = format_option(
 LINE_DELIMITER = format_option(
     "raw.line-delimiter",
     VERBATIM,
-    "Splits a value into a row for each part; one delimiter at the end is no row. Written behind every row.",
+    "Splits a value into a row for each part; one at the end is no row. Written behind every row. (Ours.)",
     default="not set",
 )
 RAW_OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)
@@ -54,6 +55,9 @@ _TYPE_CODES: dict[pa.DataType, str] = {
     pa.float64(): "d",
     pa.bool_(): "B",
 }
+_MARKS = {"utf-16": (b"\xff\xfe", b"\xfe\xff"), "utf-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff")}
+"""Charsets whose bytes have an order, and the marks that tell it."""
+
 _TYPES = "it can hold string, binary, boolean, tinyint, smallint, int, bigint, float, double"
 
 
@@ -95,11 +99,17 @@ class RawFormat:
         """Whether numbers lie in memory the other way around."""
         return self.is_big_endian == (sys.byteorder == "little")
 
+    @property
+    def codec(self) -> str:
+        """The charset's name in Python, whatever the user calls it."""
+        return codecs.lookup(self.charset).name
+
     def text_of(self, value: bytes) -> str:
-        """Decode text as Java does: UTF-16 without a byte order mark is big-endian."""
-        if self.charset.lower() in ("utf-16", "utf16") and value[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-            return value.decode("utf-16-be")
-        return value.decode(self.charset)
+        """Decode text as Java does: UTF-16 and UTF-32 without a byte order mark are big-endian."""
+        codec = self.codec
+        if codec in _MARKS and not value.startswith(_MARKS[codec]):
+            return value.decode(f"{codec}-be")
+        return value.decode(codec)
 
     def text_or_none(self, value: bytes) -> str | None:
         """Decode text, None where the bytes are not of the charset."""
@@ -109,10 +119,13 @@ class RawFormat:
             return None
 
     def bytes_of(self, text: str) -> bytes:
-        """Encode text as Java does: UTF-16 is big-endian behind a byte order mark."""
-        if self.charset.lower() in ("utf-16", "utf16"):
-            return b"\xfe\xff" + text.encode("utf-16-be")
-        return text.encode(self.charset)
+        """Encode text as Java does: UTF-16 is big-endian behind a byte order mark, UTF-32 without one."""
+        codec = self.codec
+        if codec not in _MARKS:
+            return text.encode(codec)
+        # A first character that looks like a mark would be taken for one.
+        has_mark = text.startswith("\ufeff") or (codec == "utf-16" and text)
+        return ("\ufeff" if has_mark else "").encode(f"{codec}-be") + text.encode(f"{codec}-be")
 
 
 def _only_field(schema: pa.Schema) -> pa.Field:
@@ -168,7 +181,7 @@ class RawDecoder:
         return column.filter(is_valid), known.filter(is_valid), merged
 
     def _decode_text(self, values: pa.Array) -> DecodedRows:
-        if self._options.charset.lower() in ("utf-8", "utf8"):
+        if self._options.codec == "utf-8":
             try:
                 return self._rows(values.cast(pa.string()), None, [])
             except pa.ArrowInvalid:
@@ -257,10 +270,14 @@ class RawEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """Encode rows; see `Encoder.encode`."""
-        values = self._encode(rows.column(0))
-        if self._options.line_delimiter is None:
+        column, line_delimiter = rows.column(0), self._options.line_delimiter
+        if line_delimiter is not None and column.type == pa.string():
+            # One text, so that it has one byte order mark at most.
+            return self._encode(pc.binary_join_element_wise(column, pa.scalar(line_delimiter), ""))
+        values = self._encode(column)
+        if line_delimiter is None:
             return values
-        delimiter = self._options.bytes_of(self._options.line_delimiter)
+        delimiter = self._options.bytes_of(line_delimiter)
         return pa.array([None if v is None else v + delimiter for v in values.to_pylist()], pa.binary())
 
     def _encode(self, column: pa.Array) -> pa.Array:
@@ -268,7 +285,7 @@ class RawEncoder:
             return column
         if column.type != pa.string():
             return _mapped(column, self._fixed())
-        if self._options.charset.lower() in ("utf-8", "utf8"):
+        if self._options.codec == "utf-8":
             return column.cast(pa.binary())
         try:
             return _mapped(column, self._options.bytes_of)

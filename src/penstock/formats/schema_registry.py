@@ -28,6 +28,7 @@ _SERVER_ERROR = 500
 _NOT_FOUND = 404
 _SUBJECT_NOT_FOUND = 40401
 _SCHEMA_NOT_FOUND = 40403
+_NO_SUCH_VERSION = (_SUBJECT_NOT_FOUND, 40402)
 _ATTEMPTS = 3
 
 
@@ -119,6 +120,8 @@ class SchemaRegistry:
                 name = urllib.parse.quote(reference.subject, safe="")
                 path = f"/subjects/{name}/versions/{reference.version}" + (f"?format={form}" if form else "")
                 status, answer = self._call("GET", path, None)
+                if status == _NOT_FOUND and answer.get("error_code") in _NO_SUCH_VERSION:
+                    raise _not_registered(reference)
                 found = self._registered(int(answer.get("id", -1)), path, status, answer)
                 self._referenced[reference, form] = found
             return self._referenced[reference, form]
@@ -223,6 +226,16 @@ class SchemaRegistry:
             "written with it; the query can be started again.",
             path=path,
         )
+
+
+def _not_registered(reference: Reference) -> SchemaRegistryError:
+    return SchemaRegistryError(
+        f"The Schema Registry has no version {reference.version} of subject '{reference.subject}', which a "
+        f"schema refers to as '{reference.name}'. No record was decoded with it; register it, and start the "
+        "query again.",
+        subject=reference.subject,
+        version=reference.version,
+    )
 
 
 def _body(text: str, schema_type: str, references: tuple[Reference, ...]) -> dict[str, Any]:

@@ -185,7 +185,8 @@ class SinkConfig:
     `transactional_id_prefix` is set with EXACTLY_ONCE, and only then. `commit_log_topic` None: named by the
     prefix. `partitioner` is one of the three words, a dotted name in Python, or a text of `python_objects`.
     `query_id` and `batch_id` are set, both, by a batch write that carries out a micro-batch of a stream
-    (`foreachBatch`): they make it known again when it is repeated. `sibling_prefixes` have written the same
+    (`foreachBatch`): they make it known again when it is repeated. `write_id` is set, without those, by a
+    batch write that the user has named, for the same reason. `sibling_prefixes` have written the same
     micro-batch before.
     """
 
@@ -197,5 +198,6 @@ class SinkConfig:
     partitioner: str = DEFAULT_PARTITIONER
     query_id: str | None = None
     batch_id: int | None = None
+    write_id: str | None = None
     sibling_prefixes: frozenset[str] = frozenset()
     checkpoint_location: str | None = field(default=None, compare=False)

@@ -297,6 +297,15 @@ PARTITIONER = Option(
     "a column `partition`.",
     default="default",
 )
+WRITE_ID = Option(
+    "sink.write-id",
+    Dialect.SHARED,
+    _SINK,
+    ValueType("text", "up to 200 of A-Z a-z 0-9 . _ : + / = @ -", parse_text),
+    "The name of this batch write among those of its prefix, e.g. `load-2026-11-22`: with `exactly-once` a "
+    "write that is run again under its name writes nothing twice. Other rows under a used name are an error. "
+    "Names are kept for good. Not for streams, which are known by their checkpoint. (Ours.)",
+)
 QUERY_ID = Option(
     "sink.query-id",
     Dialect.SHARED,
@@ -358,6 +367,7 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     TRANSACTIONAL_ID_PREFIX,
     COMMIT_LOG_TOPIC,
     PARTITIONER,
+    WRITE_ID,
     QUERY_ID,
     BATCH_ID,
     SIBLING_PREFIXES,

@@ -102,7 +102,7 @@ def render() -> str:
             )
         if dialect is Dialect.SPARK:
             parts.append(_shared_section())
-        parts.extend(_not_supported_section(dialect, options))
+        parts.extend(_not_supported_section(dialect.value, options))
     parts.append("## Added by Spark\n")
     parts.append(_table(("option", "meaning"), ((_code(o.key), o.doc) for o in SPARK_ADDED_OPTIONS)))
     parts.append(_FORMATS_HEAD)
@@ -135,9 +135,10 @@ def _format_sections() -> list[str]:
     """The formats' own options. Formats stand above this room; only the making of this page looks up."""
     formats: Any = importlib.import_module("penstock.formats.registry")
     parts = []
+    known = [option for name in formats.format_names() for option in formats.format_options(name)]
     for name in formats.format_names():
         parts.extend(_options_section(f"`{name}`", formats.format_options(name)))
-    return parts
+    return [*parts, *_not_supported_section("formats", known)]
 
 
 def _option_text(option: Option[Any]) -> str:
@@ -151,7 +152,7 @@ def _shared_section() -> str:
     return _SHARED.format(keys=keys)
 
 
-def _not_supported_section(dialect: Dialect, options: Iterable[Option[Any]]) -> list[str]:
+def _not_supported_section(whose: str, options: Iterable[Option[Any]]) -> list[str]:
     rows = [
         (_code(option.key), option.status.value, option.doc)
         for option in options
@@ -160,7 +161,7 @@ def _not_supported_section(dialect: Dialect, options: Iterable[Option[Any]]) -> 
     if not rows:
         return []
     return [
-        f"### Known and not supported ({dialect.value})\n",
+        f"### Known and not supported ({whose})\n",
         _table(("option", "", "instead, or what it is for"), _merged(rows)),
     ]
 

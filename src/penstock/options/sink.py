@@ -25,6 +25,7 @@ from penstock.options.recognise import GivenOptions, raise_not_allowed, recognis
 from penstock.options.values import as_word, check_topic_name
 
 _DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_WRITE_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,200}")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -51,6 +52,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkConfig:
         partitioner=_partitioner(given),
         query_id=query_id,
         batch_id=batch_id,
+        write_id=_write_id(given, guarantee),
         sibling_prefixes=frozenset((given.text(flink.SIBLING_PREFIXES) or "").split(",")) - {""},
         checkpoint_location=given.text(spark.CHECKPOINT_LOCATION),
     )
@@ -132,3 +134,27 @@ def _micro_batch(given: GivenOptions) -> tuple[str | None, int | None]:
     if query_id is not None and not _QUERY_ID.fullmatch(query_id):
         raise_not_allowed(flink.QUERY_ID.key, query_id, flink.QUERY_ID.type.allowed)
     return query_id, batch_id
+
+
+def _write_id(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
+    """The user's name for a batch write."""
+    write_id = given.value(flink.WRITE_ID)
+    if write_id is None:
+        return None
+    if not _WRITE_ID.fullmatch(write_id):
+        raise_not_allowed(flink.WRITE_ID.key, write_id, flink.WRITE_ID.type.allowed)
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        raise OptionError(
+            f"Option '{flink.WRITE_ID.key}' needs '{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': with "
+            f"'{guarantee.value}' a write that is repeated is not recognised, and its rows are doubled.",
+            option=flink.WRITE_ID.key,
+            value=write_id,
+        )
+    if given.value(flink.QUERY_ID) is not None:
+        raise OptionError(
+            f"Options '{flink.WRITE_ID.key}' and '{flink.QUERY_ID.key}' both say which write this is. "
+            f"Leave '{flink.WRITE_ID.key}' out in foreachBatch, where penstock.write_batch says it.",
+            option=flink.WRITE_ID.key,
+            value=write_id,
+        )
+    return write_id

@@ -57,7 +57,8 @@ def _translated(match: re.Match[str]) -> str:
         return f"(?P<{match['group']}>"
     text = match[0]
     inside = match["class"]
-    if match["java_escape"] or match["java_class"] or (inside and _is_javas_class(inside)):
+    is_open = text == "["
+    if match["java_escape"] or match["java_class"] or is_open or (inside and _is_javas_class(inside)):
         raise ValueError(
             f"a regular expression without '{text}', which Python does not read as Java does. {_SHARE}"
         )
@@ -65,5 +66,8 @@ def _translated(match: re.Match[str]) -> str:
 
 
 def _is_javas_class(text: str) -> bool:
-    """Intersections, and the escapes that mean something else to Python."""
-    return "&&" in text or re.search(r"(?<!\\)(?:\\\\)*\\[pPQEhHRX]", text) is not None
+    """Intersections, what Python keeps for such, and the escapes that mean something else to Python."""
+    return (
+        any(sign in text for sign in ("&&", "||", "--", "~~"))
+        or re.search(r"(?<!\\)(?:\\\\)*\\[pPQEhHRX]", text) is not None
+    )

@@ -26,14 +26,14 @@ from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
     PenstockError,
-    PrefixTakenError,
     ProducerFencedError,
 )
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest
+from penstock.sink.committer_fate import NOT_DECIDED, FateTeller
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import STOOD_STILL, check_order, taken_error
+from penstock.sink.committer_mandate import check_order
 from penstock.sink.committer_replay import (
     check_none_drained,
     check_none_written,
@@ -48,16 +48,13 @@ from penstock.sink.decision import (
     Outcome,
     decide,
     decide_again,
-    where,
 )
 from penstock.sink.decision_elsewhere import find_written, prefix_changed_error
-from penstock.sink.decision_log import DecisionLog, Trace
+from penstock.sink.decision_log import DecisionLog
 from penstock.sink.recovery import abort_strays, stray_transactions, without_decided
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)
-
-_NOT_DECIDED = "This attempt at it is not decided, so nothing that it wrote is visible."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,7 @@ class Committer:
         self._kafka = kafka
         self._log = log
         self._names = names
+        self._fates = FateTeller(kafka, log, names.prefix)
 
     def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> CommitSummary:
         """Decide that the batch of these reports is written, and finish it.
@@ -96,7 +94,8 @@ class Committer:
             TransactionsInDoubtError: a replay is not what is written or was lost, or an outcome cannot be
                 known.
             BatchOrderError: a later batch of the query is written already.
-            PenstockError: no answer in time. If the batch is decided, the next recovery finishes it.
+            DecidedError: the batch is decided, or may be, and finishing it failed; the next recovery does it.
+            PenstockError: the batch is not decided.
         """
         if not reports:
             return CommitSummary()
@@ -146,7 +145,7 @@ class Committer:
             raise
         except ExactlyOnceError as error:
             if has_moved_on(self._kafka.describe, head.session.identity):
-                raise self._taken(head, _NOT_DECIDED) from error
+                raise self._fates.taken(head, NOT_DECIDED) from error
             raise
 
     # ----- deciding
@@ -168,8 +167,8 @@ class Committer:
         return None if decision.status is DecisionStatus.WITHDRAWN else decision
 
     def _check_elsewhere(self, decision: Decision, siblings: frozenset[str]) -> None:
-        if decision.is_batch_write:
-            return  # its id is of this write alone
+        if decision.is_batch_write or decision.is_named_write:
+            return  # its id is of this write, or of this prefix, alone
         holders = find_written(self._log, decision, siblings)
         if holders:
             raise prefix_changed_error(self._log.place, decision, holders)
@@ -209,7 +208,9 @@ class Committer:
                 self._note(head.session, previous.doubted(doubt))
                 raise drain_error(previous, doubt)
         except ProducerFencedError as error:
-            raise self._taken(head, _NOT_DECIDED) from error
+            raise self._fates.taken(head, NOT_DECIDED) from error
+        if previous.is_named_write:
+            _LOG.warning("%s is written already: nothing was written.", previous.where)
         return CommitSummary(is_drained=True)
 
     def _note(self, session: ProducerSession, doubted: Decision) -> None:
@@ -224,27 +225,11 @@ class Committer:
     def _decide(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         reached(Step.BEFORE_DECISION)
         try:
-            session = self._log.append(session, decision)
-        except ProducerFencedError as error:
-            raise self._taken(decision, self._fate_of(decision)) from error
+            following = self._log.append(session, decision)
+        except Exception as error:
+            raise self._fates.of_failed_decision(session, decision, error) from error
         reached(Step.DECIDED)
-        return session
-
-    def _fate_of(self, decision: Decision) -> str:
-        """What a fenced decision has come to: it may be committed, and only its repetition be fenced."""
-        try:
-            trace = self._log.trace_of(decision)
-        except DecisionLogError as error:
-            return f"Whether it is decided, the log cannot tell: {error.message}{_no_repetition(decision)}"
-        except PenstockError as error:
-            _LOG.warning("prefix %s: cannot read the decision log now: %s", self._names.prefix, error)
-            is_unknown = "Whether it is decided, the log cannot tell now; if it is, "
-            return f"{is_unknown}{_finisher(decision)}{STOOD_STILL}"
-        if trace is Trace.FOUND:
-            return f"It was decided all the same: {_finisher(decision)}"
-        if trace is Trace.OVERTAKEN:
-            return f"A newer writer has gone on with it, or finished it.{_no_repetition(decision)}"
-        return f"{_NOT_DECIDED}{STOOD_STILL}"
+        return following
 
     # ----- finishing
 
@@ -254,12 +239,13 @@ class Committer:
         strays, _ = self._strays(session.identity.protocol)
         try:
             _, settled = finish(self._kafka, self._log, session, decision, Step.FINISHED)
-        except ProducerFencedError as error:
-            fate = f"It was decided before: {_finisher(decision)}{STOOD_STILL}"
-            raise self._taken(decision, fate) from error
+        except Exception as error:
+            raise self._fates.of_failed_finish(decision, error) from error
         reached(Step.MARKED)
         if settled.status is not DecisionStatus.FINISHED:
-            raise lost_error(settled)
+            lost = lost_error(settled, self._names.prefix)
+            _LOG.error("%s", lost)
+            raise lost
         self._abort_strays(strays)
         record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
         return CommitSummary(record_count, transaction_count)
@@ -281,15 +267,6 @@ class Committer:
         except PenstockError as error:
             _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 
-    def _taken(self, batch: Decision | TaskReport, consequence: str) -> PrefixTakenError:
-        return taken_error(
-            self._names.prefix,
-            f"{where(batch.query_id, batch.batch_id)} was being committed",
-            consequence,
-            query_id=batch.query_id,
-            batch_id=batch.batch_id,
-        )
-
 
 def _written(reports: Sequence[TaskReport]) -> list[Committable]:
     return [report.committable for report in reports if report.committable is not None]
@@ -297,18 +274,6 @@ def _written(reports: Sequence[TaskReport]) -> list[Committable]:
 
 def _drained(reports: Sequence[TaskReport]) -> RecordDigest:
     return sum((report.drained for report in reports), RecordDigest())
-
-
-def _finisher(decision: Decision) -> str:
-    return (
-        "the newer writer, the next start with this prefix, or `penstock transactions recover --yes` "
-        f"finishes it, or says what of it was lost.{_no_repetition(decision)}"
-    )
-
-
-def _no_repetition(decision: Decision) -> str:
-    """A stream's batch that comes again is known; a batch write's is another one."""
-    return " Do not run it again before you have looked at the target." if decision.is_batch_write else ""
 
 
 def _checked(reports: Sequence[TaskReport]) -> TaskReport:

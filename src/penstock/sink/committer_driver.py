@@ -66,9 +66,13 @@ class DriverSide:
         self._log: DecisionLog | None = None
         self._timeouts: TransactionTimeouts | None = None
 
-    def recover(self) -> Mandate:
-        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`."""
-        return self._run(self._recover)
+    def recover(self, query_id: str | None = None) -> Mandate:
+        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`.
+
+        Args:
+            query_id: of a batch write; None for a stream.
+        """
+        return self._run(lambda log: self._recover(log, query_id))
 
     def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> CommitSummary:
         """After all tasks of a batch: decide and finish. See `Committer.commit`."""
@@ -78,10 +82,10 @@ class DriverSide:
         """After a failed batch. See `Committer.abort`."""
         self._run(lambda log: Committer(self._kafka, log, self._names).abort(reports))
 
-    def _recover(self, log: DecisionLog) -> Mandate:
+    def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
         if self._timeouts is None:
             self._timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
-        return recover(self._kafka, log, self._names, self._timeouts)
+        return recover(self._kafka, log, self._names, self._timeouts, query_id)
 
     def _run(self, action: Callable[[DecisionLog], T]) -> T:
         with self._lock:

@@ -189,8 +189,8 @@ def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outc
     return Outcome.LOST if description.state in _ABORT_STATES else None
 
 
-def lost_error(decision: Decision) -> TransactionsLostError:
-    """The error that fails a batch of which transactions were lost."""
+def lost_error(decision: Decision, prefix: str) -> TransactionsLostError:
+    """The error that fails a batch of which transactions were lost, and whatever else may not go past it."""
     lost = decision.with_outcome(Outcome.LOST)
     spark_partition_ids = sorted(each.spark_partition_id for each in lost)
     record_count = sum(each.record_count for each in lost)
@@ -201,13 +201,23 @@ def lost_error(decision: Decision) -> TransactionsLostError:
         f"({record_count} records of Spark partitions {_shortened(spark_partition_ids)}), most likely "
         "because more than transaction.timeout.ms passed. "
     )
-    if decision.is_batch_write:
+    if decision.is_named_write:
         text += (
-            "The write has failed; the records of its other transactions are visible. Write to an empty "
-            "topic again, or remove them first; a longer transaction.timeout.ms (also the broker's "
-            "transaction.max.timeout.ms) prevents this."
-            if not is_withdrawn
-            else "Nothing of it is visible; write again."
+            "Nothing of it is visible; run it again."
+            if is_withdrawn
+            else "The records of its other transactions are visible. Run the write again with the same rows "
+            "and the same sink.write-id: exactly what was lost is written. Until then no other write with "
+            f"prefix {prefix} starts. To leave it as it is: {_resolving(decision, prefix)}."
+        )
+    elif decision.is_batch_write:
+        text += (
+            "Nothing of it is visible; write again."
+            if is_withdrawn
+            else "The records of its other transactions are visible, so running it again doubles them. Until "
+            f"you have dealt with it, no other write with prefix {prefix} starts: take away what is there "
+            f"of it, or add what is missing, then say so by {_resolving(decision, prefix)}. A longer "
+            "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevents this, and a "
+            "write with sink.write-id is repaired by running it again."
         )
     elif is_withdrawn:
         text += "Nothing of the batch is visible. It is written again as soon as the query is restarted."
@@ -222,6 +232,13 @@ def lost_error(decision: Decision) -> TransactionsLostError:
         batch_id=decision.batch_id,
         spark_partition_ids=spark_partition_ids,
         record_count=record_count,
+    )
+
+
+def _resolving(decision: Decision, prefix: str) -> str:
+    return (
+        f"`penstock transactions abort --prefix {prefix} --query {decision.query_id} "
+        "--resolution take-as-written --yes`"
     )
 
 

@@ -23,6 +23,16 @@ _CAUSES = (
     "options or its code were changed."
 )
 
+_CURE = (
+    "Go on with the newest checkpoint or the old plan; what the replay brings is then written where it "
+    "belongs."
+)
+_CAUSES_OF_A_NAME = (
+    "Either the name is that of another write, which was done before. Or the rows are other ones each time "
+    "(random values, uuid(), the current time), or they, the options or the code were changed."
+)
+_NEW_NAME = "Give other rows a sink.write-id of their own."
+
 # ----- of a batch that is finished
 
 
@@ -39,11 +49,10 @@ def drain_doubt(written: Decision, drained: RecordDigest) -> str | None:
 
 def drain_error(written: Decision, doubt: str) -> TransactionsInDoubtError:
     """The error that stops a query whose replay is not what is written."""
+    causes, cure = (_CAUSES_OF_A_NAME, _NEW_NAME) if written.is_named_write else (_CAUSES, _CURE)
     return TransactionsInDoubtError(
-        f"The replay of {written.where} is not what is written: {doubt}. {_CAUSES} A name given by "
-        "sink.query-id and sink.batch-id may also have been used for another write before. Nothing of the "
-        "replay was written, and Spark has not counted it as done. Go on with the newest checkpoint, the old "
-        "plan or a new name; what the replay brings is then written where it belongs. If there is none, look "
+        f"The replay of {written.where} is not what is written: {doubt}. {causes} Nothing of the replay was "
+        f"written, and Spark has not counted it as done. {cure} If that cannot be, look "
         "at the target and decide by hand: `penstock transactions abort --query "
         f"{written.query_id} --resolution take-as-written` takes the next replay as written (rows that are "
         "not in the target stay unwritten), `write-again` writes it whole (rows that are in the target are "

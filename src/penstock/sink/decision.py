@@ -17,16 +17,26 @@ from penstock.sink.committable_digest import RecordDigest
 BATCH_WRITE_PREFIX = "batch:"
 """Begins the query ids of batch writes, which have none of Spark's and are never replayed."""
 
+NAMED_WRITE_PREFIX = "write:"
+"""Begins the query ids of batch writes with `sink.write-id`; such a write is repeated under the same name."""
+
 
 def is_batch_write(query_id: str) -> bool:
     """Whether it is a batch write's, which Spark never replays."""
     return query_id.startswith(BATCH_WRITE_PREFIX)
 
 
+def is_named_write(query_id: str) -> bool:
+    """Whether it is that of a batch write with a name, which a repetition of the job bears too."""
+    return query_id.startswith(NAMED_WRITE_PREFIX)
+
+
 def where(query_id: str, batch_id: int) -> str:
     """A batch, for messages."""
     if is_batch_write(query_id):
         return f"batch write {query_id.removeprefix(BATCH_WRITE_PREFIX)}"
+    if is_named_write(query_id):
+        return f"batch write {query_id.removeprefix(NAMED_WRITE_PREFIX)} (sink.write-id)"
     return f"batch {batch_id} of query {query_id}"
 
 
@@ -86,6 +96,11 @@ class Decision:
     def is_batch_write(self) -> bool:
         """Whether a batch write decided this, which Spark never replays."""
         return is_batch_write(self.query_id)
+
+    @property
+    def is_named_write(self) -> bool:
+        """Whether a batch write with `sink.write-id` decided this."""
+        return is_named_write(self.query_id)
 
     @property
     def is_over(self) -> bool:

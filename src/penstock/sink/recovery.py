@@ -9,6 +9,7 @@ Runs on the driver, where the writer for the tasks is made. In this order, and t
 3. Read the log to its end. Because of 2, nothing is added to it except by the holder of the new session.
 4. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
 5. Abort the prefix's open transactions that no decision names.
+6. Refuse to go past a batch write that is in its target in part.
 
 The result is a `Mandate`. Invariant: recovery can die at any point and be run again.
 """
@@ -26,13 +27,14 @@ from penstock.client.transactions import (
     TransactionProtocol,
     TransactionState,
 )
-from penstock.errors import DecisionLogError, OptionError, ProducerFencedError
+from penstock.errors import DecisionLogError, OptionError, ProducerFencedError, TransactionsInDoubtError
 from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_mandate import STOOD_STILL, Mandate, known_batch, taken_error
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.decision import DecisionStatus, Outcome
 from penstock.sink.decision_log import DecisionLog
+from penstock.sink.recovery_refusals import check_no_lost_write, check_none_foreign
 from penstock.sink.transaction_names import TransactionNames
 
 _LOG = logging.getLogger(__name__)
@@ -70,27 +72,33 @@ def choose_timeouts(kafka: SinkTransactions, wanted_ms: int | None) -> Transacti
 
 
 def recover(
-    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, timeouts: TransactionTimeouts
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    timeouts: TransactionTimeouts,
+    query_id: str | None = None,
 ) -> Mandate:
     """Finish and clean up what earlier runs left, and take the right to decide.
 
+    Args:
+        kafka: the cluster's transactions.
+        log: of the prefix.
+        names: of the prefix.
+        timeouts: see `choose_timeouts`.
+        query_id: of the batch write that starts; None for a stream, whose tasks alone know it.
+
     Raises:
-        PrefixTakenError: another writer recovers at the same time.
+        PrefixTakenError: another writer recovers at the same time, or a stranger's transactions are open.
         DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
         TransactionsInDoubtError: see `finish`.
+        TransactionsLostError: another batch write of the prefix is in its target in part.
         PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
     """
     protocol = kafka.protocol()
-    session = take_prefix(kafka, log, names, timeouts, protocol)
-    try:
-        session = log.keep_short(_finish_all(kafka, log, session))
-    except ProducerFencedError as error:
-        raise taken_error(
-            names.prefix,
-            "this one was starting a batch",
-            f"Nothing of that batch was written.{STOOD_STILL}",
-        ) from error
-    abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
+    session, doubts = bring_to_end(kafka, log, names, timeouts, protocol)
+    if doubts:
+        raise doubts[0]
+    check_no_lost_write(log.decisions.values(), names.prefix, query_id)
     reached(Step.RECOVERED)
     return Mandate(
         prefix=names.prefix,
@@ -98,11 +106,38 @@ def recover(
         protocol=protocol,
         transaction_timeout_ms=timeouts.task_ms,
         known={
-            query_id: known_batch(decision)
-            for query_id, decision in log.decisions.items()
-            if not decision.is_batch_write
+            each.query_id: known_batch(each)
+            for each in log.decisions.values()
+            # Names of batch writes are kept for good: they would make the tasks of all others heavy.
+            if not each.is_batch_write and (not each.is_named_write or each.query_id == query_id)
         },
     )
+
+
+def bring_to_end(
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    timeouts: TransactionTimeouts,
+    protocol: TransactionProtocol,
+) -> tuple[ProducerSession, list[TransactionsInDoubtError]]:
+    """Take the prefix, finish what is decided, abort what is not.
+
+    Returns:
+        The session, and an error for each decision that stays as it is because nobody can know its outcome.
+    """
+    try:
+        session = take_prefix(kafka, log, names, timeouts, protocol)
+        session, doubts = _finish_all(kafka, log, names, session)
+        session = log.keep_short(session)
+    except ProducerFencedError as error:
+        raise taken_error(
+            names.prefix,
+            "this one was starting a batch",
+            f"Nothing of that batch was written.{STOOD_STILL}",
+        ) from error
+    abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
+    return session, doubts
 
 
 def take_prefix(
@@ -126,17 +161,24 @@ def take_prefix(
     return ProducerSession(identity)
 
 
-def _finish_all(kafka: SinkTransactions, log: DecisionLog, session: ProducerSession) -> ProducerSession:
+def _finish_all(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, session: ProducerSession
+) -> tuple[ProducerSession, list[TransactionsInDoubtError]]:
+    doubts = []
     for decision in list(log.catch_up().values()):
         if decision.status is not DecisionStatus.DECIDED:
             continue
         reached(Step.BEFORE_FINISHING_OLD)
-        session, settled = finish(kafka, log, session, decision, Step.FINISHED_OLD)
+        try:
+            session, settled = finish(kafka, log, session, decision, Step.FINISHED_OLD)
+        except TransactionsInDoubtError as error:
+            doubts.append(error)  # the others can be finished all the same
+            continue
         if settled.status is DecisionStatus.FINISHED:
             _LOG.info("finished %s, which was decided before", settled.where)
         else:
-            _LOG.warning("%s", lost_error(settled))
-    return session
+            _LOG.warning("%s", lost_error(settled, names.prefix))
+    return session, doubts
 
 
 def stray_transactions(
@@ -198,23 +240,32 @@ def abort_strays(
 
 
 def _make_sure_of_log(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> None:
-    """Find the log that the prefix has used so far, or make it for a prefix that was never taken.
+    """Find the log that the prefix has used so far, or make it for a prefix that was never taken."""
+    if is_prefix_new(kafka, log, names):
+        check_none_foreign(kafka, names)
+        if not log.is_open:
+            log.open(create=True)
+        log.start()
+
+
+def is_prefix_new(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> bool:
+    """Whether the prefix was never taken. Changes nothing.
 
     Whether it was taken Kafka itself remembers, whatever state the committer is in.
+
+    Raises:
+        DecisionLogError: it was taken, and the log shows nothing of it.
     """
     if log.is_open:
         log.check_same()
     # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
     if (log.is_open or log.open(create=False)) and _is_started(log, waits=False):
-        return
+        return False
     if kafka.describe([names.committer_id])[names.committer_id] is None:
-        if not log.is_open:
-            log.open(create=True)
-        log.start()
-        return
+        return True
     # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
     if (log.is_open or log.open(create=False, is_expected=True)) and _is_started(log, waits=True):
-        return
+        return False
     raise DecisionLogError(
         f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
         f"{'shows nothing of it' if log.is_open else 'does not exist'}. Was the topic deleted, or "

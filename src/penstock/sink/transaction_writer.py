@@ -73,8 +73,9 @@ def write_in_transaction(
     if plan is TaskPlan.DRAIN:
         return replace(_report(mandate, place), drained=_drain(config, with_first(first, filled)))
     connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
-    identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
+    identity: TransactionIdentity | None = None
     try:
+        identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
         committable, topics = _write(connections, config, identity, place, with_first(first, filled))
     except TransactionError as error:
         if not isinstance(error, ProducerFencedError):  # it has nothing left to abort
@@ -208,8 +209,10 @@ def _check_prefix_is_ours(
         ) from error
 
 
-def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity) -> None:
+def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity | None) -> None:
     """Abort at once, so that readers need not wait; should that fail, the next recovery does it."""
+    if identity is None:
+        return
     try:
         abort_transaction(connections, identity)
     except PenstockError as error:

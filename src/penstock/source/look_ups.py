@@ -16,7 +16,15 @@ from penstock.types import TopicPartition
 
 
 class OffsetLookUps(Protocol):
-    """What resolving a starting or stopping point may ask."""
+    """What resolving a starting or stopping point may ask.
+
+    Attributes:
+        group_id: the consumer group whose offsets are asked for; None without one.
+    """
+
+    @property
+    def group_id(self) -> str | None:
+        """See the class."""
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
@@ -41,6 +49,11 @@ class ConfiguredLookUps:
         self._config = config
         self._admin = admin
         self.target: Positions | None = None
+
+    @property
+    def group_id(self) -> str | None:
+        """See `OffsetLookUps`."""
+        return self._config.group_id
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL

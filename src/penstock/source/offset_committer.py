@@ -32,8 +32,14 @@ class OffsetCommitter:
     """One for a running query. The thread is started by the first submission."""
 
     def __init__(
-        self, commit: CommitOffsets, metrics: SourceMetrics, *, first_pause_s: float = FIRST_PAUSE_S
+        self,
+        commit: CommitOffsets,
+        metrics: SourceMetrics,
+        *,
+        group_id: str,
+        first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
+        self._group_id = group_id
         self._commit = commit
         self._metrics = metrics
         self._first_pause_s = first_pause_s
@@ -65,8 +71,9 @@ class OffsetCommitter:
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             _log.warning(
-                "The last offsets were not committed to the consumer group within %s s. The checkpoint has "
-                "them, no record is affected; the next run commits them.",
+                "The last offsets were not committed to the consumer group %r within %s s. The checkpoint "
+                "has them, no record is affected; the next run commits them.",
+                self._group_id,
                 timeout_s,
             )
 
@@ -111,7 +118,8 @@ class OffsetCommitter:
         log = _log.debug if why == self._last_failure else _log.warning
         self._last_failure = why
         log(
-            "Offsets were not committed to the consumer group: %s The query goes on, its positions are in "
-            "Spark's checkpoint; only lag monitoring sees old offsets until a later commit succeeds.",
+            "Offsets were not committed to the consumer group %r: %s The query goes on, its positions are "
+            "in Spark's checkpoint; only lag monitoring sees old offsets until a later commit succeeds.",
+            self._group_id,
             why,
         )

@@ -122,10 +122,12 @@ def _with_committed(
     without = sorted(tp for tp in asked if tp not in committed)
     if without and spec.fallback is None:
         raise OptionError(
-            f"The consumer group has no committed offset for {_names(without)}, and nothing says where to be "
-            "without one. Nothing was read. To start there anyway, set properties.auto.offset.reset to "
-            "earliest or latest; to end, give every topic partition a committed offset or use another mode.",
+            f"The consumer group {look_ups.group_id!r} has no committed offset for {_names(without)}, and "
+            "nothing says where to be without one. Nothing was read. To start there anyway, set "
+            "'properties.auto.offset.reset' to earliest or latest; to end, give every topic partition a "
+            "committed offset or use another mode.",
             topic_partitions=tuple(without),
+            group_id=look_ups.group_id,
         )
     fallback = _SENTINEL_OF_MODE[spec.fallback] if spec.fallback else EARLIEST_OFFSET
     return {**wanted, **dict.fromkeys(without, fallback), **committed}
@@ -151,7 +153,7 @@ def _by_time(
     if without and spec.needs_match:
         raise OptionError(
             f"There is no record of that time or later in {_names(without)}. Nothing was read. Choose an "
-            "earlier time, or set startingOffsetsByTimestampStrategy to latest to begin at the end there.",
+            "earlier time, or set 'startingOffsetsByTimestampStrategy' to latest to begin at the end there.",
             topic_partitions=tuple(without),
         )
     resolved = {tp: found.offsets.get(tp, end) for tp, end in ends.offsets.items() if tp not in errors}

@@ -16,6 +16,7 @@ from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig, SourceConfig
 from penstock.options.sink import parse_sink_options
 from penstock.options.source import parse_source_options, wants_headers
+from penstock.options.warn import said_elsewhere
 from penstock.spark.batch_reader import PenstockReader
 from penstock.spark.batch_writer import PenstockWriter
 from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
@@ -23,7 +24,7 @@ from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
 from penstock.spark.tables import refuse_missing_schema, table_sink, table_source
-from penstock.spark.worker import begin_task
+from penstock.spark.worker import begin_task, repeats_parsing
 
 
 class PenstockDataSource(DataSource):
@@ -41,7 +42,8 @@ class PenstockDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of a read, where the user gives no schema."""
         refuse_missing_schema(self.options)
-        return source_schema(include_headers=wants_headers(self.options))
+        with said_elsewhere():  # by the reader
+            return source_schema(include_headers=wants_headers(self.options))
 
     def reader(self, schema: StructType) -> PenstockReader:
         """A batch read."""
@@ -50,8 +52,9 @@ class PenstockDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A streaming read."""
-        config = self._source_config(streaming=True)
-        return PenstockStreamReader(config, schema, table_source(schema, self.options, config))
+        with said_elsewhere(repeats_parsing()):
+            config = self._source_config(streaming=True)
+            return PenstockStreamReader(config, schema, table_source(schema, self.options, config))
 
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:
         """A batch write."""
@@ -65,12 +68,19 @@ class PenstockDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
         """A streaming write."""
-        config = self._sink_config()
+        with said_elsewhere(repeats_parsing()):
+            config = self._sink_config()
         if config.query_id is not None:
             raise OptionError(
                 "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch; a "
                 "streaming write knows its query and batch from Spark: leave them out.",
                 option="sink.query-id",
+            )
+        if config.write_id is not None:
+            raise OptionError(
+                "Option 'sink.write-id' names a batch write; a streaming write is known by its checkpoint: "
+                "leave it out.",
+                option="sink.write-id",
             )
         table = table_sink(schema, self.options, config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:

@@ -25,10 +25,11 @@ from penstock.options.config import SinkConfig
 from penstock.options.properties import property_value
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_mandate import Mandate
-from penstock.sink.decision import BATCH_WRITE_PREFIX
+from penstock.sink.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.commit_message import check_rows_fit, records_of, refuse_overwrite
+from penstock.spark.pickling_error import errors_as_themselves
 from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
@@ -56,9 +57,15 @@ class _ExactlyOnce:
         self._mandate: Mandate | None = None
         _ = self._settings.names  # a prefix that is not allowed is said here, before a task starts
 
+    @property
+    def _write_query_id(self) -> str | None:
+        """Of a batch write; None for a stream, whose tasks alone are told it."""
+        return None
+
     def __getstate__(self) -> dict[str, Any]:
         if self._mandate is None:
-            self._mandate = self._driver_side.recover()
+            with errors_as_themselves():
+                self._mandate = self._driver_side.recover(self._write_query_id)
         # Without the settings: they would have each task load what only the driver needs.
         return {name: value for name, value in self.__dict__.items() if name != "_settings"}
 
@@ -125,10 +132,12 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     ) -> None:
         refuse_overwrite(overwrite)
         super().__init__(config, schema, table)
-        # By this prefix it is known as never replayed, so that its decision is forgotten when finished. One
-        # that carries out a micro-batch is replayed with it, and then has to be known.
-        self._query_id = config.query_id or f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
+        self._query_id = config.query_id or _query_id_of_batch_write(config)
         self._batch_id = config.batch_id or 0
+
+    @property
+    def _write_query_id(self) -> str:
+        return self._query_id
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
         """Write the rows of one task into a transaction, which `commit` ends."""
@@ -141,6 +150,13 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what is not decided."""
         self._driver_side.abort(_reports(messages))
+
+
+def _query_id_of_batch_write(config: SinkConfig) -> str:
+    """Says whether it can be repeated: the decision about one that cannot is forgotten when finished."""
+    if config.write_id is not None:
+        return f"{NAMED_WRITE_PREFIX}{config.write_id}"
+    return f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:

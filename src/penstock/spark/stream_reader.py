@@ -148,7 +148,7 @@ def _committer(
         return None
     from penstock.source.offset_committer import OffsetCommitter  # noqa: PLC0415 - the driver's, too
 
-    return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics)
+    return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics, group_id=group_id)
 
 
 def _stop_in_order_on_sigterm() -> None:

@@ -18,6 +18,8 @@ import sys
 from penstock.spark.worker_socket import JvmConnection
 
 _DAEMON = "pyspark.daemon"
+_REPEATING = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.python_streaming_sink_runner")
+"""What runs beside the process of a stream that plans its batches, and the one that prepares its writes."""
 
 
 class WorkerObjects:
@@ -50,3 +52,11 @@ def is_spark_worker() -> bool:
     """Whether this process was forked by PySpark's daemon, which collects between tasks."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name == _DAEMON
+
+
+def repeats_parsing() -> bool:
+    """Whether this process parses options of a stream that another process of the query parses too.
+
+    A process that PySpark forks loads the module of what it is to do. Where that is unknown: no.
+    """
+    return any(name in sys.modules for name in _REPEATING)

@@ -173,9 +173,10 @@ def _check_format_options(texts: Mapping[str, str]) -> None:
     for key in texts:
         place = _format_place(key)
         if place is not None and place not in used:
+            begins = ", ".join(f"'{one}'" for one in sorted(used))
             raise OptionError(
                 f"Option '{key}' is for format '{place.removesuffix('.')}', which is not in use. Options of "
-                f"the formats in use begin with: {', '.join(sorted(used))}.",
+                f"the formats in use begin with {begins}.",
                 option=key,
             )
 

@@ -7,6 +7,7 @@ or turned into something else.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.table.row_values import check_cast, check_of, path_of_null
+
+_NOT_TEXT = re.compile(r"Expected bytes, got a '(.+)' object")
+"""What Arrow says of a value in a column of text or bytes that is neither."""
 
 
 class UnfitRowError(Exception):
@@ -119,7 +123,8 @@ def _array(values: Sequence[Any], field: pa.Field, check: Callable[[Any], None] 
                 check(value)
         made = pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, AttributeError) as error:
-        raise UnfitRowError(f"column '{field.name}' is {field.type}: {error}") from None
+        reason = _NOT_TEXT.sub(r"expected str or bytes, got \1", str(error))
+        raise UnfitRowError(f"column '{field.name}' is {field.type}: {reason}") from None
     _check_nulls(made, field)
     return made
 

@@ -6,12 +6,14 @@ Invariant: a promise that comes out of here can be kept: none contradicts itself
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
 from penstock.options.properties import property_value
 
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
 _IN_FLIGHT_WITH_IDEMPOTENCE_MAX = 5
 
 
@@ -35,10 +37,10 @@ def produce_promise(properties: KafkaProperties, guarantee: DeliveryGuarantee) -
     promise = ProducePromise(
         acks=property_value(properties, "acks"),
         enable_idempotence=guarantee is not DeliveryGuarantee.NONE if idempotence is None else idempotence,
-        max_in_flight=property_value(properties, "max.in.flight.requests.per.connection"),
+        max_in_flight=property_value(properties, _IN_FLIGHT),
         delivery_timeout_ms=_delivery_timeout_ms(properties),
     )
-    _check_guarantee(promise, guarantee)
+    _check_guarantee(promise, guarantee, properties.spelled)
     _check_idempotence(promise, properties)
     return promise
 
@@ -51,47 +53,55 @@ def _delivery_timeout_ms(properties: KafkaProperties) -> int:
     room_ms: int = linger_ms + request_timeout_ms
     if delivery_timeout_ms >= room_ms:
         return delivery_timeout_ms
+    key = properties.spelled
     if properties.get("delivery.timeout.ms") is not None:
         raise OptionError(
-            f"Option 'delivery.timeout.ms' cannot be {delivery_timeout_ms}: it must be at least 'linger.ms' "
-            f"+ 'request.timeout.ms' = {linger_ms} + {request_timeout_ms}.",
-            option="delivery.timeout.ms",
+            f"Option '{key('delivery.timeout.ms')}' cannot be {delivery_timeout_ms}: it must be at least "
+            f"'{key('linger.ms')}' + '{key('request.timeout.ms')}' = {linger_ms} + {request_timeout_ms}.",
+            option=key("delivery.timeout.ms"),
         )
     return room_ms
 
 
-def _check_guarantee(promise: ProducePromise, guarantee: DeliveryGuarantee) -> None:
+def _check_guarantee(
+    promise: ProducePromise, guarantee: DeliveryGuarantee, key: Callable[[str], str]
+) -> None:
     if guarantee is not DeliveryGuarantee.NONE and promise.acks != -1:
         raise OptionError(
-            f"Option 'acks' = '{promise.acks}' contradicts the delivery guarantee {guarantee.value}: "
-            "records that one broker alone has are lost when it fails. Use acks=all, or "
-            "'sink.delivery-guarantee' = 'none'.",
-            option="acks",
+            f"Option '{key('acks')}' = '{promise.acks}' contradicts the delivery guarantee "
+            f"{guarantee.value}: records that one broker alone has are lost when it fails. Set "
+            f"'{key('acks')}' = 'all', or 'sink.delivery-guarantee' = 'none'.",
+            option=key("acks"),
         )
     if guarantee is DeliveryGuarantee.EXACTLY_ONCE and not promise.enable_idempotence:
         raise OptionError(
-            "Option 'enable.idempotence' = 'false' contradicts the delivery guarantee exactly-once: leave "
-            "it out.",
-            option="enable.idempotence",
+            f"Option '{key('enable.idempotence')}' = 'false' contradicts the delivery guarantee "
+            "exactly-once: leave it out.",
+            option=key("enable.idempotence"),
         )
 
 
 def _check_idempotence(promise: ProducePromise, properties: KafkaProperties) -> None:
     if not promise.enable_idempotence:
         return
-    rest = "Change it, or set 'enable.idempotence' = 'false' and accept doubled and unordered records."
+    key = properties.spelled
+    rest = (
+        f"Change it, or set '{key('enable.idempotence')}' = 'false' and accept doubled and unordered records."
+    )
     if promise.acks != -1:
         raise OptionError(
-            f"Option 'acks' = '{promise.acks}' contradicts an idempotent producer, which needs all. {rest}",
-            option="acks",
+            f"Option '{key('acks')}' = '{promise.acks}' contradicts an idempotent producer, which needs "
+            f"all. {rest}",
+            option=key("acks"),
         )
     if promise.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:
         raise OptionError(
-            f"Option 'max.in.flight.requests.per.connection' = '{promise.max_in_flight}' contradicts an "
+            f"Option '{key(_IN_FLIGHT)}' = '{promise.max_in_flight}' contradicts an "
             f"idempotent producer: brokers remember {_IN_FLIGHT_WITH_IDEMPOTENCE_MAX} batches. {rest}",
-            option="max.in.flight.requests.per.connection",
+            option=key(_IN_FLIGHT),
         )
     if property_value(properties, "enable.idempotence") and property_value(properties, "retries") == 0:
         raise OptionError(
-            f"Option 'retries' = '0' contradicts 'enable.idempotence' = 'true'. {rest}", option="retries"
+            f"Option '{key('retries')}' = '0' contradicts '{key('enable.idempotence')}' = 'true'. {rest}",
+            option=key("retries"),
         )

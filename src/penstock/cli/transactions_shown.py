@@ -1,0 +1,90 @@
+"""What `penstock transactions` prints: for people as text, for programs as JSON.
+
+Runs on the machine of the command. Invariant: nothing here asks the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.sink.decision import Decision
+    from penstock.sink.recovery_tools import OpenTransaction
+
+
+def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:
+    """Print what was done, or would be."""
+    if as_json:
+        typer.echo(json.dumps({**plan, "done": is_done}))
+        return
+    for action, names in (("Committed" if is_done else "Would commit", plan["commit"]),
+                          ("Aborted" if is_done else "Would abort", plan["abort"])):  # fmt: skip
+        for name in names:
+            typer.echo(f"{action} {name}")
+    if not plan["commit"] and not plan["abort"]:
+        typer.echo("Nothing to do: no transaction is open.")
+    elif not is_done:
+        typer.echo("Nothing was changed; --yes does it.")
+
+
+def open_as_json(found: OpenTransaction) -> dict[str, Any]:
+    """An open transaction, for programs."""
+    description = found.description
+    return {
+        "transactional_id": description.identity.transactional_id,
+        "state": description.state.value,
+        "producer_id": description.identity.producer_id,
+        "producer_epoch": description.identity.producer_epoch,
+        "started_at": _time(description.started_at_ms),
+        "timeout_ms": description.timeout_ms,
+        "topic_partitions": [list(each) for each in description.topic_partitions],
+        "is_decided": found.decided_by is not None,
+        "decided_by": None if found.decided_by is None else found.decided_by.where,
+    }
+
+
+def open_as_text(found: OpenTransaction) -> str:
+    """An open transaction, for people."""
+    description = found.description
+    held_back = ", ".join(map(str, description.topic_partitions)) or "none"
+    fate = f"decided by {found.decided_by.where}" if found.decided_by else "not decided"
+    return (
+        f"{description.identity.transactional_id}  {description.state.value}, {fate}\n"
+        f"  since {_time(description.started_at_ms)}, time-out {description.timeout_ms} ms\n"
+        f"  readers wait at: {held_back}"
+    )
+
+
+def decision_as_json(decision: Decision) -> dict[str, Any]:
+    """A decision, for programs."""
+    return {
+        "query_id": decision.query_id,
+        "batch_id": decision.batch_id,
+        "status": decision.status.value,
+        "at": _time(decision.at_ms),
+        "record_count": decision.record_count,
+        "spark_partition_count": decision.spark_partition_count,
+        "transactions": [
+            {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
+        ],
+    }
+
+
+def decision_as_text(decision: Decision) -> str:
+    """A decision, for people."""
+    lines = [
+        f"{decision.where}: {decision.status.value} at {_time(decision.at_ms)}, "
+        f"{decision.record_count} records"
+    ]
+    lines += [f"  {each.outcome.value}: {each.committable}" for each in decision.transactions]
+    return "\n".join(lines)
+
+
+def _time(at_ms: int) -> str | None:
+    if at_ms < 0:
+        return None
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
