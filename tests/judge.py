@@ -125,6 +125,12 @@ def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = 30.0) -> None
         client.poll(_POLL_S)
 
 
+def group_coordinator(bootstrap: str, group_id: str, *, timeout_s: float = 30.0) -> int:
+    """The broker that coordinates a consumer group."""
+    client = admin(bootstrap)  # held: its futures never end once it is collected
+    return int(client.describe_consumer_groups([group_id])[group_id].result(timeout_s).coordinator.id)
+
+
 def add_partitions(bootstrap: str, topic: str, total_count: int, *, timeout_s: float = 30.0) -> None:
     """Raise a topic's number of partitions; return when the brokers say that each has a leader."""
     client = admin(bootstrap)  # held: its futures never end once it is collected

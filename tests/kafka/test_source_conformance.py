@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPart
 from confluent_kafka import TopicPartition as JudgePartition
 from confluent_kafka.admin import NewPartitions
 
-from penstock.client.admin import commit_offsets, committed_offsets, find_coordinator
+from penstock.client.admin import commit_offsets, committed_offsets
 from penstock.devbroker import DevCluster
 from penstock.errors import (
     ClientError,
@@ -662,8 +662,8 @@ def test_a_commit_finds_the_coordinator_that_took_over(
     here = TopicPartition(topic, 0)
     with connected(bootstrap) as connections:
         assert commit_offsets(connections, "moved", {here: 0}) == {}
-        before = find_coordinator(connections, "moved")
+        before = judge.group_coordinator(bootstrap, "moved")
         cluster.kill(before)
         assert commit_offsets(connections, "moved", {here: 7}) == {}
-        assert find_coordinator(connections, "moved") != before
+        assert judge.group_coordinator(bootstrap, "moved") != before
         assert committed_offsets(connections, "moved", [here]) == {here: 7}

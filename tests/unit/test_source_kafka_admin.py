@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client import admin
 from penstock.client.connection import KafkaConnections
-from penstock.client.leader_requests import Answers
+from penstock.client.results import Results
 from penstock.errors import RequestTimeoutError
 from penstock.options.config import IsolationLevel
 from penstock.source.admin import LogEnd, OffsetAnswers, Wait
@@ -38,10 +38,10 @@ class Cluster:
 
     def list_offsets_each(
         self, _: Any, wanted: Mapping[TopicPartition, int], level: Any, *, timeout_ms: int
-    ) -> Answers[int]:
+    ) -> Results[TopicPartition, int]:
         self.asked.append((set(wanted), timeout_ms))
         errors = {each: RequestTimeoutError(f"{each}") for each in wanted if each in self.silent}
-        return Answers({each: 7 for each in wanted if each not in self.silent}, dict(errors))
+        return Results({each: 7 for each in wanted if each not in self.silent}, dict(errors))
 
     def look(self, *wanted: TopicPartition, wait: Wait = Wait.FOR_ONE) -> OffsetAnswers:
         self.asked.clear()

@@ -6,15 +6,17 @@ of topic partitions), ends within its time-out, and asking never changes or crea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from penstock.client.ask import Reply
 from penstock.client.connection import KafkaConnections
-from penstock.client.group_offsets import commit_offsets, committed_offsets, find_coordinator
-from penstock.client.leader_requests import Answers, LeaderRequests, Question, Reply, by_topic
+from penstock.client.group_offsets import commit_offsets, committed_offsets
+from penstock.client.leaders import Asked, ask_leaders, by_topic
 from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
+from penstock.client.results import Results
 from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
@@ -29,7 +31,6 @@ __all__ = [
     "committed_offsets",
     "create_topics",
     "describe_topics",
-    "find_coordinator",
     "list_offsets",
     "list_offsets_each",
 ]
@@ -83,11 +84,11 @@ def list_offsets_each(
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     *,
     timeout_ms: int | None = None,
-) -> Answers[int]:
+) -> Results[TopicPartition, int]:
     """As `list_offsets`, with an offset or an error for each topic partition; raises nothing."""
     settings_timeout_ms = connections.settings.request_timeout_ms
 
-    def build(questions: Sequence[Question[int]]) -> Any:
+    def build(asked: Asked) -> Any:
         request = ListOffsetsRequest
         return request(
             replica_id=-1,
@@ -99,21 +100,21 @@ def list_offsets_each(
                     name=topic,
                     partitions=[
                         request.ListOffsetsTopic.ListOffsetsPartition(
-                            partition_index=question.topic_partition.partition,
-                            current_leader_epoch=question.leader.leader_epoch,
-                            timestamp=question.asked,
+                            partition_index=topic_partition.partition,
+                            current_leader_epoch=leader.leader_epoch,
+                            timestamp=wanted[topic_partition],
                         )
-                        for question in of_topic
+                        for topic_partition, leader in of_topic.items()
                     ],
                 )
-                for topic, of_topic in by_topic(questions).items()
+                for topic, of_topic in by_topic(asked).items()
             ],
         )
 
-    def read(response: Any) -> Iterator[Reply[int]]:
+    def read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
         for topic in response.topics:
             for partition in topic.partitions:
                 topic_partition = TopicPartition(topic.name, partition.partition_index)
                 yield Reply(topic_partition, partition.error_code, partition.offset)
 
-    return LeaderRequests(connections, "Listing offsets", build, read).ask(wanted, timeout_ms)
+    return ask_leaders(connections, wanted, "Listing offsets", build, read, timeout_ms=timeout_ms)

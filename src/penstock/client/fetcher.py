@@ -39,7 +39,8 @@ from penstock.client.fetch_requests import (
     read_epoch_end,
     read_fetch,
 )
-from penstock.client.metadata import UNKNOWN_TOPIC_GRACE_MS, Leader, cluster_view
+from penstock.client.metadata import Leader, cluster_view
+from penstock.client.patience import UNKNOWN_TOPIC_GRACE_MS
 from penstock.client.properties import FetchSettings
 from penstock.codec import RecordBatchDecoder
 from penstock.codec.schema import KAFKA_RECORDS

@@ -6,23 +6,19 @@ looked up again; a commit names positions (the next offset to read), as every Ka
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
-from penstock.client.backoff import left_ms
-from penstock.client.broker_errors import error_from_code, is_retriable
+from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
-from penstock.client.metadata import Patience, fetch_metadata
+from penstock.client.coordinators import ask_group_coordinator
 from penstock.errors import ClientError, PenstockError
 from penstock.types import TopicPartition
 
-T = TypeVar("T")
-
-_GROUP = 0
 _NO_GENERATION = -1
 _HAS_MEMBERS = {
     kafka_errors.UnknownMemberIdError.errno,
@@ -35,32 +31,6 @@ _OF_ONE_TOPIC_PARTITION = {
     kafka_errors.TopicAuthorizationFailedError.errno,
 }
 """Errors that leave the offsets of the other topic partitions committed."""
-
-
-def find_coordinator(
-    connections: KafkaConnections, key: str, *, key_type: int = _GROUP, timeout_ms: int | None = None
-) -> int:
-    """The broker that coordinates a group (key type 0) or a transactional id (1), waited for if need be.
-
-    Raises:
-        AuthorizationError: the group or transactional id may not be described.
-        BrokerUnavailableError: there is none until the time is up.
-    """
-    patience = Patience.from_now(connections, timeout_ms)
-    backoff = connections.new_backoff()
-    while True:
-        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key], min_version=1)
-        response = connections.request(request, timeout_ms=left_ms(patience.deadline))
-        found = response.coordinators[0] if response.coordinators else response
-        if not found.error_code:
-            node_id = int(found.node_id)
-            if not connections.knows_broker(node_id):
-                fetch_metadata(connections, [], timeout_ms=left_ms(patience.deadline))
-            return node_id
-        kind = "group" if key_type == _GROUP else "transactional id"
-        error = error_from_code(found.error_code, f"Finding the coordinator of {kind} {key!r}", key=key)
-        if not is_retriable(error) or not backoff.pause(patience.deadline):
-            raise error
 
 
 def committed_offsets(
@@ -81,12 +51,14 @@ def committed_offsets(
     if not topic_partitions:
         return {}
 
-    def ask(node_id: int, timeout_ms: int) -> dict[TopicPartition, int]:
-        request = _offset_fetch(group_id, topic_partitions)
-        response = connections.request(request, node_id=node_id, timeout_ms=timeout_ms)
-        return _read_committed_offsets(group_id, response)
-
-    return _at_coordinator(connections, group_id, ask, timeout_ms)
+    return ask_group_coordinator(
+        connections,
+        group_id,
+        "Asking for the committed offsets",
+        partial(_offset_fetch, group_id, topic_partitions),
+        partial(_read_committed_offsets, group_id),
+        timeout_ms=timeout_ms,
+    )
 
 
 def commit_offsets(
@@ -109,28 +81,14 @@ def commit_offsets(
     if not positions:
         return {}
 
-    def ask(node_id: int, timeout_ms: int) -> dict[TopicPartition, PenstockError]:
-        request = _offset_commit(group_id, positions)
-        response = connections.request(request, node_id=node_id, timeout_ms=timeout_ms)
-        return _read_commit_errors(group_id, response)
-
-    return _at_coordinator(connections, group_id, ask, timeout_ms)
-
-
-def _at_coordinator(
-    connections: KafkaConnections, group_id: str, ask: Callable[[int, int], T], timeout_ms: int | None
-) -> T:
-    """Ask the group's coordinator, wherever it is by then, until it answers or the time is up."""
-    patience = Patience.from_now(connections, timeout_ms)
-    backoff = connections.new_backoff()
-    while True:
-        try:
-            node_id = find_coordinator(connections, group_id, timeout_ms=left_ms(patience.deadline))
-            attempt_ms = min(left_ms(patience.deadline), connections.settings.request_timeout_ms)
-            return ask(node_id, attempt_ms)
-        except PenstockError as error:  # noqa: PERF203  # each attempt may fail
-            if not is_retriable(error) or not backoff.pause(patience.deadline):
-                raise
+    return ask_group_coordinator(
+        connections,
+        group_id,
+        "Committing offsets",
+        partial(_offset_commit, group_id, positions),
+        partial(_read_commit_errors, group_id),
+        timeout_ms=timeout_ms,
+    )
 
 
 def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> Any:

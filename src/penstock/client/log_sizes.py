@@ -1,19 +1,21 @@
 """How many bytes a log has.
 
-Runs on the driver. Invariants: as in `leader_requests`; asking changes nothing.
+Runs on the driver. Invariants: as in `ask`; asking changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
+from penstock.client.ask import Reply
 from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
-from penstock.client.leader_requests import Answers, LeaderRequests, Question, Reply, by_topic
+from penstock.client.leaders import Asked, ask_leaders, by_topic
+from penstock.client.results import Results
 from penstock.errors import AuthorizationError
 from penstock.types import TopicPartition
 
@@ -23,28 +25,28 @@ def log_sizes(
     topic_partitions: Collection[TopicPartition],
     *,
     timeout_ms: int | None = None,
-) -> Answers[int]:
+) -> Results[TopicPartition, int]:
     """The bytes of each log as its leader stores it: whole segments, compressed as they came.
 
     Raises nothing; the user needs DESCRIBE on the cluster, and without it each one has that as its error.
     """
 
-    def build(questions: Sequence[Question[None]]) -> Any:
+    def build(asked: Asked) -> Any:
         request = DescribeLogDirsRequest
         return request(
             topics=[
                 request.DescribableLogDirTopic(
-                    topic=topic, partitions=[question.topic_partition.partition for question in of_topic]
+                    topic=topic, partitions=[topic_partition.partition for topic_partition in of_topic]
                 )
-                for topic, of_topic in by_topic(questions).items()
+                for topic, of_topic in by_topic(asked).items()
             ],
         )
 
-    wanted = dict.fromkeys(topic_partitions)
-    return LeaderRequests(connections, "Asking for the size", build, _read).ask(wanted, timeout_ms)
+    what = "Asking for the size"
+    return ask_leaders(connections, topic_partitions, what, build, _read, timeout_ms=timeout_ms)
 
 
-def _read(response: Any) -> Iterator[Reply[int]]:
+def _read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
     if response.error_code:
         raise error_from_code(response.error_code, "Asking for the sizes of logs")
     if not response.results:

@@ -13,8 +13,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.protocol.metadata import MetadataRequest
@@ -22,11 +21,9 @@ from kafka.protocol.metadata import MetadataRequest
 from penstock.client.backoff import left_ms
 from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
+from penstock.client.patience import Patience, Problem, ProblemKind
 from penstock.errors import BrokerUnavailableError, PenstockError, UnknownTopicOrPartitionError
 from penstock.types import TopicPartition
-
-UNKNOWN_TOPIC_GRACE_MS = 5_000
-"""How long a topic may be unknown before that is an error."""
 
 NO_LEADER = -1
 _NEVER = float("-inf")
@@ -171,7 +168,7 @@ class ClusterView:
         wanted = set(topics)
         return self._settle(
             wanted,
-            lambda known: [problem for topic in wanted if (problem := topic_problem(known, topic))],
+            lambda known: [(topic, problem) for topic in wanted if (problem := topic_problem(known, topic))],
             timeout_ms,
         )
 
@@ -192,7 +189,7 @@ class ClusterView:
         wanted = list(topic_partitions)
         topics = self._settle(
             {tp.topic for tp in wanted},
-            lambda known: [problem for tp in wanted if (problem := leader_problem(known, tp))],
+            lambda known: [(tp.topic, problem) for tp in wanted if (problem := leader_problem(known, tp))],
             timeout_ms,
         )
         return {tp: leader_in(topics[tp.topic], tp.partition) for tp in wanted}
@@ -262,11 +259,11 @@ class ClusterView:
             problems = find_problems(known)
             if not problems:
                 return known
-            worst = min(problems, key=lambda problem: problem.kind)
+            worst = min((problem for _, problem in problems), key=lambda problem: problem.kind)
             if not backoff.pause(patience.ends_for(worst)):
                 raise worst.error
-            for problem in problems:
-                self.invalidate(problem.topic)
+            for topic, _ in problems:
+                self.invalidate(topic)
 
     def _cached(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         oldest = time.monotonic() - self._connections.settings.metadata_max_age_ms / 1000
@@ -290,44 +287,8 @@ class ClusterView:
         return loaded
 
 
-class ProblemKind(IntEnum):
-    """How long a problem may last before it is an error, the worst first."""
-
-    FINAL = 0
-    UNKNOWN = 1
-    PASSING = 2
-
-
-class Problem(NamedTuple):
-    """Why a topic or topic partition cannot be used right now."""
-
-    topic: str
-    kind: ProblemKind
-    error: PenstockError
-
-
-class Patience(NamedTuple):
-    """Until when each kind of problem is waited out, on the clock of `time.monotonic()`."""
-
-    deadline: float
-    grace_ends: float
-
-    @classmethod
-    def from_now(cls, connections: KafkaConnections, timeout_ms: int | None) -> Patience:
-        """Patience of `timeout_ms` (default `default_api_timeout_ms`), less for what is unknown."""
-        if timeout_ms is None:
-            timeout_ms = connections.settings.default_api_timeout_ms
-        now = time.monotonic()
-        return cls(now + timeout_ms / 1000, now + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS) / 1000)
-
-    def ends_for(self, problem: Problem) -> float:
-        """When this problem becomes an error."""
-        if problem.kind is ProblemKind.FINAL:
-            return _NEVER
-        return self.grace_ends if problem.kind is ProblemKind.UNKNOWN else self.deadline
-
-
-_FindProblems = Callable[[Mapping[str, TopicMetadata]], list[Problem]]
+_FindProblems = Callable[[Mapping[str, TopicMetadata]], list[tuple[str, Problem]]]
+"""The problems of topics, each with its topic's name."""
 
 
 def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | None:
@@ -342,9 +303,9 @@ def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | N
             "penstock makes no topics to read or write.",
             topic=topic,
         )
-        return Problem(topic, ProblemKind.UNKNOWN, error)
+        return Problem(ProblemKind.UNKNOWN, error)
     kind = ProblemKind.PASSING if code in _PASSING_CODES else ProblemKind.FINAL
-    return Problem(topic, kind, error_from_code(code, f"Asking for topic {topic!r}", topic=topic))
+    return Problem(kind, error_from_code(code, f"Asking for topic {topic!r}", topic=topic))
 
 
 def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPartition) -> Problem | None:
@@ -357,13 +318,13 @@ def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPar
     if metadata is None:
         count = len(known[topic].partitions)
         text = f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1})."
-        return Problem(topic, ProblemKind.UNKNOWN, UnknownTopicOrPartitionError(text, **facts))
+        return Problem(ProblemKind.UNKNOWN, UnknownTopicOrPartitionError(text, **facts))
     if metadata.leader_id == NO_LEADER:
         text = (
             f"{topic_partition} has no leader: none of its replicas (brokers {list(metadata.replica_ids)}) "
             "is available. Its records are not lost, but cannot be read or written until one is back."
         )
-        return Problem(topic, ProblemKind.PASSING, BrokerUnavailableError(text, **facts))
+        return Problem(ProblemKind.PASSING, BrokerUnavailableError(text, **facts))
     return None
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.client.broker_errors import error_from_code, is_retriable
+from penstock.client.ask import repeat
+from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections, connections_for
 from penstock.client.idempotence import ANONYMOUS, ProducerIdentity
 from penstock.client.metadata import cluster_view
@@ -35,16 +35,14 @@ def request_identity(connections: KafkaConnections, timeout_ms: int) -> Producer
         BrokerUnavailableError: no broker gave one in time.
         AuthorizationError: this user may not write idempotently.
     """
-    deadline = time.monotonic() + timeout_ms / 1000
-    backoff = connections.new_backoff()
-    while True:
-        left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+
+    def attempt(left_ms: int) -> ProducerIdentity:
         response = connections.request(init_producer_id_request(), timeout_ms=left_ms)
-        if not response.error_code:
-            return ProducerIdentity(response.producer_id, response.producer_epoch)
-        error = error_from_code(response.error_code, "Asking for a producer id")
-        if not is_retriable(error) or not backoff.pause(deadline):
-            raise error
+        if response.error_code:
+            raise error_from_code(response.error_code, "Asking for a producer id")
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    return repeat(connections, attempt, timeout_ms)
 
 
 def open_producer(connections: KafkaConnections, settings: ProduceSettings) -> Producer:

@@ -15,7 +15,8 @@ from kafka.protocol.admin import CreateTopicsRequest
 from penstock.client.backoff import left_ms
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
-from penstock.client.metadata import Patience, cluster_view, fetch_metadata
+from penstock.client.metadata import cluster_view, fetch_metadata
+from penstock.client.patience import Patience
 from penstock.errors import PenstockError
 
 _EXISTS = kafka_errors.TopicAlreadyExistsError.errno

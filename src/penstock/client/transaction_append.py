@@ -10,7 +10,7 @@ record is committed, and only reading the log tells.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,10 +19,11 @@ import pyarrow as pa
 from kafka import errors as kafka_errors
 from kafka.protocol.producer import ProduceRequest
 
+from penstock.client.ask import Reply
 from penstock.client.backoff import left_ms
 from penstock.client.connection import KafkaConnections
 from penstock.client.idempotence import advance_sequence
-from penstock.client.leader_requests import LeaderRequests, Question, Reply
+from penstock.client.leaders import Asked, ask_leaders
 from penstock.client.transactions import (
     EndState,
     TransactionIdentity,
@@ -148,9 +149,9 @@ def write_record_batch(
     attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
     topic, partition = topic_partition
 
-    def build(questions: Sequence[Question[bytes]]) -> Any:
+    def build(asked: Asked) -> Any:
         topic_data = ProduceRequest.TopicProduceData
-        records = topic_data.PartitionProduceData(index=partition, records=questions[0].asked)
+        records = topic_data.PartitionProduceData(index=partition, records=data)
         return ProduceRequest(
             transactional_id=name,
             acks=_ALL_REPLICAS,
@@ -160,7 +161,7 @@ def write_record_batch(
             max_version=last_version,
         )
 
-    def read(response: Any) -> Iterator[Reply[int]]:
+    def read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
         for of_topic in response.responses:
             for answered in of_topic.partition_responses:
                 # The same bytes again: an earlier attempt has written them.
@@ -168,9 +169,9 @@ def write_record_batch(
                 yield Reply(topic_partition, 0 if is_written else answered.error_code, answered.base_offset)
 
     what = f"Writing to {topic_partition}" if name is None else f"Writing for transactional id {name!r}"
-    requests = LeaderRequests(connections, what, build, read)
+    answers = ask_leaders(connections, [topic_partition], what, build, read, timeout_ms=timeout_ms)
     try:
-        return requests.ask({topic_partition: data}, timeout_ms).all_or_raise(what)[topic_partition]
+        return answers.value_or_raise(topic_partition)
     except PenstockError as error:
         code = error.facts.get("error_code")
         if identity is not None and isinstance(code, int) and is_fencing(code):

@@ -14,7 +14,7 @@ of a transaction end the same way, so one acknowledged record of it is witness e
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from struct import Struct
@@ -22,11 +22,12 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
+from penstock.client.ask import Reply
 from penstock.client.backoff import left_ms
 from penstock.client.batch_headers import scan_batches
 from penstock.client.connection import KafkaConnections
 from penstock.client.fetch_requests import FetchedPartition, FetchSizes, build_fetch, read_fetch
-from penstock.client.leader_requests import LeaderRequests, Question, Reply
+from penstock.client.leaders import Asked, ask_leaders
 from penstock.client.properties import FetchSettings
 from penstock.client.transactions import TransactionIdentity
 from penstock.errors import UnknownTopicOrPartitionError
@@ -155,20 +156,19 @@ def _fetch(
 ) -> FetchedPartition:
     settings = FetchSettings(fetch_max_wait_ms=100)
 
-    def build(questions: Sequence[Question[int]]) -> Any:
-        question = questions[0]
+    def build(asked: Asked) -> Any:
         sizes = FetchSizes(_FETCH_BYTES, _FETCH_BYTES)
         return build_fetch(
             topic_partition,
-            question.asked,
-            question.leader,
+            offset,
+            asked[topic_partition],
             sizes,
             settings,
             read_committed=False,
             client_rack="",
         )
 
-    def read(response: Any) -> Iterator[Reply[FetchedPartition]]:
+    def read(response: Any) -> Iterator[Reply[TopicPartition, FetchedPartition]]:
         fetched = read_fetch(response, topic_partition)
         if fetched is not None:
             # That the offset is not there any more is an answer here.
@@ -176,5 +176,5 @@ def _fetch(
             yield Reply(topic_partition, response.error_code or code, fetched)
 
     what = "Reading transaction markers"
-    requests = LeaderRequests(connections, what, build, read)
-    return requests.ask({topic_partition: offset}, timeout_ms).all_or_raise(what)[topic_partition]
+    answers = ask_leaders(connections, [topic_partition], what, build, read, timeout_ms=timeout_ms)
+    return answers.value_or_raise(topic_partition)

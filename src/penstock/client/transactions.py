@@ -14,9 +14,8 @@ ended with the protocol that it was opened with.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -26,12 +25,12 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from penstock import __version__
-from penstock.client.backoff import left_ms
-from penstock.client.broker_errors import error_from_code, is_retriable
+from penstock.client.ask import Reply, repeat
+from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
+from penstock.client.coordinators import Asked, ask_transaction_coordinators
 from penstock.client.idempotence import ProducerIdentity
 from penstock.client.metadata import fetch_metadata
-from penstock.client.transaction_coordinators import CoordinatorRequests, Told
 from penstock.errors import OptionError, PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
 
@@ -203,7 +202,7 @@ class Transactions:
             ClientError: refused, or no answer in time.
         """
 
-        def build(asked: Sequence[str]) -> Any:
+        def build(asked: Asked) -> Any:
             return InitProducerIdRequest(
                 transactional_id=transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
@@ -214,19 +213,18 @@ class Transactions:
                 max_version=_INIT_VERSION_BEFORE_TWO_PHASE_COMMIT,
             )
 
-        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, tuple[int, int]]]:
-            yield asked[0], response.error_code, (response.producer_id, response.producer_epoch)
+        def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
+            producer = (response.producer_id, response.producer_epoch)
+            identity = TransactionIdentity(transactional_id, *producer, protocol)
+            yield Reply(transactional_id, response.error_code, identity)
 
-        what = "Taking the producer id"
-        answers = CoordinatorRequests(self._connections, what, build, read).ask(
-            [transactional_id], timeout_ms
+        def error(name: str, code: int) -> PenstockError:
+            return _init_error(name, code, transaction_timeout_ms)
+
+        answers = ask_transaction_coordinators(
+            self._connections, [transactional_id], build, read, error, timeout_ms=timeout_ms
         )
-        for error in answers.untold.values():
-            raise error
-        told = answers.told[transactional_id]
-        if told.error_code:
-            raise _init_error(transactional_id, told.error_code, transaction_timeout_ms)
-        return TransactionIdentity(transactional_id, *told.answer, protocol)
+        return answers.value_or_raise(transactional_id)
 
     def add_topic_partitions(
         self,
@@ -249,7 +247,7 @@ class Transactions:
         for topic, partition in sorted(set(topic_partitions)):
             topics.setdefault(topic, []).append(partition)
 
-        def build(asked: Sequence[str]) -> Any:
+        def build(asked: Asked) -> Any:
             topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
             return AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=identity.transactional_id,
@@ -259,7 +257,7 @@ class Transactions:
                 max_version=_ADD_VERSION_OF_CLIENTS,
             )
 
-        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, None]]:
+        def read(response: Any, asked: Asked) -> Iterator[Reply[str, None]]:
             codes = {
                 partition.partition_error_code
                 for topic in response.results_by_topic_v3_and_below
@@ -267,22 +265,14 @@ class Transactions:
             }
             # The one that says why: the others were not even tried.
             codes -= {kafka_errors.OperationNotAttemptedError.errno}
-            yield asked[0], max(codes, key=abs, default=0), None
+            yield Reply(identity.transactional_id, max(codes, key=abs, default=0), None)
 
-        what = "Adding topic partitions to the transaction"
-        requests = CoordinatorRequests(
-            self._connections,
-            what,
-            build,
-            read,
-            asks_again=lambda code: code == kafka_errors.UnknownTopicOrPartitionError.errno,
-        )
-        answers = requests.ask([identity.transactional_id], timeout_ms)
-        for error in answers.untold.values():
-            raise error
-        code = answers.told[identity.transactional_id].error_code
-        if code:
-            raise step_error(identity, code, what)
+        def error(_: str, code: int) -> PenstockError:
+            return step_error(identity, code, "Adding topic partitions to the transaction")
+
+        ask_transaction_coordinators(
+            self._connections, [identity.transactional_id], build, read, error, timeout_ms=timeout_ms
+        ).value_or_raise(identity.transactional_id)
 
     def end(
         self,
@@ -297,8 +287,9 @@ class Transactions:
         """
         by_name = {each.transactional_id: each for each in identities}
 
-        def build(asked: Sequence[str]) -> Any:
-            identity = by_name[asked[0]]
+        def build(asked: Asked) -> Any:
+            (name,) = asked
+            identity = by_name[name]
             is_v1 = identity.protocol is TransactionProtocol.V1
             return EndTxnRequest(
                 transactional_id=identity.transactional_id,
@@ -309,19 +300,20 @@ class Transactions:
                 max_version=_END_VERSION_BEFORE_V2 if is_v1 else None,
             )
 
-        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, tuple[int, int]]]:
-            is_v2 = by_name[asked[0]].protocol is TransactionProtocol.V2
-            following = (response.producer_id, response.producer_epoch) if is_v2 else (-1, -1)
-            yield asked[0], response.error_code, following
+        def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
+            (name,) = asked
+            yield Reply(name, response.error_code, _next_identity(by_name[name], response))
 
-        what = "Committing the transaction" if is_commit else "Aborting the transaction"
-        answers = CoordinatorRequests(self._connections, what, build, read).ask(by_name, timeout_ms)
-        results = {
-            by_name[name]: _end_result(by_name[name], told, what, is_commit=is_commit)
-            for name, told in answers.told.items()
-        }
-        for name, error in answers.untold.items():
-            results[by_name[name]] = EndResult(EndState.UNKNOWN, error=error)
+        def error(name: str, code: int) -> PenstockError:
+            what = "Committing the transaction" if is_commit else "Aborting the transaction"
+            return step_error(by_name[name], code, what, is_commit=is_commit)
+
+        answers = ask_transaction_coordinators(
+            self._connections, by_name, build, read, error, timeout_ms=timeout_ms
+        )
+        results = {by_name[name]: EndResult(EndState.DONE, it) for name, it in answers.values.items()}
+        for name, refusal in answers.errors.items():
+            results[by_name[name]] = EndResult(_end_state(refusal), error=refusal)
         return results
 
     def describe(
@@ -334,26 +326,31 @@ class Transactions:
             ClientError: no answer in time.
         """
 
-        def build(asked: Sequence[str]) -> Any:
+        def build(asked: Asked) -> Any:
             return DescribeTransactionsRequest(transactional_ids=list(asked))
 
-        def read(response: Any, asked: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+        def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionDescription | None]]:
             for each in response.transaction_states:
-                yield each.transactional_id, each.error_code, each
+                is_known = each.error_code != _NOT_FOUND
+                description = _description(each) if not each.error_code else None
+                yield Reply(each.transactional_id, each.error_code if is_known else 0, description)
 
-        what = "Describing the transaction"
-        requests: CoordinatorRequests[Any] = CoordinatorRequests(
-            self._connections, what, build, read, ids_per_request=_DESCRIBED_AT_ONCE
+        def error(name: str, code: int) -> PenstockError:
+            where = f"Describing the transaction of transactional id {name!r}"
+            return error_from_code(code, where, transactional_id=name)
+
+        answers = ask_transaction_coordinators(
+            self._connections,
+            transactional_ids,
+            build,
+            read,
+            error,
+            ids_per_request=_DESCRIBED_AT_ONCE,
+            timeout_ms=timeout_ms,
         )
-        answers = requests.ask(transactional_ids, timeout_ms)
-        for error in answers.untold.values():
-            raise error
-        described: dict[str, TransactionDescription | None] = {}
-        for name, told in answers.told.items():
-            if told.error_code and told.error_code != _NOT_FOUND:
-                raise error_from_code(told.error_code, f"{what} of transactional id {name!r}")
-            described[name] = None if told.error_code else _description(told.answer)
-        return described
+        for refusal in answers.errors.values():
+            raise refusal
+        return answers.values
 
     def list_open(
         self, is_wanted: Callable[[str], bool], *, timeout_ms: int | None = None
@@ -365,21 +362,9 @@ class Transactions:
         Raises:
             ClientError: a broker does not answer in time.
         """
-        if timeout_ms is None:
-            timeout_ms = self._connections.settings.default_api_timeout_ms
-        deadline = time.monotonic() + timeout_ms / 1000
-        backoff = self._connections.new_backoff()
-        while True:
-            try:
-                found = self._list_once(left_ms(deadline))
-            except PenstockError as error:  # noqa: PERF203  # each attempt may fail
-                if not is_retriable(error) or not backoff.pause(deadline):
-                    raise
-            else:
-                return sorted(
-                    (each for each in found if is_wanted(each.transactional_id)),
-                    key=lambda each: each.transactional_id,
-                )
+        found = repeat(self._connections, self._list_once, timeout_ms)
+        wanted = (each for each in found if is_wanted(each.transactional_id))
+        return sorted(wanted, key=lambda each: each.transactional_id)
 
     def _list_once(self, timeout_ms: int) -> list[TransactionListing]:
         brokers = fetch_metadata(self._connections, [], timeout_ms=timeout_ms).brokers
@@ -420,24 +405,20 @@ def _description(answer: Any) -> TransactionDescription:
     )
 
 
-def _end_result(
-    identity: TransactionIdentity, told: Told[tuple[int, int]], what: str, *, is_commit: bool
-) -> EndResult:
-    code = told.error_code
-    if not code:
-        producer_id, producer_epoch = told.answer
-        following = TransactionIdentity(
-            identity.transactional_id, producer_id, producer_epoch, identity.protocol
-        )
-        return EndResult(EndState.DONE, following if producer_id >= 0 else identity)
-    error = step_error(identity, code, what, is_commit=is_commit)
+def _next_identity(identity: TransactionIdentity, response: Any) -> TransactionIdentity:
+    """Who the producer is after this EndTxn: with V2 another epoch, or another producer id."""
+    if identity.protocol is TransactionProtocol.V1 or response.producer_id < 0:
+        return identity
+    return replace(identity, producer_id=response.producer_id, producer_epoch=response.producer_epoch)
+
+
+def _end_state(error: PenstockError) -> EndState:
+    code = error.facts.get("error_code")
     if code in _FENCED_CODES:
-        return EndResult(EndState.FENCED, error=error)
+        return EndState.FENCED
     if code in _UNKNOWN_ID_CODES:
-        return EndResult(EndState.UNKNOWN_ID, error=error)
-    if code in _REFUSED_CODES:
-        return EndResult(EndState.REFUSED, error=error)
-    return EndResult(EndState.UNKNOWN, error=error)
+        return EndState.UNKNOWN_ID
+    return EndState.REFUSED if code in _REFUSED_CODES else EndState.UNKNOWN
 
 
 def has_moved_on(

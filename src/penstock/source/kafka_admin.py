@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.client import admin
 from penstock.client.connection import KafkaConnections
-from penstock.client.leader_requests import Answers
 from penstock.client.log_sizes import log_sizes
+from penstock.client.results import Results
 from penstock.errors import PenstockError
 from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
 from penstock.source.admin import LogEnd, OffsetAnswers, TopicView, Wait
@@ -60,7 +60,7 @@ class KafkaOffsetAdmin:
         timeout_ms = self._connections.settings.default_api_timeout_ms
         started = time.monotonic()
         wanted = dict.fromkeys(topic_partitions, _SENTINELS[end])
-        answers: Answers[int] = Answers()
+        answers: Results[TopicPartition, int] = Results()
         for part, part_timeout_ms in self._parts(wanted, wait):
             found = admin.list_offsets_each(
                 self._connections, part, isolation_level, timeout_ms=min(timeout_ms, part_timeout_ms)
