@@ -25,12 +25,11 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
-)
+from kafka.protocol import admin as admin_protocol
+from kafka.protocol import consumer as consumer_protocol
+from kafka.protocol import metadata as metadata_protocol
+from kafka.protocol import producer as producer_protocol
+from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
@@ -41,7 +40,9 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
 
+from penstock.client import error_codes, producer_verdicts, versions
 from penstock.client._network import ConnectionManager, FrameParser
+from penstock.client.broker_errors import is_retriable_code
 from penstock.client.properties import ConnectionSettings
 
 PINNED = "3.0.12"
@@ -131,14 +132,40 @@ def test_requests_have_the_fields_and_versions_that_we_use() -> None:
         OffsetForLeaderEpochRequest: {"replica_id", "topics"},
         FindCoordinatorRequest: {"key", "key_type", "coordinator_keys"},
         CreateTopicsRequest: {"topics", "timeout_ms", "validate_only"},
-        DeleteTopicsRequest: {"topics", "topic_names", "timeout_ms"},
-        CreatePartitionsRequest: {"topics", "timeout_ms", "validate_only"},
-        DeleteRecordsRequest: {"topics", "timeout_ms"},
     }  # fmt: skip
     for kind, fields in wanted.items():
         assert fields <= set(kind._struct.fields), kind
     assert FetchRequest.max_version >= 16  # leaders as hints
     assert MetadataRequest.max_version >= 10  # topic ids
+
+
+BOUNDS = {name: it for name, it in vars(versions).items() if isinstance(it, versions.Versions)}
+PROTOCOL = (admin_protocol, consumer_protocol, metadata_protocol, producer_protocol)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_versions_that_we_ask_for_can_be_sent(name: str) -> None:
+    api, lowest, highest = BOUNDS[name]
+    (kind,) = {getattr(room, f"{api}Request") for room in PROTOCOL if hasattr(room, f"{api}Request")}
+    assert 0 <= lowest <= kind.max_version
+    assert highest is None or max(lowest, kind.min_version) <= highest <= kind.max_version
+
+
+def test_versions_stand_in_one_table_only() -> None:
+    folder = Path(inspect.getfile(versions)).parents[1]
+    literal = re.compile(r"\b(min|max)_version\s*=")
+    found = {path.name for path in folder.rglob("*.py") if literal.search(path.read_text(encoding="utf-8"))}
+    assert not found, "state the bound in penstock.client.versions, with its reason"
+
+
+def test_bounds_are_obeyed_and_narrowed() -> None:
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, **versions.METADATA.bounds)
+    assert (request._min_version, request._max_version) == (4, None)
+    by_name = versions.PRODUCE_BY_NAME
+    assert versions.PRODUCE.also(by_name) == by_name
+    assert versions.PRODUCE_TRANSACTION_V2.also(by_name)[1:] == (12, 12)
+    assert versions.PRODUCE_TRANSACTION_V1.also(by_name)[1:] == (3, 11)
+    assert versions.PRODUCE_TRANSACTION_V2.also(versions.PRODUCE)[1:] == (12, None)
 
 
 def test_error_codes_carry_what_we_ask_of_them() -> None:
@@ -155,6 +182,29 @@ def test_error_codes_carry_what_we_ask_of_them() -> None:
         assert issubclass(getattr(kafka_errors, name), kafka_errors.RetriableError), name
     for name in ("SaslAuthenticationFailedError", "OffsetOutOfRangeError", "AuthorizationError"):
         assert not issubclass(getattr(kafka_errors, name), kafka_errors.RetriableError), name
+
+
+OTHER_NAMES = {
+    error_codes.UNKNOWN_SERVER_ERROR: "UNKNOWN",
+    error_codes.NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_FOR_PARTITION",
+    error_codes.MESSAGE_TOO_LARGE: "MESSAGE_SIZE_TOO_LARGE",
+    error_codes.INVALID_TOPIC_EXCEPTION: "INVALID_TOPIC",
+}
+"""Where kafka-python has kept an older name than Kafka's protocol guide."""
+
+
+def test_our_names_of_error_codes_are_kafka_pythons() -> None:
+    theirs = {code: kafka_errors.for_code(code).message for code in error_codes.NAMES}
+    assert theirs == error_codes.NAMES | OTHER_NAMES
+    assert len(set(error_codes.NAMES.values())) == len(error_codes.NAMES)
+
+
+def test_a_batch_is_sent_again_for_retriable_answers_only() -> None:
+    """The table of the producer and kafka-python's classes agree on what may pass."""
+    for code, meaning in producer_verdicts.MEANINGS.items():
+        is_sent_again = meaning.verdict is not producer_verdicts.Verdict.FAILED
+        assert is_sent_again == is_retriable_code(code), error_codes.NAMES[code]
+        assert not meaning.may_be_written or is_sent_again
 
 
 def test_an_unknown_error_code_is_an_error_and_not_a_crash() -> None:

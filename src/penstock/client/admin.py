@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from penstock.client import versions
 from penstock.client.ask import Reply
 from penstock.client.connection import KafkaConnections
 from penstock.client.group_offsets import commit_offsets, committed_offsets
@@ -90,11 +91,12 @@ def list_offsets_each(
 
     def build(asked: Asked) -> Any:
         request = ListOffsetsRequest
+        is_committed = isolation_level is IsolationLevel.READ_COMMITTED
         return request(
             replica_id=-1,
-            isolation_level=int(isolation_level is IsolationLevel.READ_COMMITTED),
+            isolation_level=int(is_committed),
             timeout_ms=settings_timeout_ms,
-            min_version=2 if isolation_level is IsolationLevel.READ_COMMITTED else 1,
+            **(versions.LIST_OFFSETS_COMMITTED if is_committed else versions.LIST_OFFSETS).bounds,
             topics=[
                 request.ListOffsetsTopic(
                     name=topic,

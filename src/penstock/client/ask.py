@@ -20,8 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from kafka import errors as kafka_errors
-
+from penstock.client import error_codes as codes
 from penstock.client.backoff import Backoff, left_ms
 from penstock.client.broker_errors import is_retriable
 from penstock.client.connection import KafkaConnections, PendingResponse
@@ -189,7 +188,7 @@ def _problem(question: Question[K, P, V], key: K, place: P, reply: Reply[K, V] |
         error = question.error(key, place, reply.error_code)
         return Problem(question.kind(error), error)
     # A broker that leaves a key out of its response did not answer for it.
-    error = question.error(key, place, kafka_errors.UnknownError.errno)
+    error = question.error(key, place, codes.UNKNOWN_SERVER_ERROR)
     error.facts["is_retriable"] = True
     return Problem(ProblemKind.PASSING, error)
 

@@ -56,6 +56,11 @@ def is_retriable(error: PenstockError) -> bool:
     )
 
 
+def is_retriable_code(error_code: int) -> bool:
+    """Whether a broker that answers with this error code, not 0, may answer otherwise a moment later."""
+    return is_retriable(error_from_code(error_code, ""))
+
+
 def error_from_code(error_code: int, where: str, detail: str | None = None, **facts: Any) -> PenstockError:
     """The penstock error for a broker's error code.
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from kafka import errors as kafka_errors
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from penstock.client import error_codes as codes
 from penstock.client.ask import Question, Reply, ask, kind_of
 from penstock.client.backoff import Backoff
 from penstock.client.broker_errors import error_from_code
@@ -24,16 +24,17 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.metadata import fetch_metadata
 from penstock.client.patience import Problem
 from penstock.client.results import Results
+from penstock.client.versions import FIND_COORDINATOR, FIND_COORDINATORS, Versions
 from penstock.errors import PenstockError
 
 V = TypeVar("V")
 
-_UNAVAILABLE = kafka_errors.CoordinatorNotAvailableError.errno
+_UNAVAILABLE = codes.COORDINATOR_NOT_AVAILABLE
 _FIRST_PAUSE_MS = 2
 """A coordinator writes its markers within milliseconds; Java's client and librdkafka wait 20 to 500."""
 _LONGEST_PAUSE_MS = 250
 
-_MOVED_CODES = frozenset((kafka_errors.NotCoordinatorError.errno, _UNAVAILABLE))
+_MOVED_CODES = frozenset((codes.NOT_COORDINATOR, _UNAVAILABLE))
 
 
 class CoordinatorKind(IntEnum):
@@ -47,9 +48,10 @@ class CoordinatorKind(IntEnum):
         """As error messages call it."""
         return "group" if self is CoordinatorKind.GROUP else "transactional id"
 
-
-_FIND_VERSION_MIN = {CoordinatorKind.GROUP: 1, CoordinatorKind.TRANSACTION: 4}
-"""Version 4 takes many keys in one request; older brokers have no lists of transactions either."""
+    @property
+    def find_versions(self) -> Versions:
+        """Those of FindCoordinator that take what is looked up together."""
+        return FIND_COORDINATOR if self is CoordinatorKind.GROUP else FIND_COORDINATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class Coordinators:
             key=keys[0],
             key_type=int(self._kind),
             coordinator_keys=keys,
-            min_version=_FIND_VERSION_MIN[self._kind],
+            **self._kind.find_versions.bounds,
         )
         response = connections.request(request, timeout_ms=timeout_ms)
         # Before version 4 the response is about one key, and has no list.

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
 
+from penstock.client import versions
 from penstock.client.metadata import Leader
 from penstock.client.properties import FetchSettings
 from penstock.types import TopicPartition
 
 _CONSUMER = -1
-_FIRST_VERSION_WITH_TOPIC_ID = 13
-_FIRST_VERSION_OF_FORMAT_V2 = 4
-_FIRST_VERSION_FOR_CONSUMERS = 3
 _MIN_BYTES = 1
 """What a split asks for is in the log already: waiting for more would only delay it."""
 
@@ -59,9 +57,9 @@ def build_fetch(
 ) -> Any:
     """A Fetch of one topic partition, outside of any fetch session."""
     topic = FetchRequest.FetchTopic
+    bounds = (versions.FETCH_BY_NAME if leader.topic_id is None else versions.FETCH).bounds
     return FetchRequest(
-        min_version=_FIRST_VERSION_OF_FORMAT_V2,
-        max_version=_FIRST_VERSION_WITH_TOPIC_ID - 1 if leader.topic_id is None else None,
+        **bounds,
         replica_id=_CONSUMER,
         max_wait_ms=settings.fetch_max_wait_ms,
         min_bytes=_MIN_BYTES,
@@ -127,7 +125,7 @@ def build_epoch_end(topic_partition: TopicPartition, leader: Leader, leader_epoc
     """Ask the leader where `leader_epoch` ends in its log."""
     topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     return OffsetForLeaderEpochRequest(
-        min_version=_FIRST_VERSION_FOR_CONSUMERS,
+        **versions.EPOCH_END.bounds,
         replica_id=_CONSUMER,
         topics=[
             topic(

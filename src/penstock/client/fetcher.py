@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from kafka import errors as kafka_errors
 
+from penstock.client import error_codes as codes
 from penstock.client.backoff import left_ms
 from penstock.client.batch_headers import ScannedBatches, scan_batches
 from penstock.client.broker_errors import error_from_code, is_retriable
@@ -55,9 +55,9 @@ _FOLLOWER_BAN_SECONDS = 30.0
 
 _UNKNOWN_TOPIC_CODES = frozenset(
     (
-        kafka_errors.UnknownTopicOrPartitionError.errno,
-        kafka_errors.UnknownTopicIdError.errno,
-        kafka_errors.InconsistentTopicIdError.errno,
+        codes.UNKNOWN_TOPIC_OR_PARTITION,
+        codes.UNKNOWN_TOPIC_ID,
+        codes.INCONSISTENT_TOPIC_ID,
     )
 )
 
@@ -360,7 +360,7 @@ class SplitFetches:
     ) -> PenstockError | _TryAgain:
         """What an error code means: an error that ends the read, or another try."""
         is_follower = self._is_follower(asked)
-        if code == kafka_errors.OffsetOutOfRangeError.errno and not is_follower:
+        if code == codes.OFFSET_OUT_OF_RANGE and not is_follower:
             return self._out_of_range(deadline)
         has_hint = fetched is not None and self._view.apply_hint(
             self._topic_partition, fetched.hinted_leader_id, fetched.hinted_leader_epoch
@@ -389,7 +389,7 @@ class SplitFetches:
         log_start_offset, log_end_offset = ends
         if log_start_offset <= self.place.position <= log_end_offset:
             self._leader = None
-            return _TryAgain(self._code_error(kafka_errors.OffsetOutOfRangeError.errno))
+            return _TryAgain(self._code_error(codes.OFFSET_OUT_OF_RANGE))
         return self.place.out_of_range(log_start_offset, log_end_offset)
 
     def _is_follower(self, asked: _Asked) -> bool:
@@ -409,7 +409,7 @@ class SplitFetches:
 
     def _partition_failure(self, code: int) -> PenstockError | _TryAgain:
         error = self._code_error(code)
-        if code in _UNKNOWN_TOPIC_CODES or code == kafka_errors.UnknownError.errno:
+        if code in _UNKNOWN_TOPIC_CODES or code == codes.UNKNOWN_SERVER_ERROR:
             # If the topic is really gone, the metadata will say so after a grace.
             return _TryAgain(error)
         return self._failure(error)

@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
+from penstock.client import error_codes as codes
+from penstock.client import versions
 from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
 from penstock.client.coordinators import ask_group_coordinator
@@ -21,14 +22,14 @@ from penstock.types import TopicPartition
 
 _NO_GENERATION = -1
 _HAS_MEMBERS = {
-    kafka_errors.UnknownMemberIdError.errno,
-    kafka_errors.IllegalGenerationError.errno,
-    kafka_errors.RebalanceInProgressError.errno,
+    codes.UNKNOWN_MEMBER_ID,
+    codes.ILLEGAL_GENERATION,
+    codes.REBALANCE_IN_PROGRESS,
 }
 """How a coordinator says that the group has members, of which we are none."""
 _OF_ONE_TOPIC_PARTITION = {
-    kafka_errors.UnknownTopicOrPartitionError.errno,
-    kafka_errors.TopicAuthorizationFailedError.errno,
+    codes.UNKNOWN_TOPIC_OR_PARTITION,
+    codes.TOPIC_AUTHORIZATION_FAILED,
 }
 """Errors that leave the offsets of the other topic partitions committed."""
 
@@ -105,7 +106,7 @@ def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> An
             )
         )
     return request(
-        max_version=9,  # 10 names topics by id
+        **versions.OFFSET_COMMIT.bounds,
         group_id=group_id,
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id="",
@@ -147,7 +148,7 @@ def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition]) -
         partitions.setdefault(topic, []).append(partition)
     group = request.OffsetFetchRequestGroup
     return request(
-        max_version=9,  # 10 names topics by id
+        **versions.OFFSET_FETCH.bounds,
         group_id=group_id,
         topics=[
             request.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
@@ -171,7 +172,7 @@ def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition]) -
 def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
     found = response.groups[0] if response.groups else response
     where = f"Asking for the committed offsets of group {group_id!r}"
-    if found.error_code and found.error_code != kafka_errors.GroupIdNotFoundError.errno:
+    if found.error_code and found.error_code != codes.GROUP_ID_NOT_FOUND:
         raise error_from_code(found.error_code, where, group_id=group_id)
     offsets = {}
     for topic in found.topics:

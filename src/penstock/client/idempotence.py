@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.client.versions import PRODUCE, Versions
 from penstock.types import TopicPartition
 
 NO_SEQUENCE = -1
@@ -22,14 +23,14 @@ SEQUENCE_LIMIT = 1 << 31
 class ProducerIdentity:
     """Producer id and epoch as InitProducerId returned them; -1 and -1 for a producer without.
 
-    With a `transactional_id` all batches belong to one transaction, and `produce_versions` are the versions
-    of Produce (lowest, highest or None) that may write into it.
+    With a `transactional_id` all batches belong to one transaction, and `produce_versions` are those of
+    Produce that may write into it.
     """
 
     producer_id: int = -1
     producer_epoch: int = -1
     transactional_id: str | None = None
-    produce_versions: tuple[int, int | None] = (0, None)
+    produce_versions: Versions = PRODUCE
 
     @property
     def is_idempotent(self) -> bool:

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from kafka import errors as kafka_errors
-
+from penstock.client import error_codes as codes
 from penstock.client.ask import Question, Reply, ask, kind_of
 from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
@@ -53,7 +52,7 @@ def ask_leaders(
 
 
 def _kind(error: PenstockError) -> ProblemKind:
-    is_unknown = error.facts["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno
+    is_unknown = error.facts["error_code"] == codes.UNKNOWN_TOPIC_OR_PARTITION
     return ProblemKind.UNKNOWN if is_unknown else kind_of(error)
 
 

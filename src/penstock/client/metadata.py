@@ -15,11 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.metadata import MetadataRequest
 
+from penstock.client import error_codes as codes
+from penstock.client import versions
 from penstock.client.backoff import left_ms
-from penstock.client.broker_errors import error_from_code
+from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
 from penstock.client.patience import Patience, Problem, ProblemKind
 from penstock.errors import BrokerUnavailableError, PenstockError, UnknownTopicOrPartitionError
@@ -27,19 +28,8 @@ from penstock.types import TopicPartition
 
 NO_LEADER = -1
 _NEVER = float("-inf")
-_RELIABLE_LEADER_EPOCH_VERSION = 9
-"""Older MetadataResponses may carry stale leader epochs (KAFKA-9212)."""
 
-_UNKNOWN_TOPIC_CODES = frozenset(
-    (kafka_errors.UnknownTopicOrPartitionError.errno, kafka_errors.UnknownTopicIdError.errno)
-)
-_PASSING_CODES = frozenset(
-    (
-        kafka_errors.LeaderNotAvailableError.errno,
-        kafka_errors.ReplicaNotAvailableError.errno,
-        kafka_errors.ListenerNotFoundError.errno,
-    )
-)
+_UNKNOWN_TOPIC_CODES = frozenset((codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +99,13 @@ def fetch_metadata(
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
-        min_version=4,  # the first that can say "do not create"
+        **versions.METADATA.bounds,
     )
     response = connections.request(request, timeout_ms=timeout_ms)
     if response.error_code:
         raise error_from_code(response.error_code, "Asking for cluster metadata")
     connections.learn_brokers(response)
-    is_epoch_reliable = response.API_VERSION >= _RELIABLE_LEADER_EPOCH_VERSION
+    is_epoch_reliable = bool(versions.METADATA_RELIABLE_EPOCHS.lowest <= response.API_VERSION)
     return ClusterMetadata(
         brokers={
             broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack)
@@ -296,7 +286,7 @@ def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | N
     metadata = known.get(topic)
     if metadata is not None and not metadata.error_code:
         return None
-    code = metadata.error_code if metadata is not None else kafka_errors.UnknownTopicOrPartitionError.errno
+    code = metadata.error_code if metadata is not None else codes.UNKNOWN_TOPIC_OR_PARTITION
     if code in _UNKNOWN_TOPIC_CODES:
         error: PenstockError = UnknownTopicOrPartitionError(
             f"Topic {topic!r} does not exist, or this user may not see it. Check the name, or create it: "
@@ -304,8 +294,8 @@ def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | N
             topic=topic,
         )
         return Problem(ProblemKind.UNKNOWN, error)
-    kind = ProblemKind.PASSING if code in _PASSING_CODES else ProblemKind.FINAL
-    return Problem(kind, error_from_code(code, f"Asking for topic {topic!r}", topic=topic))
+    error = error_from_code(code, f"Asking for topic {topic!r}", topic=topic)
+    return Problem(ProblemKind.PASSING if is_retriable(error) else ProblemKind.FINAL, error)
 
 
 def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPartition) -> Problem | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.client.producer_batches import ProducerBatch, TopicPartitionQueue
-from penstock.client.producer_verdicts import MAYBE_WRITTEN, Verdict, describe, judge
+from penstock.client.producer_verdicts import Verdict, describe, judge, may_be_written
 from penstock.types import TopicPartition
 
 
@@ -169,7 +169,7 @@ class DeliveryQueue:
             self._take_back(queue, batch, now_ms)
             if verdict is Verdict.DOUBT:
                 queue.doubt(is_refused=True)
-            elif answer.error_code in MAYBE_WRITTEN:
+            elif may_be_written(answer.error_code):
                 self._doubt_if_forgettable(queue, batch)
         return verdict
 

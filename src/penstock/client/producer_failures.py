@@ -5,6 +5,7 @@ Runs on the executor. Pure. Invariant: "not written" is said only when it is cer
 
 from __future__ import annotations
 
+from penstock.client import error_codes as codes
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.producer_verdicts import describe
 from penstock.errors import PenstockError, ProduceError
@@ -16,7 +17,7 @@ def refused(batch: ProducerBatch, error_code: int, broker_message: str) -> Produ
     words = f" ({broker_message.rstrip('.')})" if broker_message else ""
     return ProduceError(
         f"{_subject(batch)} were refused by broker {batch.node_id}: {name}{words}: {advice}. "
-        f"{_fate(may_be_written=batch.is_resend or error_code == -1)}",
+        f"{_fate(may_be_written=batch.is_resend or error_code == codes.UNKNOWN_SERVER_ERROR)}",
         **_facts(batch),
         kafka_error=name,
         error_code=error_code,

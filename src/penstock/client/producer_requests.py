@@ -13,22 +13,18 @@ from uuid import UUID
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from penstock.client import versions
+from penstock.client.error_codes import NO_ERROR
 from penstock.client.idempotence import ANONYMOUS, ProducerIdentity
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.producer_delivery import Answer
-from penstock.client.producer_verdicts import NO_ERROR
 from penstock.types import TopicPartition
-
-LAST_VERSION_WITH_TOPIC_NAMES = 12
-"""From version 13 on Produce names topics by their id only."""
 
 _UNANSWERED = Answer(-1, words="the response leaves this batch out")
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 """A replica id to which a leader names the true end of its log, not the high watermark (tried on 4.3)."""
 _LATEST = -1
-_FIRST_VERSION_OF_FORMAT_V2 = 4
-_LAST_FETCH_VERSION_WITH_NAMES = 12
 _SEARCH_BYTES = 1 << 20
 
 
@@ -57,9 +53,9 @@ def produce_request(
         by_topic.setdefault(topic, []).append(
             topic_data.PartitionProduceData(index=partition, records=batch.data)
         )
-    lowest, highest = identity.produce_versions
+    allowed = identity.produce_versions
     if not all(topic in topic_ids for topic in by_topic):
-        highest = min(highest or LAST_VERSION_WITH_TOPIC_NAMES, LAST_VERSION_WITH_TOPIC_NAMES)
+        allowed = allowed.also(versions.PRODUCE_BY_NAME)
     return ProduceRequest(
         transactional_id=identity.transactional_id,
         acks=acks,
@@ -68,8 +64,7 @@ def produce_request(
             topic_data(name=topic, topic_id=topic_ids.get(topic, UUID(int=0)), partition_data=partitions)
             for topic, partitions in by_topic.items()
         ],
-        min_version=lowest,
-        max_version=highest,
+        **allowed.bounds,
     )
 
 
@@ -131,8 +126,7 @@ def search_request(topic_partition: TopicPartition, offset: int) -> Any:
         partition_max_bytes=_SEARCH_BYTES,
     )
     return FetchRequest(
-        min_version=_FIRST_VERSION_OF_FORMAT_V2,
-        max_version=_LAST_FETCH_VERSION_WITH_NAMES,
+        **versions.FETCH_BY_NAME.bounds,
         replica_id=_CONSUMER,
         max_wait_ms=0,
         min_bytes=0,
@@ -153,7 +147,7 @@ def log_end_request(topic_partition: TopicPartition) -> Any:
         partition_index=topic_partition.partition, current_leader_epoch=-1, timestamp=_LATEST
     )
     return ListOffsetsRequest(
-        min_version=1,
+        **versions.LIST_OFFSETS.bounds,
         replica_id=_DEBUGGING_CONSUMER,
         isolation_level=0,
         timeout_ms=0,

@@ -21,21 +21,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from penstock.client import error_codes as codes
 from penstock.client import producer_failures as failures
-from penstock.client.broker_errors import is_retriable
+from penstock.client.broker_errors import is_retriable, is_retriable_code
 from penstock.client.connection import PendingResponse
 from penstock.client.fetch_requests import read_fetch
 from penstock.client.idempotence import ProducerIdentity
 from penstock.client.producer_batch_bytes import batches_of_producer
 from penstock.client.producer_delivery import DeliveryQueue, LeaderOf
 from penstock.client.producer_requests import log_end, log_end_request, search_request
-from penstock.client.producer_verdicts import LEADER_MOVED, NO_ERROR, RETRIABLE, describe
+from penstock.client.producer_verdicts import describe
 from penstock.errors import PenstockError
 from penstock.types import TopicPartition
-
-OFFSET_OUT_OF_RANGE = 1
-SHORTLY_UNAVAILABLE = frozenset({78})
-"""OFFSET_NOT_AVAILABLE: a new leader does not know its high watermark yet."""
 
 SendQuestion = Callable[[Any, int, Callable[[PendingResponse], None]], None]
 """Send a request to a broker; the callback runs later, on the sender thread."""
@@ -146,13 +143,13 @@ class LogSearches:
 
     def _is_good(self, topic_partition: TopicPartition, error_code: int) -> bool:
         """Whether an answer counts; if not, search again or give up."""
-        if error_code in RETRIABLE or error_code in LEADER_MOVED or error_code in SHORTLY_UNAVAILABLE:
+        if error_code and is_retriable_code(error_code):
             self._search_again(topic_partition)
-        elif error_code == OFFSET_OUT_OF_RANGE:
+        elif error_code == codes.OFFSET_OUT_OF_RANGE:
             self._give_up(topic_partition, "the log no longer holds what was acknowledged before")
         elif error_code:
             self._give_up(topic_partition, f"{describe(error_code)[0]}; grant READ on the topic")
-        return error_code == NO_ERROR
+        return error_code == codes.NO_ERROR
 
     def _search_again(self, topic_partition: TopicPartition) -> None:
         self._searches.pop(topic_partition, None)

@@ -14,10 +14,10 @@ from typing import Protocol
 from uuid import UUID
 
 from penstock.client.broker_errors import error_from_code, is_retriable
+from penstock.client.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from penstock.client.metadata import NO_LEADER, TopicMetadata
 from penstock.client.patience import UNKNOWN_TOPIC_GRACE_MS
 from penstock.client.producer_failures import recreated
-from penstock.client.producer_verdicts import UNKNOWN_TOPIC_OR_PARTITION
 from penstock.errors import ClientError, PenstockError, UnknownTopicOrPartitionError
 from penstock.types import TopicPartition
 

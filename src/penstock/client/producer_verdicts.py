@@ -7,87 +7,13 @@ once, and RETRY only when sending the same bytes again cannot write it twice (un
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
+from penstock.client import error_codes as codes
 from penstock.client.producer_batches import ProducerBatch
-
-NO_ERROR = 0
-CORRUPT_MESSAGE = 2
-UNKNOWN_TOPIC_OR_PARTITION = 3
-MESSAGE_TOO_LARGE = 10
-OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-DUPLICATE_SEQUENCE_NUMBER = 46
 
 CORRUPTION_ATTEMPTS_MAX = 3
 """Bytes may break on the way once or twice; after that it is not the network."""
-
-RETRIABLE = {
-    7: "REQUEST_TIMED_OUT",
-    19: "NOT_ENOUGH_REPLICAS",
-    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    51: "CONCURRENT_TRANSACTIONS",
-    89: "THROTTLING_QUOTA_EXCEEDED",
-}
-"""Temporary at the same broker. 51: the id's last transaction is still being ended there."""
-
-MAYBE_WRITTEN = frozenset({7, 13, 20, 56})
-"""Retriable answers of a broker that may have written all the same."""
-
-LEADER_MOVED = {
-    UNKNOWN_TOPIC_OR_PARTITION: "UNKNOWN_TOPIC_OR_PARTITION",
-    5: "LEADER_NOT_AVAILABLE",
-    6: "NOT_LEADER_OR_FOLLOWER",
-    8: "BROKER_NOT_AVAILABLE",
-    9: "REPLICA_NOT_AVAILABLE",
-    13: "NETWORK_EXCEPTION",
-    56: "KAFKA_STORAGE_ERROR",
-    74: "FENCED_LEADER_EPOCH",
-    75: "UNKNOWN_LEADER_EPOCH",
-    100: "UNKNOWN_TOPIC_ID",
-    103: "INCONSISTENT_TOPIC_ID",
-}
-"""Temporary, and our picture of the cluster may be old."""
-
-FINAL = {
-    -1: ("UNKNOWN_SERVER_ERROR", "the broker's log says what went wrong"),
-    CORRUPT_MESSAGE: ("CORRUPT_MESSAGE", "the broker finds the batch damaged"),
-    MESSAGE_TOO_LARGE: (
-        "MESSAGE_TOO_LARGE",
-        "the batch is larger than the topic's max.message.bytes: raise that, or lower the producer "
-        "property batch.size (one record larger than the limit fits in no batch)",
-    ),
-    17: ("INVALID_TOPIC_EXCEPTION", "the broker refuses writes to this topic"),
-    18: (
-        "RECORD_LIST_TOO_LARGE",
-        "the batch is larger than the broker's segment size: lower the producer property batch.size",
-    ),
-    21: ("INVALID_REQUIRED_ACKS", "set the producer property acks to all"),
-    29: ("TOPIC_AUTHORIZATION_FAILED", "grant this user WRITE on the topic"),
-    31: ("CLUSTER_AUTHORIZATION_FAILED", "grant this user IDEMPOTENT_WRITE on the cluster"),
-    32: ("INVALID_TIMESTAMP", "a timestamp lies too far from the broker's clock for this topic"),
-    35: ("UNSUPPORTED_VERSION", "the broker is too old for this client"),
-    42: ("INVALID_REQUEST", "the broker finds the request malformed"),
-    43: ("UNSUPPORTED_FOR_MESSAGE_FORMAT", "the topic's message format is too old for idempotent writes"),
-    44: ("POLICY_VIOLATION", "a policy of the cluster forbids this write"),
-    OUT_OF_ORDER_SEQUENCE_NUMBER: (
-        "OUT_OF_ORDER_SEQUENCE_NUMBER",
-        "the broker misses records that this producer wrote before: acknowledged ones may be lost "
-        "(an unclean leader election, or the topic was created anew)",
-    ),
-    DUPLICATE_SEQUENCE_NUMBER: (
-        "DUPLICATE_SEQUENCE_NUMBER",
-        "the broker holds other records under the same producer id and sequence numbers",
-    ),
-    47: ("INVALID_PRODUCER_EPOCH", "another producer has taken over this producer id"),
-    48: ("INVALID_TXN_STATE", "the transaction is not in a state that allows writes"),
-    49: ("INVALID_PRODUCER_ID_MAPPING", "the broker knows another producer id for this transactional id"),
-    53: ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "grant this user WRITE on the transactional id"),
-    59: ("UNKNOWN_PRODUCER_ID", "the broker has forgotten this producer and what it wrote"),
-    76: ("UNSUPPORTED_COMPRESSION_TYPE", "the broker does not know this compression.type"),
-    87: ("INVALID_RECORD", "the broker refuses a record, e.g. one without a key for a compacted topic"),
-    90: ("PRODUCER_FENCED", "a newer producer has taken over"),
-    120: ("TRANSACTION_ABORTABLE", "the transaction must be aborted"),
-}
-"""Nothing that a resend could heal: the name of the error, and what it means or what to do."""
 
 
 class Verdict(Enum):
@@ -100,6 +26,95 @@ class Verdict(Enum):
     FAILED = "give up"
 
 
+class Meaning(NamedTuple):
+    """What an error code means for a batch, unless `judge` knows better from the batch itself."""
+
+    verdict: Verdict
+    advice: str = "the broker could not write now"
+    """What it means, or what to do."""
+    may_be_written: bool = False
+    """Whether a broker that answers so may have written all the same."""
+
+
+MEANINGS: dict[int, Meaning] = {
+    # Temporary at the same broker.
+    codes.REQUEST_TIMED_OUT: Meaning(Verdict.RETRY, may_be_written=True),
+    codes.NOT_ENOUGH_REPLICAS: Meaning(Verdict.RETRY),
+    codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Meaning(Verdict.RETRY, may_be_written=True),
+    # The last transaction of the id is still being ended there.
+    codes.CONCURRENT_TRANSACTIONS: Meaning(Verdict.RETRY),
+    codes.THROTTLING_QUOTA_EXCEEDED: Meaning(Verdict.RETRY),
+    # Temporary, and our picture of the cluster may be old.
+    codes.UNKNOWN_TOPIC_OR_PARTITION: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.LEADER_NOT_AVAILABLE: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.NOT_LEADER_OR_FOLLOWER: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.BROKER_NOT_AVAILABLE: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.REPLICA_NOT_AVAILABLE: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.NETWORK_EXCEPTION: Meaning(Verdict.RETRY_ELSEWHERE, may_be_written=True),
+    codes.KAFKA_STORAGE_ERROR: Meaning(Verdict.RETRY_ELSEWHERE, may_be_written=True),
+    codes.FENCED_LEADER_EPOCH: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.UNKNOWN_LEADER_EPOCH: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.UNKNOWN_TOPIC_ID: Meaning(Verdict.RETRY_ELSEWHERE),
+    codes.INCONSISTENT_TOPIC_ID: Meaning(Verdict.RETRY_ELSEWHERE),
+    # Nothing that a resend could heal.
+    codes.UNKNOWN_SERVER_ERROR: Meaning(Verdict.FAILED, "the broker's log says what went wrong"),
+    codes.CORRUPT_MESSAGE: Meaning(Verdict.FAILED, "the broker finds the batch damaged"),
+    codes.MESSAGE_TOO_LARGE: Meaning(
+        Verdict.FAILED,
+        "the batch is larger than the topic's max.message.bytes: raise that, or lower the producer "
+        "property batch.size (one record larger than the limit fits in no batch)",
+    ),
+    codes.INVALID_TOPIC_EXCEPTION: Meaning(Verdict.FAILED, "the broker refuses writes to this topic"),
+    codes.RECORD_LIST_TOO_LARGE: Meaning(
+        Verdict.FAILED,
+        "the batch is larger than the broker's segment size: lower the producer property batch.size",
+    ),
+    codes.INVALID_REQUIRED_ACKS: Meaning(Verdict.FAILED, "set the producer property acks to all"),
+    codes.TOPIC_AUTHORIZATION_FAILED: Meaning(Verdict.FAILED, "grant this user WRITE on the topic"),
+    codes.CLUSTER_AUTHORIZATION_FAILED: Meaning(
+        Verdict.FAILED, "grant this user IDEMPOTENT_WRITE on the cluster"
+    ),
+    codes.INVALID_TIMESTAMP: Meaning(
+        Verdict.FAILED, "a timestamp lies too far from the broker's clock for this topic"
+    ),
+    codes.UNSUPPORTED_VERSION: Meaning(Verdict.FAILED, "the broker is too old for this client"),
+    codes.INVALID_REQUEST: Meaning(Verdict.FAILED, "the broker finds the request malformed"),
+    codes.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning(
+        Verdict.FAILED, "the topic's message format is too old for idempotent writes"
+    ),
+    codes.POLICY_VIOLATION: Meaning(Verdict.FAILED, "a policy of the cluster forbids this write"),
+    codes.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(
+        Verdict.FAILED,
+        "the broker misses records that this producer wrote before: acknowledged ones may be lost "
+        "(an unclean leader election, or the topic was created anew)",
+    ),
+    codes.DUPLICATE_SEQUENCE_NUMBER: Meaning(
+        Verdict.FAILED, "the broker holds other records under the same producer id and sequence numbers"
+    ),
+    codes.INVALID_PRODUCER_EPOCH: Meaning(Verdict.FAILED, "another producer has taken over this producer id"),
+    codes.INVALID_TXN_STATE: Meaning(Verdict.FAILED, "the transaction is not in a state that allows writes"),
+    codes.INVALID_PRODUCER_ID_MAPPING: Meaning(
+        Verdict.FAILED, "the broker knows another producer id for this transactional id"
+    ),
+    codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning(
+        Verdict.FAILED, "grant this user WRITE on the transactional id"
+    ),
+    codes.UNKNOWN_PRODUCER_ID: Meaning(
+        Verdict.FAILED, "the broker has forgotten this producer and what it wrote"
+    ),
+    codes.UNSUPPORTED_COMPRESSION_TYPE: Meaning(
+        Verdict.FAILED, "the broker does not know this compression.type"
+    ),
+    codes.INVALID_RECORD: Meaning(
+        Verdict.FAILED, "the broker refuses a record, e.g. one without a key for a compacted topic"
+    ),
+    codes.PRODUCER_FENCED: Meaning(Verdict.FAILED, "a newer producer has taken over"),
+    codes.TRANSACTION_ABORTABLE: Meaning(Verdict.FAILED, "the transaction must be aborted"),
+}
+
+_UNKNOWN = Meaning(Verdict.FAILED, "an error that this version of penstock does not know")
+
+
 def judge(error_code: int, batch: ProducerBatch, *, is_first: bool) -> Verdict:
     """Return what the error code means for the batch.
 
@@ -108,19 +123,18 @@ def judge(error_code: int, batch: ProducerBatch, *, is_first: bool) -> Verdict:
         batch: the batch that was answered.
         is_first: whether all batches of its topic partition before it are acknowledged.
     """
-    if error_code == NO_ERROR:
+    if error_code == codes.NO_ERROR:
         return Verdict.ACKNOWLEDGED
-    if error_code == OUT_OF_ORDER_SEQUENCE_NUMBER:
+    if error_code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return _judge_out_of_order(batch, is_first=is_first)
-    if error_code == DUPLICATE_SEQUENCE_NUMBER and batch.is_resend:
+    if error_code == codes.DUPLICATE_SEQUENCE_NUMBER and batch.is_resend:
         # Sound for a resend only: then the records under these numbers are those of our own earlier
         # sending, for this producer numbers no two batches alike. On a first sending they would be
         # somebody else's, and ours would be lost.
         return Verdict.ACKNOWLEDGED
-    if error_code in LEADER_MOVED:
-        return Verdict.RETRY_ELSEWHERE
-    is_damaged_on_the_way = error_code == CORRUPT_MESSAGE and batch.send_count < CORRUPTION_ATTEMPTS_MAX
-    return Verdict.RETRY if error_code in RETRIABLE or is_damaged_on_the_way else Verdict.FAILED
+    if error_code == codes.CORRUPT_MESSAGE and batch.send_count < CORRUPTION_ATTEMPTS_MAX:
+        return Verdict.RETRY  # damaged on the way
+    return MEANINGS.get(error_code, _UNKNOWN).verdict
 
 
 def _judge_out_of_order(batch: ProducerBatch, *, is_first: bool) -> Verdict:
@@ -131,11 +145,12 @@ def _judge_out_of_order(batch: ProducerBatch, *, is_first: bool) -> Verdict:
     return Verdict.DOUBT if batch.is_resend else Verdict.FAILED
 
 
+def may_be_written(error_code: int) -> bool:
+    """Whether a broker that answers a batch so may have written it all the same."""
+    return MEANINGS.get(error_code, _UNKNOWN).may_be_written
+
+
 def describe(error_code: int) -> tuple[str, str]:
     """Return an error code's name and what it means or what to do about it."""
-    if error_code in FINAL:
-        return FINAL[error_code]
-    name = RETRIABLE.get(error_code) or LEADER_MOVED.get(error_code)
-    if name is not None:
-        return name, "the broker could not write now"
-    return f"error code {error_code}", "an error that this version of penstock does not know"
+    name = codes.NAMES.get(error_code) if error_code in MEANINGS else None
+    return name or f"error code {error_code}", MEANINGS.get(error_code, _UNKNOWN).advice

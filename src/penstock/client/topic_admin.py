@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import CreateTopicsRequest
 
+from penstock.client import error_codes as codes
 from penstock.client.backoff import left_ms
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
@@ -19,7 +19,7 @@ from penstock.client.metadata import cluster_view, fetch_metadata
 from penstock.client.patience import Patience
 from penstock.errors import PenstockError
 
-_EXISTS = kafka_errors.TopicAlreadyExistsError.errno
+_EXISTS = codes.TOPIC_ALREADY_EXISTS
 
 
 @dataclass(frozen=True)

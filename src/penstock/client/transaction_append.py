@@ -16,18 +16,18 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from kafka import errors as kafka_errors
 from kafka.protocol.producer import ProduceRequest
 
+from penstock.client import error_codes as codes
+from penstock.client import versions
 from penstock.client.ask import Reply
 from penstock.client.backoff import left_ms
 from penstock.client.connection import KafkaConnections
-from penstock.client.idempotence import advance_sequence
+from penstock.client.idempotence import ANONYMOUS, advance_sequence
 from penstock.client.leaders import Asked, ask_leaders
 from penstock.client.transactions import (
     EndState,
     TransactionIdentity,
-    TransactionProtocol,
     Transactions,
     has_moved_on,
     is_fencing,
@@ -38,10 +38,7 @@ from penstock.errors import PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
 
 _ALL_REPLICAS = -1
-_LAST_VERSION_WITH_TOPIC_NAMES = 12
-_FIRST_VERSION_OF_V2 = 12
-_FIRST_VERSION_WITH_TRANSACTIONS = 3
-_DUPLICATE = kafka_errors.DuplicateSequenceNumberError.errno
+_DUPLICATE = codes.DUPLICATE_SEQUENCE_NUMBER
 _RECORD_BYTES_MAX = 16 << 20
 
 
@@ -141,11 +138,9 @@ def write_record_batch(
         ProducerFencedError: a newer producer has taken the transactional id.
         ClientError: refused, or no answer in time.
     """
-    is_v2 = identity is not None and identity.protocol is TransactionProtocol.V2
-    name = None if identity is None else identity.transactional_id
-    last_version: int | None = _LAST_VERSION_WITH_TOPIC_NAMES
-    if identity is not None and not is_v2:
-        last_version = identity.produce_version_max
+    producer = ANONYMOUS if identity is None else identity.producer_identity
+    name = producer.transactional_id
+    allowed = producer.produce_versions.also(versions.PRODUCE_BY_NAME)
     attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
     topic, partition = topic_partition
 
@@ -157,8 +152,7 @@ def write_record_batch(
             acks=_ALL_REPLICAS,
             timeout_ms=attempt_ms,
             topic_data=[topic_data(name=topic, partition_data=[records])],
-            min_version=_FIRST_VERSION_OF_V2 if is_v2 else _FIRST_VERSION_WITH_TRANSACTIONS,
-            max_version=last_version,
+            **allowed.bounds,
         )
 
     def read(response: Any) -> Iterator[Reply[TopicPartition, int]]:

@@ -20,8 +20,7 @@ from enum import Enum
 from struct import Struct
 from typing import Any
 
-from kafka import errors as kafka_errors
-
+from penstock.client import error_codes as codes
 from penstock.client.ask import Reply
 from penstock.client.backoff import left_ms
 from penstock.client.batch_headers import scan_batches
@@ -41,7 +40,7 @@ _CONTROL_KEY = Struct(">hh")
 _COMMIT = 1
 _ABORT = 0
 _FETCH_BYTES = 1 << 20
-_OUT_OF_RANGE = kafka_errors.OffsetOutOfRangeError.errno
+_OUT_OF_RANGE = codes.OFFSET_OUT_OF_RANGE
 
 
 class TransactionEnd(Enum):

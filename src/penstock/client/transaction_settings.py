@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
+from penstock.client import versions
 from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
 from penstock.client.metadata import fetch_metadata
@@ -57,7 +58,10 @@ def _describe(
         resource_type=resource_type, resource_name=resource_name, configuration_keys=list(names)
     )
     request = DescribeConfigsRequest(
-        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
+        resources=[resource],
+        include_synonyms=False,
+        include_documentation=False,
+        **versions.DESCRIBE_CONFIGS.bounds,
     )
     response: Any = connections.request(request, node_id=node_id, timeout_ms=timeout_ms)
     result = response.results[0]

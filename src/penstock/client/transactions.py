@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from penstock import __version__
+from penstock.client import error_codes as codes
+from penstock.client import versions
 from penstock.client.ask import Reply, repeat
 from penstock.client.broker_errors import error_from_code
 from penstock.client.connection import KafkaConnections
@@ -37,24 +38,13 @@ from penstock.types import TopicPartition
 _LOG = logging.getLogger(__name__)
 
 _TRANSACTION_FEATURE = "transaction.version"
-_INIT_VERSION_BEFORE_TWO_PHASE_COMMIT = 5  # version 6 (KIP-939) is unstable
-_END_VERSION_BEFORE_V2 = 4
-_PRODUCE_VERSION_BEFORE_V2 = 11
-_FIRST_PRODUCE_VERSION_OF_V2 = 12
-_ADD_VERSION_OF_CLIENTS = 3  # 4 and above are for brokers
 _DESCRIBED_AT_ONCE = 500
 
-_FENCED_CODES = frozenset(
-    (kafka_errors.ProducerFencedError.errno, kafka_errors.InvalidProducerEpochError.errno)
-)
-_UNKNOWN_ID_CODES = frozenset(
-    (kafka_errors.InvalidProducerIdMappingError.errno, kafka_errors.UnknownProducerIdError.errno)
-)
-_REFUSED_CODES = frozenset(
-    (kafka_errors.InvalidTxnStateError.errno, kafka_errors.TransactionAbortableError.errno)
-)
-_NOT_FOUND = kafka_errors.TransactionalIdNotFoundError.errno
-_TIMEOUT_TOO_LONG = kafka_errors.InvalidTransactionTimeoutError.errno
+_FENCED_CODES = frozenset((codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH))
+_UNKNOWN_ID_CODES = frozenset((codes.INVALID_PRODUCER_ID_MAPPING, codes.UNKNOWN_PRODUCER_ID))
+_REFUSED_CODES = frozenset((codes.INVALID_TXN_STATE, codes.TRANSACTION_ABORTABLE))
+_NOT_FOUND = codes.TRANSACTIONAL_ID_NOT_FOUND
+_TIMEOUT_TOO_LONG = codes.INVALID_TRANSACTION_TIMEOUT
 
 
 class TransactionProtocol(IntEnum):
@@ -76,14 +66,9 @@ class TransactionIdentity:
     @property
     def producer_identity(self) -> ProducerIdentity:
         """What the record batches carry."""
-        is_v2 = self.protocol is TransactionProtocol.V2
-        versions = (_FIRST_PRODUCE_VERSION_OF_V2 if is_v2 else 0, self.produce_version_max)
-        return ProducerIdentity(self.producer_id, self.producer_epoch, self.transactional_id, versions)
-
-    @property
-    def produce_version_max(self) -> int | None:
-        """The highest version of Produce that may write into this transaction; None: any."""
-        return _PRODUCE_VERSION_BEFORE_V2 if self.protocol is TransactionProtocol.V1 else None
+        is_v1 = self.protocol is TransactionProtocol.V1
+        produce = versions.PRODUCE_TRANSACTION_V1 if is_v1 else versions.PRODUCE_TRANSACTION_V2
+        return ProducerIdentity(self.producer_id, self.producer_epoch, self.transactional_id, produce)
 
     def has_same_epoch(self, other: TransactionIdentity) -> bool:
         """Whether producer and epoch are the same; a take-over, a time-out and an end of V2 change them."""
@@ -210,7 +195,7 @@ class Transactions:
                 producer_epoch=-1,
                 enable2_pc=False,
                 keep_prepared_txn=False,
-                max_version=_INIT_VERSION_BEFORE_TWO_PHASE_COMMIT,
+                **versions.INIT_TRANSACTIONAL_PRODUCER.bounds,
             )
 
         def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
@@ -254,18 +239,18 @@ class Transactions:
                 v3_and_below_producer_id=identity.producer_id,
                 v3_and_below_producer_epoch=identity.producer_epoch,
                 v3_and_below_topics=[topic_class(name=name, partitions=at) for name, at in topics.items()],
-                max_version=_ADD_VERSION_OF_CLIENTS,
+                **versions.ADD_PARTITIONS_TO_TXN.bounds,
             )
 
         def read(response: Any, asked: Asked) -> Iterator[Reply[str, None]]:
-            codes = {
+            said = {
                 partition.partition_error_code
                 for topic in response.results_by_topic_v3_and_below
                 for partition in topic.results_by_partition
             }
             # The one that says why: the others were not even tried.
-            codes -= {kafka_errors.OperationNotAttemptedError.errno}
-            yield Reply(identity.transactional_id, max(codes, key=abs, default=0), None)
+            said -= {codes.OPERATION_NOT_ATTEMPTED}
+            yield Reply(identity.transactional_id, max(said, key=abs, default=0), None)
 
         def error(_: str, code: int) -> PenstockError:
             return step_error(identity, code, "Adding topic partitions to the transaction")
@@ -296,8 +281,7 @@ class Transactions:
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
                 committed=is_commit,
-                min_version=0 if is_v1 else _END_VERSION_BEFORE_V2 + 1,
-                max_version=_END_VERSION_BEFORE_V2 if is_v1 else None,
+                **(versions.END_TXN_V1 if is_v1 else versions.END_TXN_V2).bounds,
             )
 
         def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:

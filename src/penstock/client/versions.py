@@ -1,0 +1,73 @@
+"""Which versions of Kafka's requests are used, and why: one table for all of the client.
+
+Runs on driver and executor. kafka-python sends the highest version that it and the broker know. A bound
+stands here where another version would be wrong: it lacks a field, or the field means something else. A
+broker that knows no version within the bounds is refused with an UnsupportedBrokerError.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Versions(NamedTuple):
+    """The lowest and the highest version of one API that may be used; `highest` None: any newer one."""
+
+    api: str
+    lowest: int = 0
+    highest: int | None = None
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """The arguments of a request of kafka-python."""
+        return {"min_version": self.lowest, "max_version": self.highest}
+
+    def also(self, other: Versions) -> Versions:
+        """Return the versions that are in both bounds, of one API."""
+        highest = [each for each in (self.highest, other.highest) if each is not None]
+        return Versions(self.api, max(self.lowest, other.lowest), min(highest, default=None))
+
+
+METADATA = Versions("Metadata", 4)
+"""The first that can say that asking must not create the topic."""
+METADATA_RELIABLE_EPOCHS = Versions("Metadata", 9)
+"""Older responses may carry stale leader epochs (KAFKA-9212)."""
+DESCRIBE_CONFIGS = Versions("DescribeConfigs", 1)
+"""Tells a default from a value that was set (KIP-226)."""
+
+LIST_OFFSETS = Versions("ListOffsets", 1)
+"""One offset for each timestamp (KIP-79)."""
+LIST_OFFSETS_COMMITTED = Versions("ListOffsets", 2)
+"""Knows isolation levels (KIP-98)."""
+
+FETCH = Versions("Fetch", 4)
+"""Brings record batches of format v2 and knows isolation levels (KIP-98)."""
+FETCH_BY_NAME = Versions("Fetch", 4, 12)
+"""Names topics. From 13 on a topic is named by its id only (KIP-516)."""
+EPOCH_END = Versions("OffsetForLeaderEpoch", 3)
+"""Open to consumers, which name themselves as replica -1 (KIP-320)."""
+
+PRODUCE = Versions("Produce")
+PRODUCE_BY_NAME = Versions("Produce", 3, 12)
+"""Names topics. From 13 on a topic is named by its id only (KIP-516)."""
+PRODUCE_TRANSACTION_V1 = Versions("Produce", 3, 11)
+"""Carries a transactional id (KIP-98) and never adds topic partitions to the transaction."""
+PRODUCE_TRANSACTION_V2 = Versions("Produce", 12)
+"""Adds its topic partitions to the transaction (KIP-890)."""
+
+INIT_TRANSACTIONAL_PRODUCER = Versions("InitProducerId", 0, 5)
+"""Version 6 is for two-phase commit and not stable (KIP-939)."""
+ADD_PARTITIONS_TO_TXN = Versions("AddPartitionsToTxn", 0, 3)
+"""Version 4 and newer are for brokers (KIP-890)."""
+END_TXN_V1 = Versions("EndTxn", 0, 4)
+END_TXN_V2 = Versions("EndTxn", 5)
+"""Gives the producer a new epoch with each transaction (KIP-890)."""
+
+FIND_COORDINATOR = Versions("FindCoordinator", 1)
+"""Tells groups from transactional ids (KIP-98)."""
+FIND_COORDINATORS = Versions("FindCoordinator", 4)
+"""Many keys in one request (KIP-699). A broker without it cannot list transactions either (KIP-664)."""
+OFFSET_COMMIT = Versions("OffsetCommit", 0, 9)
+"""Names topics. From 10 on a topic is named by its id only (KIP-848)."""
+OFFSET_FETCH = Versions("OffsetFetch", 0, 9)
+"""Names topics. From 10 on a topic is named by its id only (KIP-848)."""
