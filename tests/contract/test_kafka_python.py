@@ -166,6 +166,9 @@ def test_bounds_are_obeyed_and_narrowed() -> None:
     assert versions.PRODUCE_TRANSACTION_V2.also(by_name)[1:] == (12, 12)
     assert versions.PRODUCE_TRANSACTION_V1.also(by_name)[1:] == (3, 11)
     assert versions.PRODUCE_TRANSACTION_V2.also(versions.PRODUCE)[1:] == (12, None)
+    assert [version for version in range(20) if by_name.has(version)] == list(range(3, 13))
+    assert versions.METADATA_RELIABLE_EPOCHS.has(13)
+    assert not versions.METADATA_RELIABLE_EPOCHS.has(8)
 
 
 def test_error_codes_carry_what_we_ask_of_them() -> None:

@@ -105,7 +105,7 @@ def fetch_metadata(
     if response.error_code:
         raise error_from_code(response.error_code, "Asking for cluster metadata")
     connections.learn_brokers(response)
-    is_epoch_reliable = bool(versions.METADATA_RELIABLE_EPOCHS.lowest <= response.API_VERSION)
+    is_epoch_reliable = versions.METADATA_RELIABLE_EPOCHS.has(response.API_VERSION)
     return ClusterMetadata(
         brokers={
             broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack)

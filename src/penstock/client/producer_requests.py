@@ -95,7 +95,7 @@ def produce_answers(
 
 def is_by_name(response: Any) -> bool:
     """Whether the broker was told the topics' names, not their ids; None (acks=0) counts as that."""
-    return response is None or response.API_VERSION <= LAST_VERSION_WITH_TOPIC_NAMES
+    return response is None or versions.PRODUCE_BY_NAME.has(response.API_VERSION)
 
 
 def _broker_message(partition_response: Any) -> str:

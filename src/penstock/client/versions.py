@@ -22,6 +22,10 @@ class Versions(NamedTuple):
         """The arguments of a request of kafka-python."""
         return {"min_version": self.lowest, "max_version": self.highest}
 
+    def has(self, version: int) -> bool:
+        """Whether a request or response of this version is within the bounds."""
+        return self.lowest <= version and (self.highest is None or version <= self.highest)
+
     def also(self, other: Versions) -> Versions:
         """Return the versions that are in both bounds, of one API."""
         highest = [each for each in (self.highest, other.highest) if each is not None]
