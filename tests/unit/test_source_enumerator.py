@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from collections.abc import Collection, Mapping
@@ -11,14 +12,21 @@ from penstock.api import PartitionOffsetsRetriever
 from penstock.errors import (
     AuthorizationError,
     CheckpointError,
+    DataLossError,
     OffsetOutOfRangeError,
     OptionError,
-    PenstockError,
     RequestTimeoutError,
     TopicPartitionsRemovedError,
     UnknownTopicOrPartitionError,
 )
-from penstock.options.config import IsolationLevel, OffsetsSpec, StartupMode, TopicPartitionSet, TopicPattern
+from penstock.options.config import (
+    IsolationLevel,
+    KafkaProperties,
+    OffsetsSpec,
+    StartupMode,
+    TopicPartitionSet,
+    TopicPattern,
+)
 from penstock.options.source import parse_source_options
 from penstock.source import data_loss
 from penstock.source.enumerator import SplitEnumerator
@@ -530,12 +538,36 @@ class TestDataLoss:
             data_loss.range_not_available(tp(0), 9, 5),
             data_loss.range_goes_back(tp(0), 9, 5),
             data_loss.removed([tp(0)]),
+            data_loss.recreated([tp(0)]),
         ],
     )
-    def test_each_loss_says_where_and_how_to_go_on(self, error: PenstockError) -> None:
-        assert "Data loss" in str(error)
-        assert "t-0" in str(error)
-        assert "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)" in str(error)
+    @pytest.mark.parametrize(
+        ("prefix", "mine", "others"),
+        [
+            ("kafka.", "set 'failOnDataLoss' to false", "scan."),
+            ("properties.", "set 'scan.on-data-loss' to continue", "failOnDataLoss"),
+            ("", "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)", "kafka."),
+        ],
+    )
+    def test_each_loss_says_where_and_how_to_go_on(
+        self, error: DataLossError, prefix: str, mine: str, others: str
+    ) -> None:
+        with pytest.raises(type(error)) as caught:
+            data_loss.report(error, fail=True, property_prefix=prefix)
+        assert caught.value.facts == error.facts
+        message = str(caught.value)
+        assert "Data loss" in message
+        assert "t-0" in message
+        assert mine in message
+        assert others not in message
+
+    @pytest.mark.parametrize("dialect", ["kafka.", "properties."])
+    def test_a_loss_names_the_option_of_the_users_dialect(self, dialect: str) -> None:
+        config = dataclasses.replace(source_config(), properties=KafkaProperties((), dialect))
+        enumerator = SplitEnumerator(config, FakeAdmin({tp(0): Log(4, 9)}))
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            enumerator.plan(SourceOffset({tp(0): 1}), SourceOffset({tp(0): 5}))
+        assert ("failOnDataLoss" in str(caught.value)) is (dialect == "kafka.")
 
     def test_an_end_without_a_start_is_an_error(self) -> None:
         enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(0, 9), tp(1): Log(0, 9)}))

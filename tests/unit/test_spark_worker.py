@@ -74,4 +74,7 @@ def test_processes_beside_the_one_that_plans_are_known_by_what_they_run(
     for name in worker._REPEATING:
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, ModuleType(name))
+            # As in the process that plans a stream's batches, which imports the module and says the warnings.
+            assert not worker.repeats_parsing()
+            patch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
             assert worker.repeats_parsing()

@@ -193,8 +193,8 @@ def check_spark_ends(
         key = next(option.key for option in ends if given.has(option))
         raise OptionError(
             f"Option '{key}' is for batch reads, as with Spark's own source. Leave it out and use the "
-            "trigger availableNow, or write all options in Flink's dialect, which has "
-            f"'{flink.BOUNDED_MODE.key}'.",
+            "trigger availableNow. A stream that ends at given offsets needs all options in Flink's dialect: "
+            "docs/source.md.",
             option=key,
         )
     if not streaming and _points_at(starting, StartupMode.LATEST, LATEST_OFFSET):

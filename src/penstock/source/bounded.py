@@ -40,6 +40,7 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
         admin,
         fail_on_data_loss=config.fail_on_data_loss,
         fail_on_removal=config.fails_on_removal,
+        property_prefix=config.properties.prefix,
         check_ends=stopping.mode in (StartupMode.SPECIFIC_OFFSETS, StartupMode.GROUP_OFFSETS),
     )
     return divide(
@@ -61,4 +62,5 @@ def _check_starts(config: SourceConfig, admin: OffsetAdmin, starts: Positions, s
     for tp in suspects:
         if starts[tp] > log_ends[tp]:
             error = data_loss.position_past_end(tp, starts[tp], log_starts[tp], log_ends[tp])
-            data_loss.report(error, fail=config.fail_on_data_loss)
+            prefix = config.properties.prefix
+            data_loss.report(error, fail=config.fail_on_data_loss, property_prefix=prefix)

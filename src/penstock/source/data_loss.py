@@ -14,12 +14,32 @@ from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
 _GO_ON = "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)"
+_OR_DROP = ", or scan.on-removed-partition to drop"
+_GO_ON_IN = {
+    "kafka.": ("set 'failOnDataLoss' to false", ""),
+    "properties.": (
+        "set 'scan.on-data-loss' to continue",
+        ", or 'scan.on-removed-partition' to drop",
+    ),
+}
+"""How to go on, by what the user writes before Kafka's properties; else both dialects are named."""
 
 
-def report(error: DataLossError, *, fail: bool) -> None:
-    """Raise the error, or log it where the options say to go on."""
+def report(error: DataLossError, *, fail: bool, property_prefix: str = "") -> None:
+    """Raise the error, or log it where the options say to go on.
+
+    Args:
+        error: made by one of the functions below.
+        fail: what the options say.
+        property_prefix: of the user's options, so that the error names what this user can set.
+
+    Raises:
+        DataLossError: the error, with `fail`.
+    """
     if fail:
-        raise error
+        go_on, or_drop = _GO_ON_IN.get(property_prefix, (_GO_ON, _OR_DROP))
+        message = error.message.replace(_GO_ON, go_on).replace(_OR_DROP, or_drop)
+        raise type(error)(message, **error.facts)
     _log.warning("%s (Going on, as the options say.)", error)
 
 
@@ -82,7 +102,7 @@ def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemove
     names = ", ".join(str(topic_partition) for topic_partition in gone)
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names}, which Kafka does not have any more. Records in it that "
-        f"were not read yet are gone. To go on without, {_GO_ON}, or scan.on-removed-partition to drop; "
+        f"were not read yet are gone. To go on without, {_GO_ON}{_OR_DROP}; "
         "another topic of that name is then read from its start.",
         topic_partitions=tuple(gone),
     )
@@ -95,7 +115,7 @@ def recreated(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemo
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names} of a topic that was deleted, and created again under the "
         "same name. Records of the first one that were not read yet are gone; nothing of the second one was "
-        f"read. To read that one from its start, {_GO_ON}, or scan.on-removed-partition to drop.",
+        f"read. To read that one from its start, {_GO_ON}{_OR_DROP}.",
         topic_partitions=tuple(gone),
     )
 

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from penstock.errors import TopicPartitionsRemovedError
 from penstock.options.config import DISCOVER_EVERY_BATCH_MS, SourceConfig
 from penstock.source import data_loss
 from penstock.source.admin import OffsetAdmin
@@ -87,8 +88,12 @@ class DiscoverySchedule:
                 return []
         found = sorted(tp for tp in topic_partitions if tp.topic in changed)
         if found:
-            data_loss.report(data_loss.recreated(found), fail=self._config.fails_on_removal)
+            self._lost(data_loss.recreated(found))
         return found
+
+    def _lost(self, error: TopicPartitionsRemovedError) -> None:
+        fail, prefix = self._config.fails_on_removal, self._config.properties.prefix
+        data_loss.report(error, fail=fail, property_prefix=prefix)
 
     def _changed(self, topic_ids: Mapping[str, str]) -> set[str]:
         now = self.topic_ids
@@ -110,7 +115,7 @@ class DiscoverySchedule:
         fail = self._config.fail_on_data_loss
         gone = self._gone(in_use, discovery)
         if gone:
-            data_loss.report(data_loss.removed(gone), fail=self._config.fails_on_removal)
+            self._lost(data_loss.removed(gone))
         if fail:
             discovery.raise_if_missing()
         elif discovery.missing:

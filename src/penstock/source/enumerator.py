@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
+from penstock.errors import CheckpointError, DataLossError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
 from penstock.source import data_loss
 from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
@@ -176,7 +176,12 @@ class SplitEnumerator:
             CheckpointError: the start of the range cannot be known.
         """
         begin = self._begin_of_range(start, end)
-        planned = forward_ranges(begin, end.positions, fail_on_data_loss=self._config.fail_on_data_loss)
+        planned = forward_ranges(
+            begin,
+            end.positions,
+            fail_on_data_loss=self._config.fail_on_data_loss,
+            property_prefix=self._config.properties.prefix,
+        )
         if end.topic_ids and end.positions != self._planned_end:
             # A batch that was planned before a restart: its topics may be others by now.
             self._discovery.now()
@@ -190,6 +195,7 @@ class SplitEnumerator:
             fail_on_data_loss=self._config.fail_on_data_loss,
             check_ends=end.positions != self._planned_end,
             fail_on_removal=self._config.fails_on_removal,
+            property_prefix=self._config.properties.prefix,
         )
         return divide(
             available,
@@ -329,8 +335,12 @@ class SplitEnumerator:
             # A partition added to a topic that is being read was empty at first, so all of it is wanted.
             if grows and tp.topic in known_topics and log_start > 0:
                 error = data_loss.records_gone(tp, 0, log_start)
-                data_loss.report(error, fail=self._config.fail_on_data_loss)
+                self._lost(error)
         return dict(log_starts)
+
+    def _lost(self, error: DataLossError) -> None:
+        fail, prefix = self._config.fail_on_data_loss, self._config.properties.prefix
+        data_loss.report(error, fail=fail, property_prefix=prefix)
 
     def _ends_in(self, answers: OffsetAnswers) -> dict[TopicPartition, int]:
         """The ends of the logs; those that do not answer are left for the next batch, unless none does."""
@@ -357,7 +367,7 @@ class SplitEnumerator:
                 latest[tp] = kept[tp]
                 continue
             error = data_loss.position_past_end(tp, kept[tp], log_starts[tp], log_ends[tp])
-            data_loss.report(error, fail=self._config.fail_on_data_loss)
+            self._lost(error)
             restarts[tp] = log_starts[tp]
             latest[tp] = max(log_starts[tp], min(latest[tp], log_ends[tp]))
         return restarts

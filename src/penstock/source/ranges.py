@@ -7,9 +7,10 @@ after the loss was reported (see data_loss.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
-from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
+from penstock.errors import CheckpointError, DataLossError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
 from penstock.source import data_loss
 from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
@@ -19,7 +20,9 @@ from penstock.types import OffsetRange, TopicPartition
 _log = logging.getLogger(__name__)
 
 
-def forward_ranges(begin: Positions, end: Positions, *, fail_on_data_loss: bool) -> list[OffsetRange]:
+def forward_ranges(
+    begin: Positions, end: Positions, *, fail_on_data_loss: bool, property_prefix: str = ""
+) -> list[OffsetRange]:
     """The ranges between two positions; one that would go backwards is a loss, and not read.
 
     Raises:
@@ -38,7 +41,7 @@ def forward_ranges(begin: Positions, end: Positions, *, fail_on_data_loss: bool)
         start = begin[topic_partition]
         if start > stop:
             error = data_loss.range_goes_back(topic_partition, start, stop)
-            data_loss.report(error, fail=fail_on_data_loss)
+            data_loss.report(error, fail=fail_on_data_loss, property_prefix=property_prefix)
         else:
             ranges.append(OffsetRange(topic_partition, start, stop))
     return ranges
@@ -51,6 +54,7 @@ def check_available(
     fail_on_data_loss: bool,
     check_ends: bool,
     fail_on_removal: bool | None = None,
+    property_prefix: str = "",
 ) -> list[OffsetRange]:
     """The ranges as far as the brokers hold them.
 
@@ -60,6 +64,7 @@ def check_available(
         fail_on_data_loss: whether a loss is an error, or a warning and a shorter range.
         check_ends: whether the ends have to be looked at too. Not needed when they were just looked up.
         fail_on_removal: the same as `fail_on_data_loss` for deleted topic partitions; None: no difference.
+        property_prefix: of the user's options, for errors.
 
     Raises:
         DataLossError: records of a range are gone and `fail_on_data_loss` is set.
@@ -76,9 +81,10 @@ def check_available(
     gone = _removed(asked, starts)
     if gone:
         fail = fail_on_data_loss if fail_on_removal is None else fail_on_removal
-        data_loss.report(data_loss.removed(gone), fail=fail)
+        data_loss.report(data_loss.removed(gone), fail=fail, property_prefix=property_prefix)
+    report = partial(data_loss.report, fail=fail_on_data_loss, property_prefix=property_prefix)
     available = [
-        _cut(offset_range, starts.offsets, ends.offsets, fail_on_data_loss)
+        _cut(offset_range, starts.offsets, ends.offsets, report)
         for offset_range in ranges
         if offset_range.topic_partition not in gone
     ]
@@ -97,15 +103,14 @@ def _cut(
     offset_range: OffsetRange,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    fail_on_data_loss: bool,
+    report: Callable[[DataLossError], None],
 ) -> OffsetRange:
     topic_partition = offset_range.topic_partition
     start, stop = offset_range.starting_offset, offset_range.stopping_offset
     log_start, log_end = starts.get(topic_partition, start), ends.get(topic_partition, stop)
     if log_start > start:
-        data_loss.report(data_loss.records_gone(topic_partition, start, log_start), fail=fail_on_data_loss)
+        report(data_loss.records_gone(topic_partition, start, log_start))
     if log_end < stop:
-        error = data_loss.range_not_available(topic_partition, stop, log_end)
-        data_loss.report(error, fail=fail_on_data_loss)
+        report(data_loss.range_not_available(topic_partition, stop, log_end))
     low, high = max(start, log_start), min(stop, log_end)
     return OffsetRange(topic_partition, min(low, stop), max(high, min(low, stop)))

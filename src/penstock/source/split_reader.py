@@ -55,10 +55,10 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
                 SPLIT_METRICS.emitted(records)
                 yield records
         except OffsetOutOfRangeError as error:  # noqa: PERF203  # once for each loss
-            data_loss.report(error, fail=config.fail_on_data_loss)
+            data_loss.report(error, fail=config.fail_on_data_loss, property_prefix=config.properties.prefix)
             rest = _still_there(rest, error)
         except TopicPartitionsRemovedError as error:
-            data_loss.report(error, fail=config.fails_on_removal)
+            data_loss.report(error, fail=config.fails_on_removal, property_prefix=config.properties.prefix)
             rest = None
         except UnknownTopicOrPartitionError:
             if config.fail_on_removed_partition is not False:

@@ -57,6 +57,7 @@ def is_spark_worker() -> bool:
 def repeats_parsing() -> bool:
     """Whether this process parses options of a stream that another process of the query parses too.
 
-    A process that PySpark forks loads the module of what it is to do. Where that is unknown: no.
+    A process that PySpark's daemon forks loads the module of what it is to do. The one that plans a stream's
+    batches loads some of them too, and is not forked. Where nothing is known: no.
     """
-    return any(name in sys.modules for name in _REPEATING)
+    return is_spark_worker() and any(name in sys.modules for name in _REPEATING)
