@@ -459,6 +459,22 @@ def test_without_registering_the_schema_must_be_there(registry: Registry) -> Non
     assert len(made.encoder(COLUMNS).encode(rows)) == 1
 
 
+def test_a_writers_type_that_does_not_fit_is_told_beside_the_columns(registry: Registry) -> None:
+    text = record(("id", "string"), ("name", "string"))
+    number = record(("id", "long"), ("name", ["null", "long"]))
+    values = [
+        behind(registry.register("s", text), written(text, {"id": "x", "name": "y"})[0]),
+        behind(registry.register("s", number), written(number, {"id": 1, "name": 5})[0]),
+        behind(registry.register("s", number), written(number, {"id": 2, "name": None})[0]),
+    ]
+    found = confluent(registry).decoder(COLUMNS).decode(pa.array(values, pa.binary()))
+    assert [one.reason.partition(": ")[2] for one in found.failures] == [
+        "int64 in the table, string in the writer's schema",
+        "string in the table, long in the writer's schema",
+    ]
+    assert found.indices().to_pylist() == [2]
+
+
 def test_made_up_ids_cost_a_bounded_number_of_questions(registry: Registry) -> None:
     values = pa.array([behind(1000 + i, b"\0") for i in range(5_000)], pa.binary())
     found = confluent(registry).decoder(COLUMNS).decode(values)

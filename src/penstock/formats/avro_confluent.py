@@ -9,7 +9,7 @@ because its records are not bad.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -119,9 +119,11 @@ class AvroConfluentDecoder:
                 good[schema_id] = plan
         known = pa.array(list(good), pa.int32())
         plan_of_value = pc.fill_null(pc.index_in(ids, value_set=known), -1).cast(pa.int32())
-        decoded = _native.decode_avro(values, self._schema, list(good.values()), plan_of_value, HEADER_BYTES)
+        plans = list(good.values())
+        decoded = _native.decode_avro(values, self._schema, plans, plan_of_value, HEADER_BYTES)
         found = decoded_rows(values, self._schema, None, decoded)
-        return _with_failures(found, _unreadable(values, ids, reasons))
+        failures = [_with_types(one, plans[plan_of_value[one.value_index].as_py()]) for one in found.failures]
+        return _with_failures(replace(found, failures=failures), _unreadable(values, ids, reasons))
 
     def _plan(self, schema_id: int, *, may_ask: bool) -> AvroPlan | str:
         """Return the plan for an id, or why there is none."""
@@ -145,6 +147,15 @@ def _unreadable(values: pa.Array, ids: pa.Array, reasons: Mapping[int, str]) -> 
     bad = pc.is_in(ids, value_set=pa.array(list(reasons), pa.int32()))
     positions = pc.indices_nonzero(bad).to_pylist()
     return [failure(values, i, reasons[ids[i].as_py()]) for i in positions]
+
+
+def _with_types(one: RowFailure, plan: AvroPlan) -> RowFailure:
+    """Add both types to the reason of a value whose type the column cannot hold."""
+    for mismatch in plan.mismatches:
+        if one.reason.startswith(f"the value has another type (field '{mismatch.path}',"):
+            types = f"{mismatch.column_type} in the table, {mismatch.schema_type} in the writer's schema"
+            return replace(one, reason=f"{one.reason}: {types}")
+    return one
 
 
 def _with_failures(found: DecodedRows, more: list[RowFailure]) -> DecodedRows:
