@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from penstock.client import _network
+from tests.waiting import PATIENCE_S
 
 _CHUNK_BYTES = 64 << 10
 _POLL_S = 0.05
@@ -103,7 +104,7 @@ class FaultProxy:
         self.cut()
         self._listener.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive(), "a thread of the fault proxy does not end"
 
     def _accept(self) -> None:
@@ -122,7 +123,7 @@ class FaultProxy:
             client.close()
             return
         try:
-            broker = socket.create_connection(self.target, timeout=5)
+            broker = socket.create_connection(self.target, timeout=PATIENCE_S)
         except OSError:
             client.close()
             return

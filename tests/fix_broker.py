@@ -16,6 +16,12 @@ import pytest
 from penstock.devbroker import DevCluster
 from tests import judge
 
+START_TIMEOUT_S = 300.0
+"""Brokers start together with Spark and with one another; one that ended is noticed at once."""
+
+NEVER_FENCED = {"broker.session.timeout.ms": "60000"}
+"""For a broker that is never killed: a pause of the whole machine is no failure of it."""
+
 
 class MakeTopic(Protocol):
     """Creates a topic with a name of its own on the shared broker (or on `cluster`) and returns the name."""
@@ -33,8 +39,7 @@ class MakeTopic(Protocol):
 @pytest.fixture(scope="session")
 def broker() -> Iterator[DevCluster]:
     """One broker, shared by the whole run. Do not kill, pause or restart it: see `own_broker`."""
-    # It is never killed, so a pause of the whole machine is to be no failure of it.
-    with DevCluster(properties={"broker.session.timeout.ms": "60000"}) as cluster:
+    with DevCluster(properties=NEVER_FENCED, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
 
 
@@ -47,7 +52,7 @@ def bootstrap(broker: DevCluster) -> str:
 @pytest.fixture(scope="module")
 def cluster3() -> Iterator[DevCluster]:
     """Three brokers for the tests of one file. Leave all of them running as you found them."""
-    with DevCluster(3) as cluster:
+    with DevCluster(3, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
 
 
@@ -57,7 +62,8 @@ def make_cluster() -> Iterator[Callable[..., DevCluster]]:
     clusters: list[DevCluster] = []
 
     def make(*args: object, **kwargs: object) -> DevCluster:
-        cluster = DevCluster(*args, **kwargs)  # type: ignore[arg-type]  # passed through as given
+        settings: dict[str, object] = {"start_timeout_s": START_TIMEOUT_S, **kwargs}
+        cluster = DevCluster(*args, **settings)  # type: ignore[arg-type]  # passed through as given
         clusters.append(cluster)
         cluster.start()
         return cluster

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
     from pyspark.sql import SparkSession
 
 _SERVER_START_TIMEOUT_S = 120.0
-_STOP_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:

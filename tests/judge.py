@@ -1,7 +1,8 @@
 """An independent judge: what is in Kafka, as librdkafka sees it.
 
 Runs in tests only. Invariant: uses nothing of penstock and never sleeps for a fixed time; every wait
-has a condition and an end. What librdkafka has no call for is asked of kafka-python's admin client.
+has a condition and an end, and `timeout_s` is the time without progress: a slow broker is waited for.
+What librdkafka has no call for is asked of kafka-python's admin client.
 A broker answers a commit once it is decided and writes its markers afterwards: until then the records are
 open to every read_committed reader, so the judge waits for the markers wherever it looks.
 """
@@ -9,7 +10,6 @@ open to every read_committed reader, so the judge waits for the markers wherever
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -26,6 +26,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
+
+from tests.waiting import PATIENCE_S, Patience
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -73,25 +75,28 @@ def create_topic(
     partitions: int = 1,
     replication: int = -1,
     config: dict[str, str] | None = None,
-    timeout_s: float = 30.0,
+    timeout_s: float = PATIENCE_S,
 ) -> None:
     """Create a topic; return when all brokers asked know each partition's leader, which has its log."""
     client = admin(bootstrap)
     new_topic = NewTopic(
         topic, num_partitions=partitions, replication_factor=replication, config=config or {}
     )
-    client.create_topics([new_topic], operation_timeout=timeout_s)[topic].result(timeout_s)
+    created = client.create_topics([new_topic], operation_timeout=timeout_s, request_timeout=2 * timeout_s)
+    created[topic].result()
     wait_for_leaders(bootstrap, topic, partitions, timeout_s=timeout_s)
-    deadline_s = time.monotonic() + timeout_s
+    patience = Patience(f"{topic} has all its logs", timeout_s)
     wanted = {TopicPartition(topic, each): OffsetSpec.latest() for each in range(partitions)}
-    while not all(_has_log(future) for future in client.list_offsets(wanted).values()):
-        assert time.monotonic() < deadline_s, f"{topic} has not all its logs after {timeout_s} s"
+    while wanted:
+        listed = client.list_offsets(wanted, request_timeout=timeout_s)
+        wanted = {each: wanted[each] for each, future in listed.items() if not _has_log(future)}
+        patience.check(len(wanted))
         client.poll(_POLL_S)
 
 
 def _has_log(listed: Future[Any]) -> bool:
     try:
-        listed.result(30)
+        listed.result()
     except KafkaException as error:
         if error.args[0].code() not in _NO_LOG_YET:
             raise
@@ -99,51 +104,52 @@ def _has_log(listed: Future[Any]) -> bool:
     return True
 
 
-def wait_for_leaders(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 30.0) -> None:
+def wait_for_leaders(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = PATIENCE_S) -> None:
     """Wait until each broker says that each partition has a leader."""
-    deadline_s = time.monotonic() + timeout_s
     for server in bootstrap.split(","):
         client = admin(server)
+        patience = Patience(f"{topic} has its leaders on {server}", timeout_s)
         while True:
             found = client.list_topics(topic, timeout=timeout_s).topics[topic]
-            leaders = [partition.leader for partition in found.partitions.values()]
-            if len(leaders) == partitions and min(leaders) >= 0:
+            led = sum(partition.leader >= 0 for partition in found.partitions.values())
+            if led == len(found.partitions) == partitions:
                 break
-            if time.monotonic() > deadline_s:
-                msg = f"{topic} has no leaders after {timeout_s} s on {server}: {leaders}, {found.error}"
-                raise AssertionError(msg)
+            patience.check((led, len(found.partitions), str(found.error)))
             client.poll(_POLL_S)
 
 
-def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = 30.0) -> None:
+def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = PATIENCE_S) -> None:
     """Delete a topic; return when the brokers say that it is gone."""
     client = admin(bootstrap)
-    client.delete_topics([topic], operation_timeout=timeout_s)[topic].result(timeout_s)
-    deadline_s = time.monotonic() + timeout_s
+    deleted = client.delete_topics([topic], operation_timeout=timeout_s, request_timeout=2 * timeout_s)
+    deleted[topic].result()
+    patience = Patience(f"{topic} is gone", timeout_s)
     while topic in client.list_topics(timeout=timeout_s).topics:
-        assert time.monotonic() < deadline_s, f"{topic} is still there {timeout_s} s after it was deleted"
+        patience.check()
         client.poll(_POLL_S)
 
 
-def group_coordinator(bootstrap: str, group_id: str, *, timeout_s: float = 30.0) -> int:
+def group_coordinator(bootstrap: str, group_id: str, *, timeout_s: float = PATIENCE_S) -> int:
     """The broker that coordinates a consumer group."""
     client = admin(bootstrap)  # held: its futures never end once it is collected
     return int(client.describe_consumer_groups([group_id])[group_id].result(timeout_s).coordinator.id)
 
 
-def add_partitions(bootstrap: str, topic: str, total_count: int, *, timeout_s: float = 30.0) -> None:
+def add_partitions(bootstrap: str, topic: str, total_count: int, *, timeout_s: float = PATIENCE_S) -> None:
     """Raise a topic's number of partitions; return when the brokers say that each has a leader."""
     client = admin(bootstrap)  # held: its futures never end once it is collected
     client.create_partitions([NewPartitions(topic, total_count)])[topic].result(timeout_s)
     wait_for_leaders(bootstrap, topic, total_count, timeout_s=timeout_s)
 
 
-def delete_records(bootstrap: str, topic: str, before: dict[int, int], *, timeout_s: float = 30.0) -> None:
+def delete_records(
+    bootstrap: str, topic: str, before: dict[int, int], *, timeout_s: float = PATIENCE_S
+) -> None:
     """Delete the records of partitions below an offset each, as retention would."""
     wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     client = admin(bootstrap)  # held: its futures never end once it is collected
-    for future in client.delete_records(wanted).values():
-        future.result(timeout_s)
+    for future in client.delete_records(wanted, request_timeout=timeout_s).values():
+        future.result()
 
 
 def produce(
@@ -151,7 +157,7 @@ def produce(
     topic: str,
     *records: Record | bytes | tuple[bytes | None, bytes | None],
     config: dict[str, Any] | None = None,
-    timeout_s: float = 60.0,
+    timeout_s: float = PATIENCE_S,
 ) -> list[Record]:
     """Write records (or plain values, or (key, value) pairs) and return them as the broker placed them.
 
@@ -159,8 +165,15 @@ def produce(
     """
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, **(config or {})})
     written = send(producer, topic, records, timeout_s=timeout_s)
-    assert producer.flush(timeout_s) == 0, f"records for {topic} were not acknowledged in {timeout_s} s"
+    flush(producer, timeout_s=timeout_s)
     return _checked(written)
+
+
+def flush(producer: Producer, *, timeout_s: float = PATIENCE_S) -> None:
+    """Wait until every record is acknowledged, or refused."""
+    patience = Patience("all records are acknowledged", timeout_s)
+    while left := producer.flush(1.0):
+        patience.check(left)
 
 
 def produce_in_transaction(
@@ -170,14 +183,14 @@ def produce_in_transaction(
     transactional_id: str,
     is_committed: bool = True,
     config: dict[str, Any] | None = None,
-    timeout_s: float = 60.0,
+    timeout_s: float = PATIENCE_S,
 ) -> None:
     """Write records in one transaction that is then committed or aborted."""
     producer = transactional_producer(bootstrap, transactional_id, config=config, timeout_s=timeout_s)
     producer.begin_transaction()
     written = send(producer, topic, records, timeout_s=timeout_s)
     # Flushed before the abort: an aborted transaction must really have put records into the log.
-    assert producer.flush(timeout_s) == 0, f"records for {topic} were not acknowledged in {timeout_s} s"
+    flush(producer, timeout_s=timeout_s)
     _checked(written)
     if is_committed:
         producer.commit_transaction(timeout_s)
@@ -186,13 +199,13 @@ def produce_in_transaction(
     wait_for_markers(bootstrap, timeout_s=timeout_s)
 
 
-def wait_for_markers(bootstrap: str, *, timeout_s: float = 60.0) -> None:
+def wait_for_markers(bootstrap: str, *, timeout_s: float = PATIENCE_S) -> None:
     """Wait until every transaction that is decided has its markers in the log. Open ones do not count."""
-    deadline_s = time.monotonic() + timeout_s
+    patience = Patience("the markers of what is decided", timeout_s)
     client = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
     try:
         while decided := _decided_without_markers(client):
-            assert time.monotonic() < deadline_s, f"no markers after {timeout_s} s: {decided}"
+            patience.check(str(decided))
     finally:
         client.close()
 
@@ -208,7 +221,11 @@ def _decided_without_markers(client: KafkaAdminClient) -> list[Any]:
 
 
 def transactional_producer(
-    bootstrap: str, transactional_id: str, *, config: dict[str, Any] | None = None, timeout_s: float = 60.0
+    bootstrap: str,
+    transactional_id: str,
+    *,
+    config: dict[str, Any] | None = None,
+    timeout_s: float = PATIENCE_S,
 ) -> Producer:
     """Return a producer whose transactions the caller opens and ends."""
     settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0}
@@ -222,12 +239,12 @@ def send(
     topic: str,
     records: Iterable[Record | bytes | tuple[bytes | None, bytes | None]],
     *,
-    timeout_s: float = 60.0,
+    timeout_s: float = PATIENCE_S,
 ) -> list[Record | KafkaError]:
     """Hand records to a producer; the list is filled, in their order, once `producer.flush()` returned 0."""
     wanted = [_as_record(record) for record in records]
     written: list[Record | KafkaError] = [record for record in wanted]  # noqa: C416 - of a wider type
-    deadline_s = time.monotonic() + timeout_s
+    patience = Patience(f"the queue to {topic} has room", timeout_s)
 
     def note(index: int, error: KafkaError | None, message: Any) -> None:
         if error is not None:
@@ -252,14 +269,14 @@ def send(
                 )
                 break
             except BufferError:
-                assert time.monotonic() < deadline_s, f"the queue to {topic} stays full"
+                patience.check((index, len(producer)))
                 producer.poll(_POLL_S)
         producer.poll(0)
     return written
 
 
 def offsets_of(
-    bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = 30.0
+    bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = PATIENCE_S
 ) -> dict[int, tuple[int, int]]:
     """Return the first offset and the end offset (last stable one when read_committed) of each partition."""
     if isolation == "read_committed":
@@ -272,13 +289,13 @@ def offsets_of(
 
 
 def consume_all(
-    bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = 60.0
+    bootstrap: str, topic: str, isolation: str = "read_committed", *, timeout_s: float = PATIENCE_S
 ) -> list[Record]:
     """Read a topic from its first offsets to the end offsets of now, partition by partition in order."""
     if isolation == "read_committed":
         wait_for_markers(bootstrap, timeout_s=timeout_s)
     consumer = _consumer(bootstrap, isolation)
-    deadline_s = time.monotonic() + timeout_s
+    patience = Patience(f"{topic} is read to its end", timeout_s)
     try:
         bounds = {
             part: span for part, span in _watermarks(consumer, topic, timeout_s).items() if span[0] < span[1]
@@ -287,9 +304,7 @@ def consume_all(
         records: list[Record] = []
         unfinished = set(bounds)
         while unfinished:
-            if time.monotonic() > deadline_s:
-                msg = f"{topic} was not read to its end in {timeout_s} s: at {unfinished} of {bounds}"
-                raise AssertionError(msg)
+            patience.check((len(records), sorted(unfinished)))
             for message in consumer.consume(10_000, _POLL_S):
                 _take(message, bounds, unfinished, records)
         return sorted(records, key=lambda record: (record.partition or 0, record.offset or 0))
@@ -303,14 +318,12 @@ def consume_until(
     record_count: int,
     isolation: str = "read_committed",
     *,
-    timeout_s: float = 60.0,
+    timeout_s: float = PATIENCE_S,
 ) -> list[Record]:
     """Read a topic again until it holds at least `record_count` records, and return them all."""
-    deadline_s = time.monotonic() + timeout_s
+    patience = Patience(f"{topic} holds {record_count} records", timeout_s)
     while len(records := consume_all(bootstrap, topic, isolation, timeout_s=timeout_s)) < record_count:
-        assert time.monotonic() < deadline_s, (
-            f"{topic} holds {len(records)} of {record_count} records after {timeout_s} s"
-        )
+        patience.check(len(records))
     return records
 
 

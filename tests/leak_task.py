@@ -52,7 +52,7 @@ class Grown:
         )
 
 
-def grown(task: str, *, timeout_s: float = 120, **arguments: Any) -> Grown:
+def grown(task: str, *, timeout_s: float = 600, **arguments: Any) -> Grown:
     """Run the rounds of a key of TASKS (below) in a fresh process."""
     return Grown(**run_module("tests.leak_task", task, arguments, timeout_s=timeout_s))
 

@@ -52,7 +52,7 @@ class Measured:
         )
 
 
-def measure(what: str, *, timeout_s: float = 120, **task: Any) -> Measured:
+def measure(what: str, *, timeout_s: float = 600, **task: Any) -> Measured:
     """Run `read` or `write` (below) with these arguments in a fresh process."""
     return Measured(**run_module("tests.memory_task", what, task, timeout_s=timeout_s))
 

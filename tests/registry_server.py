@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
+from tests.waiting import PATIENCE_S
+
 
 @dataclass
 class Registry:
@@ -139,4 +141,4 @@ def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iter
             yield registry
         finally:
             server.shutdown()
-            thread.join(timeout=10)
+            thread.join(timeout=PATIENCE_S)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEY_COUNT = 20
-QUERY_TIMEOUT_S = 120
+QUERY_TIMEOUT_S = 300
 
 
 class Scene:
@@ -71,7 +71,7 @@ class Scene:
         fault = self.fault(step, "hold")
         with self.job(fault=fault) as job:
             job.wait_for_batch(0)
-            wait_until(lambda: fault.has_struck, f"the job to reach {step}", timeout_s=60)
+            wait_until(lambda: fault.has_struck, f"the job to reach {step}", timeout_s=300)
             yield job, fault
 
     def finish(self, spark: SparkSession) -> None:

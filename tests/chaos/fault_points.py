@@ -26,7 +26,7 @@ from penstock.spark.exactly_once import ExactlyOnceStreamWriter
 
 FORMAT = "penstock-faulty"
 VARIABLE = "PENSTOCK_TEST_FAULT"
-_HELD_AT_MOST_S = 120.0
+_HELD_AT_MOST_S = 600.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,10 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+
+from tests.waiting import PATIENCE_S
+
+SILENCE_S = 300.0
+"""How long a job may say nothing: Spark starts before its first line, and a drained backlog is one batch."""
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,29 +53,28 @@ class JobProcess:
             self._lines.put(line.decode().strip())
         self._lines.put(None)
 
-    def wait_for_line(self, is_wanted: Callable[[str], bool], timeout_s: float = 120) -> str:
-        """Waits for a line of the job's output; fails with the job's log when it ends before."""
-        deadline = time.monotonic() + timeout_s
+    def wait_for_line(self, is_wanted: Callable[[str], bool], timeout_s: float = SILENCE_S) -> str:
+        """Waits for a line of the job's output, as long as others come; fails with the job's log."""
         while True:
             try:
-                line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
+                line = self._lines.get(timeout=timeout_s)
             except queue.Empty:
                 raise AssertionError(f"the job is silent for {timeout_s:.0f} s:\n{self.log_tail()}") from None
             if line is None:
-                self.process.wait(timeout=30)
+                self.process.wait(timeout=PATIENCE_S)
                 raise AssertionError(f"the job ended with {self.process.returncode}:\n{self.log_tail()}")
             if is_wanted(line):
                 return line
 
-    def wait_for_batch(self, batch_id: int, timeout_s: float = 120) -> None:
+    def wait_for_batch(self, batch_id: int, timeout_s: float = SILENCE_S) -> None:
         """Waits until the batch with this id, or a later one, is finished."""
         self.wait_for_line(lambda line: line.startswith("batch ") and int(line[6:]) >= batch_id, timeout_s)
 
-    def wait_until_done(self, timeout_s: float = 180) -> None:
+    def wait_until_done(self, timeout_s: float = SILENCE_S) -> None:
         self.wait_for_line(lambda line: line == "done", timeout_s)
-        assert self.process.wait(timeout=60) == 0, self.log_tail()
+        assert self.process.wait(timeout=PATIENCE_S) == 0, self.log_tail()
 
-    def wait_for_failure(self, text: str, timeout_s: float = 120) -> None:
+    def wait_for_failure(self, text: str, timeout_s: float = SILENCE_S) -> None:
         """Waits until the job ends with an error, whose text is in its log."""
         assert self.process.wait(timeout=timeout_s) != 0, "the job ended without an error"
         log = Path(self._log.name).read_text(errors="replace")
@@ -92,8 +95,8 @@ class JobProcess:
         """SIGKILL to the job and everything that it started."""
         for pid in self._tree(_processes()):
             _kill(pid)
-        self.process.wait(timeout=30)
-        self._reader.join(timeout=30)
+        self.process.wait(timeout=PATIENCE_S)
+        self._reader.join(timeout=PATIENCE_S)
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._log.close()

@@ -27,8 +27,8 @@ from tests.chaos.job_process import JobProcess, kill_one
 
 RECORDS_PER_KILL = 600
 PARTITION_COUNT = 4
-BATCH_TIMEOUT_S = 150
-DRAIN_TIMEOUT_S = 240
+BATCH_TIMEOUT_S = 300
+DRAIN_TIMEOUT_S = 480
 PAUSE_MAX_S = 1.5
 """A batch takes about as long."""
 

@@ -16,10 +16,10 @@ from types import TracebackType
 import pyspark
 
 from penstock.devbroker.ports import free_ports
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 _HOSTS = ("127.0.0.1", "localhost")
-_START_TIMEOUT_S = 90.0
+_START_TIMEOUT_S = 300.0
 
 
 class SparkCluster:
@@ -50,7 +50,7 @@ class SparkCluster:
         for process in reversed(self._processes):
             # Each is the leader of a session of its own, which its executors belong to.
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
     def _start(self, name: str, *arguments: str) -> None:
         home = Path(pyspark.__file__).parent

@@ -23,7 +23,7 @@ from tests.chaos.spark_cluster import SparkCluster
 from tests.fix_broker import MakeTopic
 from tests.waiting import wait_until
 
-WAIT_S = 90.0
+WAIT_S = 300.0
 EXECUTOR_LOSSES_MAX = 4
 
 

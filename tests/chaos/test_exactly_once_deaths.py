@@ -92,7 +92,7 @@ def test_transactions_lost_by_their_time_out_are_written_again(spark: SparkSessi
     scene.copy = dataclasses.replace(scene.copy, timeout_ms=TASK_TIMEOUT_MS)
     with scene.held("DECIDED") as (job, fault):
         scene.end_by_hand(sorted(scene.open_transactions())[0], is_commit=True)
-        wait_until(lambda: not scene.open_transactions(), "the broker to abort the other", timeout_s=90)
+        wait_until(lambda: not scene.open_transactions(), "the broker to abort the other", timeout_s=300)
         fault.release()
         job.wait_for_failure("exactly what was lost is written again")
     scene.finish(spark)

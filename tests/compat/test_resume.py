@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.devbroker import DevCluster
 from tests import judge
 from tests.compat.make_checkpoint import NEW, OLD, PARTITIONS, TOPIC, fill
+from tests.spark.queries import QUERY_TIMEOUT_S
 
 HERE = Path(__file__).parent
 RELEASES = sorted(path.parent.name for path in HERE.glob("*/checkpoint"))
@@ -66,7 +67,7 @@ def test_a_recorded_checkpoint_resumes(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(QUERY_TIMEOUT_S)
     wanted = [b"%d/%d" % (part, number) for part in range(PARTITIONS) for number in range(first, OLD + NEW)]
     assert sorted(seen) == sorted(wanted)
 

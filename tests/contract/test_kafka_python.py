@@ -44,6 +44,7 @@ from penstock.client import error_codes, producer_verdicts, versions
 from penstock.client._network import ConnectionManager, FrameParser
 from penstock.client.broker_errors import is_retriable_code
 from penstock.client.properties import ConnectionSettings
+from tests.waiting import PATIENCE_S
 
 PINNED = "3.0.12"
 
@@ -242,7 +243,7 @@ def test_callbacks_run_on_the_io_thread_in_order(net: NetworkSelector) -> None:
     for number in range(100):
         net.call_soon_threadsafe(lambda number=number: seen.append((number, threading.current_thread().name)))
     net.call_soon_threadsafe(done.set)
-    assert done.wait(5)
+    assert done.wait(PATIENCE_S)
     assert [number for number, _ in seen] == list(range(100))
     assert {name for _, name in seen} == {"kafka-io-contract"}
 
@@ -307,7 +308,7 @@ def test_a_broken_connection_fails_its_requests(net: NetworkSelector) -> None:
         failed = threading.Event()
         futures[0].add_errback(lambda _: failed.set())
         server.accept()[0].close()
-        assert failed.wait(10)
+        assert failed.wait(PATIENCE_S)
         assert isinstance(futures[0].exception, kafka_errors.KafkaConnectionError)
         assert "bootstrap-0" not in net.run(lambda: dict(manager._conns))
         net.run(manager.close)

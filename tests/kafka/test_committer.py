@@ -146,7 +146,7 @@ def test_death_at_each_step(bootstrap: str, sink: SinkUnderTest, step: Step) -> 
 
 
 def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=6_000) as recovering:
+    with sink.driver(wanted_timeout_ms=12_000) as recovering:
         mandate = recovering.recover()
         patient = replace(mandate, transaction_timeout_ms=300_000)
         reports = [sink.task(patient, 0, 0), sink.task(mandate, 0, 1), sink.task(patient, 0, 2)]
@@ -177,7 +177,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
 
 
 def test_decision_of_which_nothing_was_committed_is_withdrawn(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=6_000) as recovering:
+    with sink.driver(wanted_timeout_ms=12_000) as recovering:
         reports = sink.tasks(recovering.recover(), 0)
     die_at(Step.DECIDED)
     with sink.driver() as dying, pytest.raises(Death):
@@ -192,7 +192,7 @@ def test_decision_of_which_nothing_was_committed_is_withdrawn(bootstrap: str, si
 
 
 def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink: SinkUnderTest) -> None:
-    with sink.driver(wanted_timeout_ms=3_000) as recovering:
+    with sink.driver(wanted_timeout_ms=6_000) as recovering:
         mandate = recovering.recover()
         early = sink.task(mandate, 0, 0)
         wait_until(lambda: not sink.open_ids(), "the broker to abort the first task's")
@@ -261,7 +261,7 @@ def test_a_task_that_outlives_its_transaction_is_told_so(bootstrap: str, sink: S
         wait_until(lambda: not sink.open_ids(), "the broker to abort it")
         yield row
 
-    with sink.driver(wanted_timeout_ms=3_000) as recovering:
+    with sink.driver(wanted_timeout_ms=6_000) as recovering:
         mandate = recovering.recover()
     with pytest.raises(ProducerFencedError, match=r"or the broker has aborted the transaction .*time-out"):
         write_in_transaction(sink_config(bootstrap, sink), mandate, TaskPlace(QUERY, 0, 0, 0), batches())
@@ -574,7 +574,7 @@ def test_tools_abort_what_is_not_decided(bootstrap: str, sink: SinkUnderTest) ->
 
 @pytest.mark.parametrize("resolution", ["write-again", "take-as-written"])
 def test_tools_end_a_decision_by_hand(bootstrap: str, sink: SinkUnderTest, resolution: str) -> None:
-    with sink.driver(wanted_timeout_ms=6_000) as driver:
+    with sink.driver(wanted_timeout_ms=12_000) as driver:
         mandate = driver.recover()
         reports = [
             sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 0),

@@ -19,10 +19,10 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.kafka.committer_job import committed_count
 from tests.kafka.sink_driver import SinkUnderTest, expected
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 BATCH_COUNT = 10
-RUN_TIMEOUT_S = 120
+RUN_TIMEOUT_S = 300
 
 
 class Job:
@@ -56,7 +56,7 @@ class Job:
             is_done = process.wait(RUN_TIMEOUT_S) == 0
             watchdog.cancel()
             watchdog.join()
-            reader.join(60)
+            reader.join(PATIENCE_S)
         return is_done
 
     def _keep_errors(self, stream: object) -> None:

@@ -42,7 +42,7 @@ from tests import judge
 from tests.fault_proxy import proxies_for, route
 from tests.fix_broker import MakeTopic
 from tests.records import connected
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 IO_THREAD = "penstock-io"
 
@@ -109,7 +109,7 @@ def test_a_callback_that_fails_harms_nobody(
     pending.add_done_callback(fail)
     pending.add_done_callback(lambda _: called.set())
     assert pending.result().brokers
-    assert called.wait(5)
+    assert called.wait(PATIENCE_S)
     assert connections.request(brokers_only()).brokers
     assert "a callback failed" in caplog.text
 
@@ -201,7 +201,7 @@ def test_a_server_of_another_kind_is_an_error_in_time() -> None:
         ):
             connections.request(brokers_only(), timeout_ms=1_000)
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        thread.join(PATIENCE_S)
 
 
 def test_a_server_that_stays_silent_is_an_error_in_time() -> None:
@@ -568,5 +568,5 @@ def test_two_threads_may_ask_at_once(connections: KafkaConnections, make_topic: 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     assert found == [1] * (6 * 4 * 20)

@@ -21,7 +21,7 @@ from penstock.devbroker.probe import ask_cluster
 from penstock.errors import DevBrokerError
 from tests import judge
 from tests.fix_broker import MakeTopic
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 # Starts a cluster, says where it is, and then holds it until it is killed.
 OWNER = """
@@ -90,7 +90,7 @@ def test_aborted_transactions_are_left_out(bootstrap: str, make_topic: MakeTopic
 def test_topics_do_not_appear_by_themselves(bootstrap: str, topic_name: str) -> None:
     with pytest.raises(KafkaException, match="UNKNOWN_TOPIC_OR_PART"):
         judge.consume_all(bootstrap, topic_name)
-    assert topic_name not in judge.admin(bootstrap).list_topics(timeout=10).topics
+    assert topic_name not in judge.admin(bootstrap).list_topics(timeout=PATIENCE_S).topics
 
 
 def test_deleted_records_and_topics_are_gone(bootstrap: str, make_topic: MakeTopic) -> None:
@@ -99,12 +99,12 @@ def test_deleted_records_and_topics_are_gone(bootstrap: str, make_topic: MakeTop
     judge.delete_records(bootstrap, topic, {0: 2})
     assert [record.value for record in judge.consume_all(bootstrap, topic)] == [b"3"]
     judge.delete_topic(bootstrap, topic)
-    assert topic not in judge.admin(bootstrap).list_topics(timeout=10).topics
+    assert topic not in judge.admin(bootstrap).list_topics(timeout=PATIENCE_S).topics
 
 
 def test_three_brokers_go_on_when_one_is_killed(cluster3: DevCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(3, cluster=cluster3)
-    described = judge.admin(cluster3.bootstrap_servers).list_topics(topic, timeout=10).topics[topic]
+    described = judge.admin(cluster3.bootstrap_servers).list_topics(topic, timeout=PATIENCE_S).topics[topic]
     assert {tuple(sorted(part.replicas)) for part in described.partitions.values()} == {(1, 2, 3)}
     cluster3.kill(2)
     assert not cluster3.is_alive(2)
@@ -236,7 +236,7 @@ def test_brokers_end_with_an_owner_that_forgets_to_stop_them(brokers: int) -> No
         _, folder, *pids = said
         assert owner.stdin is not None
         owner.stdin.close()
-        assert owner.wait(30) == 0
+        assert owner.wait(PATIENCE_S) == 0
     wait_until(lambda: not any(does_exist(int(pid)) for pid in pids), "all brokers have ended")
     wait_until(lambda: not Path(folder).exists(), "the temporary folder is removed")
 

@@ -33,7 +33,7 @@ from tests import judge
 from tests.fault_proxy import proxies_for, route
 from tests.fix_broker import MakeTopic
 from tests.records import CORNERS, as_records, connected, many
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SMALL = FetchSettings(max_partition_fetch_bytes=2_000, default_api_timeout_ms=30_000)
 """Many responses for few records."""
@@ -156,7 +156,7 @@ def test_interleaved_transactions(
         producer.begin_transaction()
     for number, producer in itertools.product(range(4), producers):
         judge.send(producer, topic, [b"%d" % number])
-        assert producer.flush(30) == 0
+        judge.flush(producer)
     producers[1].abort_transaction(30)
     producers[0].commit_transaction(30)
     producers[2].abort_transaction(30)
@@ -174,7 +174,7 @@ def test_an_open_transaction_is_named_when_it_holds_the_read_up(
     producer = judge.transactional_producer(bootstrap, topic)
     producer.begin_transaction()
     judge.send(producer, topic, [b"open"])
-    assert producer.flush(30) == 0
+    judge.flush(producer)
     impatient = FetchSettings(default_api_timeout_ms=1_500)
     with pytest.raises(FetchError, match=r"last stable offset at 1 \(high watermark 2\)"):
         list(read(connections, topic, 0, 2, settings=impatient, read_committed=True))
@@ -206,12 +206,11 @@ def test_compaction_gaps_are_passed(
         judge.produce(bootstrap, topic, (b"roll", b"rolls the segment"))
         return len(judge.consume_all(bootstrap, topic)) < 100
 
-    wait_until(is_compacted, "the log is compacted", timeout_s=60)
+    wait_until(is_compacted, "the log is compacted")
     # It may be compacted further between the two reads.
     wait_until(
         lambda: as_records(read(connections, topic, settings=SMALL)) == judge.consume_all(bootstrap, topic),
         "both clients read the same",
-        timeout_s=60,
     )
 
 
@@ -521,7 +520,7 @@ def test_many_threads_share_the_connections(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert [record for number in range(6) for record in results[number]] == records
 
 
@@ -533,7 +532,7 @@ def test_latest_under_read_committed_is_the_last_stable_offset(
     producer = judge.transactional_producer(bootstrap, topic)
     producer.begin_transaction()
     judge.send(producer, topic, [b"open"])
-    assert producer.flush(30) == 0
+    judge.flush(producer)
     wanted = {TopicPartition(topic, 0): LATEST_OFFSET}
     assert list_offsets(connections, wanted, IsolationLevel.READ_COMMITTED) == {TopicPartition(topic, 0): 1}
     assert list_offsets(connections, wanted) == {TopicPartition(topic, 0): 2}
@@ -557,11 +556,11 @@ def test_an_unclean_leader_election_is_an_error_that_says_so(
         assert len(got) == 100
         cluster.kill(1)
         cluster.restart(2)
-        wait_until(lambda: leader_of(bootstrap, topic_name) == 2, "broker 2 leads", timeout_s=60)
+        wait_until(lambda: leader_of(bootstrap, topic_name) == 2, "broker 2 leads")
         with pytest.raises(LogTruncatedError, match="was cut back: records were read up to offset"):
             list(reader)
 
 
 def leader_of(bootstrap: str, topic: str) -> int:
-    described = judge.admin(bootstrap).list_topics(topic, timeout=10).topics[topic].partitions
+    described = judge.admin(bootstrap).list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
     return described[0].leader if described else -1

@@ -32,7 +32,7 @@ from penstock.types import TopicPartition
 from tests import judge
 from tests.fault_proxy import FaultProxy, proxies_for, route
 from tests.fix_broker import MakeTopic
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 OpenProducer = Callable[..., Producer]
 SMALL_BATCHES = {"batch_size_bytes": 2_000, "max_request_size_bytes": 100_000}
@@ -169,7 +169,7 @@ def add_partitions(bootstrap: str, topic: str, total_count: int) -> None:
     from confluent_kafka.admin import NewPartitions  # noqa: PLC0415  # of this test alone
 
     client = judge.admin(bootstrap)
-    client.create_partitions([NewPartitions(topic, total_count)])[topic].result(30)
+    client.create_partitions([NewPartitions(topic, total_count)])[topic].result(PATIENCE_S)
     judge.wait_for_leaders(bootstrap, topic, total_count)
 
 
@@ -389,7 +389,7 @@ def test_an_unknown_topic_is_an_error_in_seconds(
     with pytest.raises(UnknownTopicOrPartitionError, match=topic_name):
         producer.topic(topic_name)
     assert time.monotonic() - started < 20
-    assert topic_name not in judge.admin(bootstrap).list_topics(timeout=10).topics
+    assert topic_name not in judge.admin(bootstrap).list_topics(timeout=PATIENCE_S).topics
 
 
 def test_a_deleted_topic_is_an_error_in_seconds(
@@ -557,7 +557,7 @@ def allow(bootstrap: str, user: str, topic: str) -> None:
     )
     client = judge.admin(bootstrap)
     for future in client.create_acls([binding]).values():
-        future.result(30)
+        future.result(PATIENCE_S)
     # The controller answers; the broker has it a moment later.
     wanted = AclBindingFilter(
         ResourceType.TOPIC,
@@ -568,4 +568,4 @@ def allow(bootstrap: str, user: str, topic: str) -> None:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    wait_until(lambda: client.describe_acls(wanted).result(30), "the broker to know of it")
+    wait_until(lambda: client.describe_acls(wanted).result(PATIENCE_S), "the broker to know of it")

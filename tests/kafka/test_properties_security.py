@@ -23,7 +23,7 @@ from penstock.devbroker import DevCluster
 from penstock.errors import AuthenticationError, ClientError
 from penstock.options.config import KafkaProperties
 from tests import judge
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 USER = "alice, who=1"  # the signs that SCRAM has to escape
@@ -83,7 +83,7 @@ def guarded() -> Iterator[DevCluster]:
         # One alteration a request: a request may name a user once.
         for credential in credentials:
             for future in admin.alter_user_scram_credentials([credential]).values():
-                future.result(timeout=30)
+                future.result(timeout=PATIENCE_S)
         for mechanism in MECHANISMS:
             # The controller answers; the broker has it a moment later.
             wait_until(functools.partial(_is_let_in, cluster, mechanism), "the broker to know the password")

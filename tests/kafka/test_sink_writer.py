@@ -30,7 +30,7 @@ from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import WriteSummary, write_rows
 from tests import judge
 from tests.fix_broker import MakeTopic
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 UTC = datetime.timezone.utc
@@ -299,7 +299,7 @@ def test_partitions_added_to_a_topic_are_used_without_a_restart(
 
     write_task(0)
     admin = judge.admin(bootstrap)
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_S)
     judge.wait_for_leaders(bootstrap, topic, 3)
     tasks = itertools.count(1)
 
@@ -307,4 +307,4 @@ def test_partitions_added_to_a_topic_are_used_without_a_restart(
         write_task(next(tasks))
         return len(values_by_partition(bootstrap, topic)) == 3
 
-    wait_until(is_everywhere, "records in all three partitions", timeout_s=60)
+    wait_until(is_everywhere, "records in all three partitions")

@@ -28,7 +28,7 @@ from tests.fix_broker import MakeTopic
 from tests.judge import Record
 from tests.kafka.source_runs import Query, Row, read_batch
 from tests.records import connected
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def positions(rows: list[Row]) -> dict[int, list[int]]:
@@ -57,14 +57,14 @@ def commit(bootstrap: str, group_id: str, topic: str, offsets: dict[int, int]) -
 def committed(bootstrap: str, group_id: str, topic: str, partitions: int = 1) -> dict[int, int]:
     """As librdkafka sees it; partitions without an offset are left out."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
-    found = consumer.committed([JudgePartition(topic, n) for n in range(partitions)], timeout=30)
+    found = consumer.committed([JudgePartition(topic, n) for n in range(partitions)], timeout=PATIENCE_S)
     consumer.close()
     return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
 
 
 def add_partition(bootstrap: str, topic: str) -> None:
     admin = judge.admin(bootstrap)  # held: its futures never end once it is collected
-    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
     judge.wait_for_leaders(bootstrap, topic, 2)
 
 
@@ -368,7 +368,7 @@ def open_transaction(bootstrap: str, make_topic: MakeTopic) -> Iterator[tuple[st
     producer = judge.transactional_producer(bootstrap, f"open-{topic}")
     producer.begin_transaction()
     judge.send(producer, topic, [b"open"] * 3)
-    assert producer.flush(30) == 0
+    judge.flush(producer)
     yield topic, producer
     producer.abort_transaction(30)
 
@@ -451,10 +451,10 @@ def test_a_transactional_topic_that_is_read_to_its_end_has_no_lag(
     assert committed(bootstrap, f"g-{topic}", topic) == {0: end} == {0: 3}
     # What kafka-consumer-groups asks: an empty group that is listed, and its offsets.
     admin = judge.admin(bootstrap)
-    groups = {group.group_id: group.state for group in admin.list_consumer_groups().result(30).valid}
+    groups = {group.group_id: group.state for group in admin.list_consumer_groups().result(PATIENCE_S).valid}
     assert groups[f"g-{topic}"] is ConsumerGroupState.EMPTY
     wanted = ConsumerGroupTopicPartitions(f"g-{topic}")
-    listed = admin.list_consumer_group_offsets([wanted])[f"g-{topic}"].result(30).topic_partitions
+    listed = admin.list_consumer_group_offsets([wanted])[f"g-{topic}"].result(PATIENCE_S).topic_partitions
     assert [(entry.topic, entry.partition, entry.offset) for entry in listed] == [(topic, 0, 3)]
 
 

@@ -10,7 +10,7 @@ from penstock.devbroker import DevCluster
 from tests import judge
 from tests.judge import Record
 from tests.kafka.source_runs import Query, Row
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 VICTIM = 3
 
@@ -19,7 +19,7 @@ def topic_on_each_broker(cluster: DevCluster, topic: str) -> None:
     """Partition n lives on broker n + 1 only."""
     admin = judge.admin(cluster.bootstrap_servers)
     new_topic = NewTopic(topic, num_partitions=3, replica_assignment=[[1], [2], [3]])
-    admin.create_topics([new_topic], operation_timeout=30)[topic].result(30)
+    admin.create_topics([new_topic], operation_timeout=PATIENCE_S)[topic].result(PATIENCE_S)
     judge.wait_for_leaders(cluster.bootstrap_servers, topic, 3)
 
 
@@ -55,7 +55,6 @@ def test_one_without_a_leader_at_the_start_waits_alone_and_begins_where_the_user
         wait_until(
             lambda: query.catch_up(reader) == [] and "2" in query.checkpoint[-1][topic_name],
             "partition 2 begins",
-            timeout_s=60,
         )
         judge.produce(bootstrap, topic_name, Record(b"new", partition=2))
         rows = query.catch_up(reader)

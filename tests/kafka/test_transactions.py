@@ -173,7 +173,7 @@ def test_timed_out_transaction_is_aborted_by_the_broker(
     connections: KafkaConnections, transactions: Transactions, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
-    written = write_open(connections, topic, TopicPartition(topic, 0), [b"a"], transaction_timeout_ms=3_000)
+    written = write_open(connections, topic, TopicPartition(topic, 0), [b"a"], transaction_timeout_ms=6_000)
     wait_until(
         lambda: transaction_end(connections, written.witness, written.identity) is TransactionEnd.ABORTED,
         "the broker to abort it",

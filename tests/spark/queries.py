@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-QUERY_TIMEOUT_S = 120
+QUERY_TIMEOUT_S = 300
 
 
 def read_batch(spark: SparkSession, source: str, options: dict[str, str]) -> DataFrame:

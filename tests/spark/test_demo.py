@@ -35,7 +35,7 @@ def test_the_demo_is_right_and_leaves_nothing_running(tmp_path: Path) -> None:
         env={**os.environ, name: value, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -126,5 +126,5 @@ def test_a_running_stream_waits_for_the_slow_one_until_it_is_idle(
         behind = [judge.Record(value=b"3", partition=1, timestamp_ms=START_MS + MINUTE_MS)]
         judge.produce(bootstrap, topic, *behind)
         # Partition 1 is read to its end again: after 10 s it is idle and no longer holds partition 0 back.
-        wait_until(lambda: len(seen) == 4, "the records of both are read", timeout_s=90)
+        wait_until(lambda: len(seen) == 4, "the records of both are read")
     assert seen[2:] == [(1, 3), (0, 2)]

@@ -176,7 +176,7 @@ def test_two_queries_with_one_prefix_are_told_so(
 
     queries = [writer.start() for writer in writers]
     try:
-        wait_until(one_is_told, "one to stop and say why", timeout_s=120)
+        wait_until(one_is_told, "one to stop and say why")
         # A task of the older one may have fenced one of the newer, which is told of that when it is refused,
         # or when its batch is to be decided. This Spark does not try tasks again.
         # At its decision an older task may be about to take the id, and have got as far as the abort.

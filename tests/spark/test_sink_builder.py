@@ -37,7 +37,7 @@ from tests.fix_broker import MakeTopic
 from tests.spark.queries import stopped
 from tests.spark.test_exactly_once import open_transactions
 
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 
 
 class ValueAsText(SerializationSchema):

@@ -26,7 +26,7 @@ from tests.spark.queries import (
     run_available_now,
     stopped,
 )
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def produce(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
@@ -45,7 +45,7 @@ def bounded_options(bootstrap: str, topic: str, **more: str) -> dict[str, str]:
 
 def committed(bootstrap: str, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"g-{topic}"})
-    (found,) = consumer.committed([JudgePartition(topic, 0)], timeout=30)
+    (found,) = consumer.committed([JudgePartition(topic, 0)], timeout=PATIENCE_S)
     consumer.close()
     return int(found.offset)
 

@@ -25,7 +25,7 @@ from tests.spark.queries import (
     run_available_now,
     stopped,
 )
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 # Some of the records have times long ago, or far from now.
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
@@ -233,7 +233,7 @@ def test_partitions_and_topics_that_appear_are_read_from_their_first_record(
     with running(read_stream(spark, "penstock", options), tmp_path) as (query, seen):
         query.processAllAvailable()
         admin = judge.admin(bootstrap)
-        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
         judge.wait_for_leaders(bootstrap, topic, 2)
         produce(bootstrap, topic, 3, partition=1)
         second = topic.removesuffix(".first") + ".second"

@@ -7,6 +7,7 @@ import threading
 from penstock.client.connection import KafkaConnections
 from penstock.client.metadata import ClusterView, cluster_view
 from penstock.client.properties import ConnectionSettings
+from tests.waiting import PATIENCE_S
 
 
 def test_all_threads_share_one_view() -> None:
@@ -15,14 +16,14 @@ def test_all_threads_share_one_view() -> None:
     together = threading.Barrier(8)
 
     def look() -> None:
-        together.wait(10)
+        together.wait(PATIENCE_S)
         found.append(cluster_view(connections))
 
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     connections.close()
     assert len(found) == 8
     assert all(view is found[0] for view in found)

@@ -16,6 +16,7 @@ from penstock.devbroker.jars import JarSet, ensure_jars, find_damage
 from penstock.devbroker.java import find_java, java_major_version
 from penstock.devbroker.paths import cache_folder, locked
 from penstock.errors import DevBrokerError
+from tests.waiting import PATIENCE_S
 
 CONTENTS = {"a-1.jar": b"first", "b-2.jar": b"second" * 1000}
 
@@ -130,7 +131,7 @@ def test_two_at_once_fetch_once(jar_set: JarSet, repository: FakeRepository) -> 
 
     def hold() -> None:
         is_fetching.set()
-        assert may_go_on.wait(10)
+        assert may_go_on.wait(PATIENCE_S)
 
     repository.before_each = hold
     results: list[list[Path]] = []
@@ -139,10 +140,10 @@ def test_two_at_once_fetch_once(jar_set: JarSet, repository: FakeRepository) -> 
     ]
     for thread in threads:
         thread.start()
-    assert is_fetching.wait(10)
+    assert is_fetching.wait(PATIENCE_S)
     may_go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert len(results) == 3
     assert repository.fetch_count == 1
 

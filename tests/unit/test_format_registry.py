@@ -12,6 +12,7 @@ from penstock.formats import format_for, format_names
 from penstock.formats.base import excerpt
 from penstock.formats.json import JsonFormat
 from penstock.options.table import CHANGELOG_FORMATS
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("prefix", ["", "key.", "value."])
@@ -54,7 +55,7 @@ def test_formats_are_imported_when_they_are_asked_for() -> None:
         "& set(sys.modules);"
         "assert not bad, bad"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
     assert {"raw", "json"} <= set(format_names())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.options.properties import PROPERTIES
 from penstock.options.reference import render
 from penstock.options.unknown import OPTIONS
+from tests.waiting import PATIENCE_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
@@ -27,5 +28,7 @@ def test_every_option_and_property_is_on_the_page() -> None:
 
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     target = tmp_path / "options.md"
-    subprocess.run([sys.executable, "-m", "penstock.options.reference", str(target)], check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-m", "penstock.options.reference", str(target)], check=True, timeout=PATIENCE_S
+    )
     assert target.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")

@@ -33,7 +33,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.types import TopicPartition
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 TP = TopicPartition("t", 0)
 IDENTITY = ProducerIdentity(7, 0)
@@ -315,7 +315,7 @@ def test_closing_wakes_a_waiting_flush(open_on: OpenOn) -> None:
     writer.start()
     wait_until(lambda: broker.requests, "the batch is under way")
     producer.close()
-    writer.join(10)
+    writer.join(PATIENCE_S)
     assert not writer.is_alive()
     assert "closed" in str(errors[0])
 

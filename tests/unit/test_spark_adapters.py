@@ -30,6 +30,7 @@ from penstock.spark.splits import SplitPartition
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.types import OffsetRange
 from pyspark_penstock import DefaultSource
+from tests.waiting import PATIENCE_S
 
 from .source_fakes import FakeAdmin, Log, source_config, tp
 
@@ -249,7 +250,7 @@ finally:
         process.stdin.write("\n")
         process.stdin.close()
         assert process.stdout.readline() == "stopped\n"
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_other_processes_keep_their_signals() -> None:
