@@ -31,7 +31,7 @@ class Patience:
         self._deadline_s = time.monotonic() + timeout_s
 
     def check(self, progress: object = None) -> None:
-        """Wait on, from the start when `progress` has changed; AssertionError when it did not for too long."""
+        """Begin again when `progress` has changed; AssertionError when it was not for too long."""
         now_s = time.monotonic()
         if progress != self._progress:
             self._progress, self._deadline_s = progress, now_s + self._timeout_s
