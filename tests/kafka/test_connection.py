@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
+from penstock.client import connection, outages
 from penstock.client.admin import describe_topics
 from penstock.client.connection import (
     KafkaConnections,
@@ -125,6 +127,30 @@ def test_no_broker_is_named_in_time() -> None:
         assert 0.9 < time.monotonic() - started < 20
     for part in ("127.0.0.1:1, localhost:2", "within 1000 ms", "ECONNREFUSED", "security.protocol"):
         assert part in str(caught.value)
+
+
+def test_what_cannot_be_reached_is_said_before_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outages, "_said_at_s", {})
+    with connected("127.0.0.1:1") as connections, pytest.raises(BrokerUnavailableError):
+        connections.request(brokers_only(), timeout_ms=4_000)
+    (said,) = [text for text in caplog.messages if "Cannot reach" in text]
+    assert re.fullmatch(
+        r"Cannot reach 127\.0\.0\.1:1 \(111 ECONNREFUSED\); trying for another [12] s\.", said
+    )
+
+
+def test_one_that_does_not_answer_is_named_while_we_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outages, "_said_at_s", {})
+    monkeypatch.setattr(connection, "_SILENCE_MS", 200)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        with connected(server) as connections, pytest.raises(BrokerUnavailableError):
+            connections.request(brokers_only(), timeout_ms=1_500)
+    assert any(f"{server}: no answer for 0 s; waiting for another 1 s." in text for text in caplog.messages)
 
 
 NOT_READY = BrokerUnavailableError("Not ready.", kafka_error="NodeNotReadyError")

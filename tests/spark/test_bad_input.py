@@ -93,6 +93,34 @@ def test_an_unknown_topic_in_a_stream(spark: SparkSession, bootstrap: str, tmp_p
         query.awaitTermination(QUERY_TIMEOUT_S)
 
 
+EXACTLY_ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "nowhere"}
+
+
+@pytest.mark.parametrize("guarantee", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
+def test_a_missing_target_topic_is_found_before_any_task(
+    spark: SparkSession, bootstrap: str, guarantee: dict[str, str]
+) -> None:
+    rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
+    options = {"properties.bootstrap.servers": bootstrap, "topic": "no-such-topic", **guarantee}
+    with pytest.raises(Exception, match="Topic 'no-such-topic', which option 'topic' names") as caught:
+        rows.write.format("penstock").options(**options).mode("append").save()
+    assert "in stage" not in str(caught.value), "as Spark says it of a failed task"
+
+
+def test_a_missing_target_topic_of_a_stream_is_found_before_any_task(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    rows = read_stream(spark, "penstock", {"kafka.bootstrap.servers": bootstrap, "subscribe": make_topic()})
+    start = (
+        rows.select("value")
+        .writeStream.format("penstock")
+        .options(**{"kafka.bootstrap.servers": bootstrap, "topic": "no-such-topic"})
+    )
+    query = start.option("checkpointLocation", str(tmp_path)).start()
+    with stopped(query), pytest.raises(Exception, match="Topic 'no-such-topic', which option 'topic' names"):
+        query.awaitTermination(QUERY_TIMEOUT_S)
+
+
 def test_a_partition_that_does_not_exist(spark: SparkSession, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     options = {"kafka.bootstrap.servers": bootstrap, "assign": json.dumps({topic: [0, 2]})}

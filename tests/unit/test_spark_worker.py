@@ -13,6 +13,12 @@ import pytest
 from penstock.spark import worker
 
 
+@pytest.fixture(autouse=True)
+def no_handler_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `logs` would add to penstock's logger, this process keeps."""
+    monkeypatch.setattr(worker, "show_messages", lambda: None)
+
+
 @pytest.fixture
 def freezes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each call to gc.freeze(), which does nothing here."""

@@ -14,7 +14,13 @@ class Backoff:
     """The pauses of one series of attempts."""
 
     def __init__(
-        self, initial_ms: int, max_ms: int, wait: Callable[[float], bool], *, jitter: float = 0.2
+        self,
+        initial_ms: int,
+        max_ms: int,
+        wait: Callable[[float], bool],
+        *,
+        jitter: float = 0.2,
+        on_pause: Callable[[float], None] = lambda deadline: None,
     ) -> None:
         """Make a series.
 
@@ -23,7 +29,9 @@ class Backoff:
             max_ms: no pause is longer, apart from jitter.
             wait: sleeps for some seconds; True when it was woken because everything is closing.
             jitter: part of a pause that is random, either way.
+            on_pause: told of each pause before it begins, with the deadline.
         """
+        self._on_pause = on_pause
         self._max_ms = max_ms
         self._wait = wait
         self._jitter = jitter
@@ -38,6 +46,7 @@ class Backoff:
         left_seconds = deadline - time.monotonic()
         if left_seconds <= 0:
             return False
+        self._on_pause(deadline)
         jitter = random.uniform(1 - self._jitter, 1 + self._jitter)  # noqa: S311  # jitter needs no secrecy
         pause_seconds = self._next_ms / 1000 * jitter
         self._next_ms = min(2 * self._next_ms, self._max_ms)

@@ -91,6 +91,12 @@ def error_from_exception(
     return _translate(type(error), where, detail, getattr(error, "errno", None), facts, property_prefix)
 
 
+def reason_of(error: BaseException, place: str) -> str:
+    """Why a broker was not reached, in a word or two, without its address."""
+    text = " ".join(str(argument) for argument in error.args).removeprefix(f"{place}: ")
+    return text.rstrip(".") or type(error).__name__
+
+
 def _translate(
     kind: type[BaseException],
     where: str,

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -31,7 +32,8 @@ from kafka.protocol.metadata import MetadataResponse
 from penstock.client._kafka_logs import IO_THREAD_MARK, move_kafka_python_logs
 from penstock.client._network import ConnectionManager
 from penstock.client.backoff import Backoff
-from penstock.client.broker_errors import error_from_exception, is_retriable
+from penstock.client.broker_errors import error_from_exception, is_retriable, reason_of
+from penstock.client.outages import Outages
 from penstock.client.properties import ConnectionSettings
 from penstock.errors import BrokerUnavailableError, PenstockError, RequestTimeoutError
 
@@ -42,15 +44,24 @@ NodeId = int | str
 
 _THROTTLE_POLL_SECONDS = 0.02
 _CLOSE_TIMEOUT_MS = 5_000
+_SILENCE_MS = 5_000
+"""After so long without an answer a waiting caller says so in the log, and goes on waiting."""
 
 
 class PendingResponse:
     """A response that will come. Thread-safe."""
 
-    def __init__(self, what: str, timeout_ms: int, property_prefix: str = "") -> None:
+    def __init__(
+        self,
+        what: str,
+        timeout_ms: int,
+        property_prefix: str = "",
+        on_silence: Callable[[float, float], None] | None = None,
+    ) -> None:
         self._what = what
         self._property_prefix = property_prefix
         self._timeout_ms = timeout_ms
+        self._on_silence = on_silence
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[PendingResponse], None]] = []
@@ -71,12 +82,21 @@ class PendingResponse:
             AuthenticationError: the broker does not accept who we are.
         """
         wait_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        if not self._done.wait(max(0, wait_ms) / 1000):
+        if not self._wait(max(0, wait_ms) / 1000):
             raise RequestTimeoutError(f"{self._what}: no answer within {wait_ms} ms.", timeout_ms=wait_ms)
         if self._error is not None:
             # A fresh one for each caller: a raised exception carries the traceback of its raiser.
             raise type(self._error)(self._error.message, **self._error.facts)
         return self._response
+
+    def _wait(self, wait_s: float) -> bool:
+        """Wait until done; a long silence is told once."""
+        first_s = min(wait_s, _SILENCE_MS / 1000)
+        if self._done.wait(first_s):
+            return True
+        if wait_s > first_s and self._on_silence is not None:
+            self._on_silence(first_s, wait_s - first_s)
+        return self._done.wait(wait_s - first_s)
 
     def add_done_callback(self, callback: Callable[[PendingResponse], None]) -> None:
         """Call `callback(self)` when done: on the IO thread, or here and now if it is done already."""
@@ -128,6 +148,7 @@ class KafkaConnections:
         self._throttled: dict[NodeId, deque[_Send]] = {}
         self._last_good_node_id: NodeId | None = None
         self._open_sends: set[PendingResponse] = set()
+        self._outages = Outages()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
         self._pid = os.getpid()
@@ -156,10 +177,12 @@ class KafkaConnections:
         timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
         # Setting up the connection has a time limit of its own, which comes on top.
         patience_ms = timeout_ms + 2 * self.settings.socket_connection_setup_timeout_max_ms
+        place = self._place(node_id)
+        what = f"{type(request).__name__} to {place}"
         pending = PendingResponse(
-            self._describe(request, node_id), patience_ms, self.settings.property_prefix
+            what, patience_ms, self.settings.property_prefix, partial(self._outages.silent, what, place)
         )
-        send = _Send(request, node_id, timeout_ms, pending)
+        send = _Send(request, node_id, timeout_ms, pending, place)
 
         def on_io_thread() -> None:
             self._open_sends.add(pending)
@@ -233,7 +256,13 @@ class KafkaConnections:
 
     def new_backoff(self) -> Backoff:
         """Pauses between attempts, as the settings say; `close()` ends them."""
-        return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, self._closed.wait)
+        settings = self.settings
+        return Backoff(
+            settings.retry_backoff_ms,
+            settings.retry_backoff_max_ms,
+            self._closed.wait,
+            on_pause=self._outages.trying_until,
+        )
 
     def close(self) -> None:
         """Close the sockets, fail what is in flight, end the IO thread. Again is harmless."""
@@ -275,10 +304,21 @@ class KafkaConnections:
                 return
             future = connection.send_request(send.request, request_timeout_ms=send.timeout_ms)
         except Exception as error:  # noqa: BLE001  # whatever kafka-python raises must reach the waiting caller
-            send.pending.fail(error)
+            self._fail(send, error)
             return
-        future.add_callback(send.pending.succeed)
-        future.add_errback(send.pending.fail)
+        future.add_callback(lambda response: self._succeed(send, response))
+        future.add_errback(lambda error: self._fail(send, error))
+
+    def _succeed(self, send: _Send, response: Any) -> None:
+        self._outages.answered(send.place)
+        send.pending.succeed(response)
+
+    def _fail(self, send: _Send, error: BaseException) -> None:
+        if isinstance(error, kafka_errors.NodeNotReadyError):
+            self._outages.failed(send.place, "")  # only says that an earlier attempt failed
+        elif isinstance(error, kafka_errors.KafkaConnectionError) and not self.is_closed:
+            self._outages.failed(send.place, reason_of(error, send.place))
+        send.pending.fail(error)
 
     def _give_up_connecting(self, send: _Send) -> None:
         """kafka-python counts a request's time only from when it is written."""
@@ -324,10 +364,9 @@ class KafkaConnections:
         random.shuffle(bootstrap)
         return sorted(brokers, key=lambda node_id: node_id != self._last_good_node_id) + bootstrap
 
-    def _describe(self, request: Any, node_id: NodeId) -> str:
+    def _place(self, node_id: NodeId) -> str:
         address = self._manager.cluster.broker_metadata(node_id)
-        place = f"{address.host}:{address.port}" if address is not None else f"broker {node_id}"
-        return f"{type(request).__name__} to {place}"
+        return f"{address.host}:{address.port}" if address is not None else f"broker {node_id}"
 
     def _no_broker(self, request: Any, timeout_ms: int, cause: PenstockError | None) -> PenstockError:
         servers, prefix = ", ".join(self.settings.bootstrap_servers), self.settings.property_prefix
@@ -357,13 +396,16 @@ def _told_by(error: PenstockError, is_cut_short: bool) -> int:
 class _Send:
     """One request on its way to the IO thread."""
 
-    __slots__ = ("node_id", "pending", "request", "timeout_ms")
+    __slots__ = ("node_id", "pending", "place", "request", "timeout_ms")
 
-    def __init__(self, request: Any, node_id: NodeId, timeout_ms: int, pending: PendingResponse) -> None:
+    def __init__(
+        self, request: Any, node_id: NodeId, timeout_ms: int, pending: PendingResponse, place: str
+    ) -> None:
         self.request = request
         self.node_id = node_id
         self.timeout_ms = timeout_ms
         self.pending = pending
+        self.place = place
 
 
 _shared: dict[ConnectionSettings, KafkaConnections] = {}

@@ -38,6 +38,8 @@ class PenstockReader(DataSourceReader):
         from penstock.source.kafka_admin import KafkaOffsetAdmin  # noqa: PLC0415
         from penstock.source.split_reader import source_connection_settings  # noqa: PLC0415
 
+        if self._table is not None:
+            self._table.check_dead_letter_topic()
         connections = connections_for(source_connection_settings(self._config))
         return [SplitPartition(split) for split in plan_bounded(self._config, KafkaOffsetAdmin(connections))]
 

@@ -24,7 +24,8 @@ from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
 from penstock.spark.tables import refuse_missing_schema, table_sink, table_source
-from penstock.spark.worker import begin_task, repeats_parsing
+from penstock.spark.target_topics import check_target_topic
+from penstock.spark.worker import begin_task, is_spark_worker, repeats_parsing
 
 
 class PenstockDataSource(DataSource):
@@ -60,6 +61,7 @@ class PenstockDataSource(DataSource):
         """A batch write."""
         config = self._sink_config()
         table = table_sink(schema, self.options, config)
+        _check_target(config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return ExactlyOnceWriter(config, schema, table, overwrite=overwrite)
         return PenstockWriter(config, schema, table, overwrite=overwrite)
@@ -83,6 +85,7 @@ class PenstockDataSource(DataSource):
                 option="sink.write-id",
             )
         table = table_sink(schema, self.options, config)
+        _check_target(config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return ExactlyOnceStreamWriter(config, schema, table)
         return PenstockStreamWriter(config, schema, table)
@@ -96,3 +99,9 @@ class PenstockDataSource(DataSource):
         config = parse_sink_options(self.options)
         check_connection(config.properties)  # a sink connects in its tasks only: too late for bad logins
         return config
+
+
+def _check_target(config: SinkConfig) -> None:
+    """Only in Spark's planner processes: elsewhere nothing is written, and a broker need not be there."""
+    if is_spark_worker():
+        check_target_topic(config, "topic")

@@ -130,6 +130,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from penstock.source.kafka_event_times import alignment_of  # noqa: PLC0415
 
             _stop_in_order_on_sigterm()
+            if self._table is not None:
+                self._table.check_dead_letter_topic()
             # Connections of its own, not shared ones: this reader alone decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
             admin = KafkaOffsetAdmin(self._connections)

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError, SchemaError
 from penstock.options.config import SinkConfig, SourceConfig
+from penstock.options.table import DEAD_LETTER_TOPIC
 from penstock.spark.table_schema import marked_metadata, table_schema
 from penstock.table import (
     BadRecords,
@@ -43,6 +44,21 @@ _log = logging.getLogger("penstock.table")
 
 class TableSource(ABC):
     """A typed read. Small: it travels with the reader to every task."""
+
+    dead_letters: SinkConfig | None
+
+    def check_dead_letter_topic(self) -> None:
+        """Look for the topic of dead letters, once a process, before any task has one to write.
+
+        Raises:
+            UnknownTopicOrPartitionError: it does not exist.
+            AuthorizationError: it may not be described.
+        """
+        if self.dead_letters is not None:
+            # Here and not above: tasks check nothing.
+            from penstock.spark.target_topics import check_target_topic  # noqa: PLC0415
+
+            check_target_topic(self.dead_letters, DEAD_LETTER_TOPIC.key)
 
     @abstractmethod
     def open(self) -> TableRowMaker:

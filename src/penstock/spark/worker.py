@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import sys
 
+from penstock.spark.logs import show_messages
 from penstock.spark.worker_socket import JvmConnection
 
 _DAEMON = "pyspark.daemon"
@@ -42,7 +43,8 @@ _CONNECTION = JvmConnection()
 
 
 def begin_task() -> None:
-    """To be called at the start of every task; does nothing outside of PySpark's workers."""
+    """To be called at the start of every task; does nothing outside of PySpark's processes."""
+    show_messages()
     if is_spark_worker():
         _CONNECTION.hurry()
         _OBJECTS.begin_task(len(sys.modules))

@@ -1,0 +1,68 @@
+"""Topics that options name for writing are found before any task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.client.connection import KafkaConnections
+from penstock.errors import UnknownTopicOrPartitionError
+from penstock.options.sink import parse_sink_options
+from penstock.spark import target_topics
+from penstock.spark.target_topics import check_target_topic
+from tests.fix_broker import MakeTopic
+
+
+@pytest.fixture(autouse=True)
+def nothing_found_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_topics, "_found", set())
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The requests that were sent, by kind."""
+    counted: Counter[str] = Counter()
+    send: Callable[..., Any] = KafkaConnections.send
+
+    def send_and_count(self: KafkaConnections, request: Any, *args: Any, **kwargs: Any) -> Any:
+        counted[type(request).__name__] += 1
+        return send(self, request, *args, **kwargs)
+
+    monkeypatch.setattr(KafkaConnections, "send", send_and_count)
+    return counted
+
+
+def test_a_missing_topic_is_named_with_its_option(bootstrap: str, topic_name: str) -> None:
+    config = parse_sink_options({"properties.bootstrap.servers": bootstrap, "topic": topic_name})
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match=f"'{topic_name}', which option 'scan.dead-letter.t"
+    ):
+        check_target_topic(config, "scan.dead-letter.topic")
+
+
+def test_it_is_asked_for_once_however_many_batches(
+    bootstrap: str, make_topic: MakeTopic, requests: Counter[str]
+) -> None:
+    config = parse_sink_options({"properties.bootstrap.servers": bootstrap, "topic": make_topic()})
+    for _ in range(3):
+        check_target_topic(config, "topic")
+    assert requests == {"MetadataRequest": 1}
+
+
+def test_rows_that_name_their_topics_need_no_look(bootstrap: str, requests: Counter[str]) -> None:
+    check_target_topic(parse_sink_options({"properties.bootstrap.servers": bootstrap}), "topic")
+    assert not requests
+
+
+def test_a_broker_that_is_away_is_left_to_the_tasks() -> None:
+    away = {
+        "properties.bootstrap.servers": "127.0.0.1:1",
+        "properties.default.api.timeout.ms": "500",
+        "properties.request.timeout.ms": "400",
+        "topic": "t",
+    }
+    check_target_topic(parse_sink_options(away), "topic")
+    assert not target_topics._found
