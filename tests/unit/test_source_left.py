@@ -291,3 +291,30 @@ def test_every_record_is_read_once_whatever_is_subscribed_when(runs: list[tuple[
         bounds = [(0, 0), *pieces]
         assert all(one[1] == other[0] for one, other in pairwise(bounds))
         assert bounds[-1][1] == query.admin.logs[topic_partition].end
+
+
+def test_a_bounded_stream_does_not_take_another_topic_for_the_one_that_its_end_is_of() -> None:
+    query = Query(cluster())
+    stopping = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((A, 10), (B, 15)))
+    first = SplitEnumerator(source_config(BOTH, stopping=stopping), query.admin)
+    begun = through_json(first.latest_offset(first.initial_offset(), 12))
+    query.admin.topic_ids["b"] = "another"
+    query.admin.logs[B] = Log(0, 3)
+    with pytest.raises(TopicPartitionsRemovedError, match="b-0"):
+        SplitEnumerator(source_config(BOTH, stopping=stopping), query.admin).latest_offset(begun, None)
+    dropping = source_config(BOTH, stopping=stopping, fail_on_removed_partition=False)
+    again = SplitEnumerator(dropping, query.admin)
+    end = again.latest_offset(begun, None)
+    assert ranges(again.plan(begun, end)) == {A: [(4, 10)]}
+    assert again.latest_offset(through_json(end), None).ended_runs == 1, "it ends"
+
+
+def test_a_topic_that_is_made_anew_before_the_first_batch_is_noticed() -> None:
+    """Else the position in the first one is taken for one in the second, and what is before it is lost."""
+    admin = FakeAdmin({B: Log(0, 20)}, topic_ids={"b": "id-b"})
+    enumerator = SplitEnumerator(source_config(TopicList(("b",)), LATEST), admin)
+    start = through_json(enumerator.initial_offset())
+    admin.topic_ids["b"] = "another"
+    admin.logs[B] = Log(0, 300)
+    with pytest.raises(TopicPartitionsRemovedError, match="b-0"):
+        enumerator.latest_offset(start, None)

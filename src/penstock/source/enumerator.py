@@ -82,7 +82,12 @@ class SplitEnumerator:
             existing = discovery.topic_partitions if target is None else target.keys()
             starts = self._starts_of_first(existing, are_all=discovery.topic_partitions <= set(existing))
             waiting = discovery.topic_partitions - starts.keys()
-            self._initial = SourceOffset(starts, stops=self._stopping.of(None, existing), waiting=waiting)
+            self._initial = SourceOffset(
+                starts,
+                stops=self._stopping.of(None, existing),
+                topic_ids=self._topic_ids(starts),
+                waiting=waiting,
+            )
         return self._initial
 
     def freeze(self) -> None:
@@ -233,7 +238,9 @@ class SplitEnumerator:
         if back:
             _log.info("Subscribed again, read on from where they were left: %s", back)
         starts = self._starts_of_new(start, [tp for tp in existing if tp not in known])
-        anew = self._look_ups.log_ends(recreated, LogEnd.EARLIEST).all_or_raise()
+        # A stream with an end reads what was there when that was resolved; the end says nothing of another.
+        wanted = recreated if start.stops is None else []
+        anew = self._look_ups.log_ends(wanted, LogEnd.EARLIEST).all_or_raise()
         return kept, {**starts, **back, **anew}
 
     def _topic_ids(self, topic_partitions: Collection[TopicPartition]) -> dict[str, str]:
