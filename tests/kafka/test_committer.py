@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -617,7 +618,57 @@ def test_tools_speak_to_people(sink: SinkUnderTest) -> None:
     runner = CliRunner()
     assert "finished at" in runner.invoke(transactions_app, ["describe", *common]).stdout
     assert "is open" in runner.invoke(transactions_app, ["list", *common]).stdout
+    assert runner.invoke(transactions_app, ["recover", *common]).stdout.startswith("Nothing to do: ")
+    assert runner.invoke(transactions_app, ["abort", *common]).stdout.startswith("Nothing to do: ")
+    with sink.driver() as driver:
+        sink.task(driver.recover(), 1, 0)
     assert "--yes does it" in runner.invoke(transactions_app, ["recover", *common]).stdout
+    known = runner.invoke(transactions_app, ["prefixes", "-b", servers]).stdout.splitlines()
+    assert sink.prefix in known
+    misspelt = ["describe", "--prefix", "nobodys", "--bootstrap-servers", servers]
+    assert re.search(
+        r"topic nobodys-decisions\) does not exist: .*transactions prefixes`",
+        runner.invoke(transactions_app, misspelt).stdout,
+    )
+
+
+def test_tools_with_another_log_topic_change_nothing(bootstrap: str, sink: SinkUnderTest) -> None:
+    with sink.driver() as driver:
+        reports = sink.tasks(driver.recover(), 0)
+        die_at(Step.DECIDED)
+        with pytest.raises(Death):
+            driver.commit(reports)
+    servers = ",".join(sink.settings.bootstrap_servers)
+    common = [
+        "--prefix",
+        sink.prefix,
+        "--bootstrap-server",
+        servers,
+        "--log-topic",
+        f"{sink.topic}-forgotten",
+    ]
+    runner = CliRunner()
+    resolve = ["abort", "--query", QUERY, "--resolution", "take-as-written"]
+    for command in (["abort"], ["recover"], resolve):
+        with pytest.raises(DecisionLogError, match="has been at work, but the decision log"):
+            runner.invoke(transactions_app, [*command, *common, "--yes"], catch_exceptions=False)
+    for command in (["list"], ["describe"], ["abort"]):
+        assert "Warning: The committer" in runner.invoke(transactions_app, [*command, *common]).stderr
+    assert cli(sink, "recover", "--yes")["done"] is True
+    assert_seen(bootstrap, sink.topic, expected(1))
+
+
+def test_tools_abort_what_another_program_has_left_open(bootstrap: str, sink: SinkUnderTest) -> None:
+    """A Flink job with the prefix names its transactions as penstock does."""
+    flinks = f"{sink.prefix}-0-17"
+    write_open(sink.connections, flinks, TopicPartition(sink.topic, 0), [b"of a Flink job"])
+    with sink.driver() as driver, pytest.raises(PrefixTakenError, match=f"never used .* {flinks}"):
+        driver.recover()
+    assert sink.open_ids() == {flinks}
+    assert cli(sink, "abort", "--yes")["abort"] == [flinks]
+    assert_none_open(sink)
+    run_batch(sink, 0)
+    assert_seen(bootstrap, sink.topic, expected(1))
 
 
 def test_driver_side_is_kept_by_settings(sink: SinkUnderTest) -> None:

@@ -53,3 +53,22 @@ def test_a_batch_of_a_stream_that_is_decided_says_so(
         failing.awaitTermination(120)
     assert writer.format("penstock").start().awaitTermination(120)
     assert_once(broker, topic, 50)
+
+
+def test_a_named_batch_write_can_be_run_again(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    options = {**write_options(broker, topic), "sink.write-id": "load-2026-11-22"}
+    silent_end.register(spark)
+    rows = numbers(spark, 100)
+    with pytest.raises(
+        Exception, match=r"DecidedError: .*load-2026-11-22 .*again with the same sink\.write-id"
+    ):
+        rows.write.format(silent_end.FORMAT).options(**options).mode("append").save()
+    for _ in range(2):
+        rows.write.format("penstock").options(**options).mode("append").save()
+    assert_once(broker, topic, 100)
+    with pytest.raises(Exception, match=r"TransactionsInDoubtError: .*load-2026-11-22 .*not what is written"):
+        numbers(spark, 101).write.format("penstock").options(**options).mode("append").save()
+    assert_once(broker, topic, 100)

@@ -21,7 +21,7 @@ from penstock.sink.committer_kafka import KafkaSinkTransactions, SinkTransaction
 from penstock.sink.decision import Decision, DecisionStatus, Outcome
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.decision_log_store import LogStore
-from penstock.sink.decision_log_topic import DecisionTopic
+from penstock.sink.decision_log_topic import DecisionTopic, DecisionTopicSettings
 from penstock.sink.recovery import (
     abort_strays,
     bring_to_end,
@@ -189,7 +189,8 @@ def _not_in_doubt(decision: Decision, why: str) -> ExactlyOnceError:
 def transaction_tools(settings: ExactlyOnceSettings) -> TransactionTools:
     """The tools for the prefix of these settings, on their cluster."""
     connections = connections_for(settings.connection)
-    topic = DecisionTopic(connections, log_topic_of(settings))
+    topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
+    topic = DecisionTopic(connections, log_topic_of(settings), topic_settings)
     return TransactionTools(settings.names, KafkaSinkTransactions(connections), topic)
 
 
