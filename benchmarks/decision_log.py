@@ -1,0 +1,125 @@
+"""How long a driver needs to start: `python -m benchmarks.decision_log`.
+
+A decision log as a query of many batches leaves it, before compaction has touched it, in a broker of its own;
+then what a new driver process does before the tasks of its first batch (`recover`), and how long it takes to
+look through all decision logs, as the first decision of a query under a new prefix does.
+
+The aim: at most 1 s for 10,000 batches of 200 tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+
+from penstock.client.connection import KafkaConnections
+from penstock.client.properties import ConnectionSettings
+from penstock.client.transaction_append import ProducerSession
+from penstock.client.transaction_markers import Witness
+from penstock.client.transactions import TransactionIdentity, TransactionProtocol
+from penstock.devbroker import DevCluster
+from penstock.sink.committable import Committable
+from penstock.sink.committer_driver import DriverSide
+from penstock.sink.committer_kafka import KafkaSinkTransactions
+from penstock.sink.decision import Decision, Outcome, decide
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.decision_log_topic import DecisionTopic
+from penstock.sink.transaction_names import TransactionNames
+from penstock.types import TopicPartition
+
+PREFIX, QUERY = "bench", "0f8fad5b-d9cb-469f-a165-70867728950e"
+ROUNDS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--batches", type=int, default=10_000)
+    parser.add_argument("--tasks", type=int, default=200)
+    given = parser.parse_args()
+    with DevCluster() as cluster:
+        settings = ConnectionSettings(tuple(cluster.bootstrap_servers.split(",")), "bench-decision-log")
+        written_s = fill(settings, given.batches, given.tasks)
+        recover_ms = [round(1_000 * start(settings)) for _ in range(ROUNDS)]
+        search_ms = [round(1_000 * search(settings)) for _ in range(ROUNDS)]
+    figures = {
+        "batches": given.batches,
+        "tasks": given.tasks,
+        "fill_s": round(written_s, 1),
+        "recover_ms": statistics.median(recover_ms),
+        "recover_max_ms": max(recover_ms),
+        "search_ms": statistics.median(search_ms),
+        "search_max_ms": max(search_ms),
+    }
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+def fill(settings: ConnectionSettings, batches: int, tasks: int) -> float:
+    """Write what so many batches leave behind: a decision and its end for each, and snapshots."""
+    connections = KafkaConnections(settings)
+    names, kafka = TransactionNames(PREFIX), KafkaSinkTransactions(connections)
+    began = time.monotonic()
+    DriverSide(names, kafka, DecisionTopic(connections, names.default_log_topic)).recover()
+    log = DecisionLog(DecisionTopic(connections, names.default_log_topic), PREFIX)
+    log.open(create=False)
+    log.catch_up()
+    identity = kafka.init_producer(
+        names.committer_id, transaction_timeout_ms=60_000, protocol=kafka.protocol()
+    )
+    session = ProducerSession(identity)
+    for decision in decisions(batches, tasks):
+        session = log.append(session, decision)
+        outcomes = dict.fromkeys(decision.with_outcome(Outcome.PENDING), Outcome.COMMITTED)
+        session = log.append(session, decision.settled(outcomes))
+        log.catch_up()
+        session = log.keep_short(session)
+    connections.close()
+    return time.monotonic() - began
+
+
+def decisions(batches: int, tasks: int) -> Iterator[Decision]:
+    """As different from each other as real ones."""
+    for batch_id in range(batches):
+        yield decide(QUERY, batch_id, tasks, [committable(batch_id, task) for task in range(tasks)])
+
+
+def committable(batch_id: int, task: int) -> Committable:
+    name = f"{PREFIX}-{task}-0"
+    identity = TransactionIdentity(name, 4_000 + task, batch_id % 30_000, TransactionProtocol.V2)
+    digest = "1:" + hashlib.blake2b(f"{batch_id}/{task}".encode(), digest_size=16).hexdigest()
+    witness = Witness(TopicPartition("orders-copy", task % 12), 1_000 * batch_id + task)
+    return Committable(identity, task, 1_000 + task, digest, witness)
+
+
+def start(settings: ConnectionSettings) -> float:
+    """Seconds of a new driver process's first `recover`, from its first connection on."""
+    connections = KafkaConnections(settings)
+    names = TransactionNames(PREFIX)
+    topic = DecisionTopic(connections, names.default_log_topic)
+    began = time.monotonic()
+    mandate = DriverSide(names, KafkaSinkTransactions(connections), topic).recover()
+    taken_s = time.monotonic() - began
+    assert mandate.known
+    connections.close()
+    return taken_s
+
+
+def search(settings: ConnectionSettings) -> float:
+    """Seconds of a look through all decision logs for a query that none of them knows."""
+    connections = KafkaConnections(settings)
+    log = DecisionLog(DecisionTopic(connections, "other-decisions"), "other")
+    began = time.monotonic()
+    assert log.places_of("of-no-log") == []
+    taken_s = time.monotonic() - began
+    connections.close()
+    return taken_s
+
+
+if __name__ == "__main__":
+    main()
