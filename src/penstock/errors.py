@@ -189,6 +189,10 @@ class TransactionsInDoubtError(ExactlyOnceError):
     """What a replay produced is not what was lost; only a human can tell what to do."""
 
 
+class TargetTopicError(ExactlyOnceError):
+    """A topic was deleted, or created again, while a batch was written into it."""
+
+
 class BatchOrderError(ExactlyOnceError):
     """The checkpoint is older than what was written already, or goes on past a batch that is not whole."""
 

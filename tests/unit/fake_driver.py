@@ -13,6 +13,8 @@ from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import Mandate, TaskPlan
+from penstock.sink.decision import Decision
+from penstock.sink.decision_log import DecisionLog
 from penstock.sink.transaction_names import TransactionNames
 from tests.unit.fake_transactions import TARGET, FakeCluster
 
@@ -65,3 +67,18 @@ def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int 
 
 def expected(batch_ids: range, count: int = 3) -> Counter[str]:
     return Counter(row for batch_id in batch_ids for at in range(count) for row in rows_of(batch_id, at))
+
+
+def decision_of(cluster: FakeCluster) -> Decision:
+    log = DecisionLog(cluster, PREFIX)
+    log.open(create=False)
+    return log.catch_up()[QUERY]
+
+
+def resolve(cluster: FakeCluster, *, is_taken: bool) -> None:
+    """What `penstock transactions abort --resolution` does."""
+    session = driver(cluster).recover().session
+    log = DecisionLog(cluster, PREFIX)
+    log.open(create=False)
+    decision = log.catch_up()[QUERY]
+    log.append(session, decision.taken_as_written() if is_taken else decision.to_write_again())

@@ -45,6 +45,7 @@ class FakeCluster:
         self.ids: dict[str, _Id] = {}
         self.committed: list[str] = []
         self.target_id: str | None = "first"
+        self.is_target_there = True
         self.ends: dict[int, TransactionEnd] = {}
         self.log: list[LogRecord] = []
         self.log_incarnation: str | None = None
@@ -147,6 +148,10 @@ class FakeCluster:
         if self.is_witness_gone:
             return TransactionEnd.GONE
         return self.ends.get(witness.offset, TransactionEnd.OPEN)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
+        self.calls.append("topic ids")
+        return dict.fromkeys(topics, self.target_id) if self.is_target_there else {}
 
     # ----- LogStore
 

@@ -11,10 +11,21 @@ from penstock.client.transactions import TransactionProtocol
 from penstock.errors import ExactlyOnceError, PrefixTakenError, TransactionsInDoubtError
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_steps import Step
-from penstock.sink.decision import Decision, DecisionStatus
+from penstock.sink.decision import DecisionStatus
 from penstock.sink.decision_log import DecisionLog
 from tests.deaths import Death, die_at
-from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, rows_of, run_task, run_tasks
+from tests.unit.fake_driver import (
+    BOTH,
+    PREFIX,
+    QUERY,
+    decision_of,
+    driver,
+    expected,
+    resolve,
+    rows_of,
+    run_task,
+    run_tasks,
+)
 from tests.unit.fake_transactions import FakeCluster
 
 
@@ -26,21 +37,6 @@ def written(cluster: FakeCluster, batch_count: int = 1) -> None:
 def replay(cluster: FakeCluster, rows: list[list[str]], batch_id: int = 0) -> list[TaskReport]:
     mandate = driver(cluster).recover()
     return [run_task(cluster, mandate, batch_id, at, rows=each) for at, each in enumerate(rows)]
-
-
-def decision_of(cluster: FakeCluster) -> Decision:
-    log = DecisionLog(cluster, PREFIX)
-    log.open(create=False)
-    return log.catch_up()[QUERY]
-
-
-def resolve(cluster: FakeCluster, *, is_taken: bool) -> None:
-    """What `penstock transactions abort --resolution` does."""
-    session = driver(cluster).recover().session
-    log = DecisionLog(cluster, PREFIX)
-    log.open(create=False)
-    decision = log.catch_up()[QUERY]
-    log.append(session, decision.taken_as_written() if is_taken else decision.to_write_again())
 
 
 OTHERS: dict[str, tuple[list[list[str]], str]] = {

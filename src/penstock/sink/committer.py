@@ -27,6 +27,7 @@ from penstock.errors import (
     ExactlyOnceError,
     PenstockError,
     ProducerFencedError,
+    TransactionsInDoubtError,
 )
 from penstock.sink.committable import Committable, TaskReport
 from penstock.sink.committable_digest import RecordDigest
@@ -42,6 +43,7 @@ from penstock.sink.committer_replay import (
     drain_error,
 )
 from penstock.sink.committer_steps import Step, reached
+from penstock.sink.committer_topics import check_topics_in_place, gone_error, gone_topics
 from penstock.sink.decision import (
     Decision,
     DecisionStatus,
@@ -90,6 +92,7 @@ class Committer:
         Raises:
             PrefixChangedError: it is written under a prefix that the query had before.
             PrefixTakenError: another writer has taken the prefix; this one must stop.
+            TargetTopicError: a target topic was deleted or created again; nothing is decided.
             TransactionsLostError: the broker has aborted transactions; the batch has to be replayed.
             TransactionsInDoubtError: a replay is not what is written or was lost, or an outcome cannot be
                 known.
@@ -105,6 +108,7 @@ class Committer:
             decision = self._decision(head, reports, previous, frozenset(siblings))
             if decision is not None:
                 check_all_open(self._kafka, decision, _written(reports))
+                check_topics_in_place(self._kafka, decision, is_replay_of_lost=previous is not None)
         if decision is None:
             return CommitSummary() if previous is None else self._take_replay(head, reports, previous)
         session = self._decide(head.session, decision)
@@ -204,14 +208,21 @@ class Committer:
         try:
             if previous.takes_any_replay:
                 self._log.append(head.session, previous.with_replay(drained))
-            elif (doubt := drain_doubt(previous, drained)) is not None:
-                self._note(head.session, previous.doubted(doubt))
-                raise drain_error(previous, doubt)
+            elif (error := self._replay_error(previous, drained)) is not None:
+                self._note(head.session, previous.doubted(str(error.facts["doubt"])))
+                raise error
         except ProducerFencedError as error:
             raise self._fates.taken(head, NOT_DECIDED) from error
         if previous.is_named_write:
             _LOG.warning("%s is written already: nothing was written.", previous.where)
         return CommitSummary(is_drained=True)
+
+    def _replay_error(self, previous: Decision, drained: RecordDigest) -> TransactionsInDoubtError | None:
+        doubt = drain_doubt(previous, drained)
+        if doubt is not None:
+            return drain_error(previous, doubt)
+        gone = gone_topics(self._kafka, previous.topics)
+        return gone_error(previous, "; ".join(gone)) if gone else None
 
     def _note(self, session: ProducerSession, doubted: Decision) -> None:
         """Write down a doubt, for `penstock transactions`; without it the error says the same."""

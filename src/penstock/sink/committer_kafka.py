@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from penstock.client.connection import KafkaConnections
+from penstock.client.metadata import fetch_metadata
+from penstock.client.producer_verdicts import UNKNOWN_TOPIC_OR_PARTITION
 from penstock.client.transaction_markers import TransactionEnd, Witness, transaction_end
 from penstock.client.transaction_settings import max_transaction_timeout_ms
 from penstock.client.transactions import (
@@ -54,6 +56,12 @@ class SinkTransactions(Protocol):
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
         """How a transaction ended, by its marker in the log."""
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
+        """The ids that topics have now, never from a cache; without those that do not exist.
+
+        None: the brokers give no ids, or this user may not ask.
+        """
+
 
 class KafkaSinkTransactions(Transactions):
     """`SinkTransactions` over a cluster."""
@@ -69,3 +77,12 @@ class KafkaSinkTransactions(Transactions):
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
         """How a transaction ended, by its marker in the log."""
         return transaction_end(self._log_connections, witness, identity)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
+        """The ids that topics have now; without those that do not exist. None: not told."""
+        found = fetch_metadata(self._log_connections, topics).topics
+        return {
+            name: None if topic.topic_id is None or topic.error_code else str(topic.topic_id)
+            for name, topic in found.items()
+            if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION
+        }

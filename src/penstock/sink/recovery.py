@@ -27,11 +27,18 @@ from penstock.client.transactions import (
     TransactionProtocol,
     TransactionState,
 )
-from penstock.errors import DecisionLogError, OptionError, ProducerFencedError, TransactionsInDoubtError
+from penstock.errors import (
+    DecisionLogError,
+    ExactlyOnceError,
+    OptionError,
+    ProducerFencedError,
+    TransactionsInDoubtError,
+)
 from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
 from penstock.sink.committer_mandate import STOOD_STILL, Mandate, known_batch, taken_error
 from penstock.sink.committer_steps import Step, reached
+from penstock.sink.committer_topics import gone_batch_write_error, gone_topics
 from penstock.sink.decision import DecisionStatus, Outcome
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.recovery_refusals import check_no_lost_write, check_none_foreign
@@ -92,6 +99,7 @@ def recover(
         DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
         TransactionsInDoubtError: see `finish`.
         TransactionsLostError: another batch write of the prefix is in its target in part.
+        TargetTopicError: an earlier batch write is finished, but a target topic was deleted since. Said once.
         PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
     """
     protocol = kafka.protocol()
@@ -120,11 +128,12 @@ def bring_to_end(
     names: TransactionNames,
     timeouts: TransactionTimeouts,
     protocol: TransactionProtocol,
-) -> tuple[ProducerSession, list[TransactionsInDoubtError]]:
+) -> tuple[ProducerSession, list[ExactlyOnceError]]:
     """Take the prefix, finish what is decided, abort what is not.
 
     Returns:
-        The session, and an error for each decision that stays as it is because nobody can know its outcome.
+        The session, and an error for each decision that stays as it is because nobody can know its outcome,
+        or whose target topic is gone.
     """
     try:
         session = take_prefix(kafka, log, names, timeouts, protocol)
@@ -163,11 +172,12 @@ def take_prefix(
 
 def _finish_all(
     kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, session: ProducerSession
-) -> tuple[ProducerSession, list[TransactionsInDoubtError]]:
-    doubts = []
+) -> tuple[ProducerSession, list[ExactlyOnceError]]:
+    doubts: list[ExactlyOnceError] = []
     for decision in list(log.catch_up().values()):
         if decision.status is not DecisionStatus.DECIDED:
             continue
+        gone = "; ".join(gone_topics(kafka, decision.topics))
         reached(Step.BEFORE_FINISHING_OLD)
         try:
             session, settled = finish(kafka, log, session, decision, Step.FINISHED_OLD)
@@ -176,6 +186,10 @@ def _finish_all(
             continue
         if settled.status is DecisionStatus.FINISHED:
             _LOG.info("finished %s, which was decided before", settled.where)
+            if gone:
+                _LOG.warning("%s was decided before, and since then %s", settled.where, gone)
+            if gone and settled.is_batch_write:
+                doubts.append(gone_batch_write_error(settled, gone))  # a stream's replay finds out by itself
         else:
             _LOG.warning("%s", lost_error(settled, names.prefix))
     return session, doubts

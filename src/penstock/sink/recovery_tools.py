@@ -15,7 +15,7 @@ from penstock.client.connection import KafkaConnections, connections_for
 from penstock.client.metadata import fetch_metadata
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import TransactionDescription
-from penstock.errors import DecisionLogError, ExactlyOnceError, TransactionsInDoubtError
+from penstock.errors import DecisionLogError, ExactlyOnceError
 from penstock.sink.committer_driver import ExactlyOnceSettings, log_topic_of
 from penstock.sink.committer_kafka import KafkaSinkTransactions, SinkTransactions
 from penstock.sink.decision import Decision, DecisionStatus, Outcome
@@ -106,6 +106,7 @@ class TransactionTools:
             DecisionLogError: the log is gone, or cannot be relied on. Nothing was changed.
             PrefixTakenError: the prefix was never used, and another program's transactions are open.
             TransactionsInDoubtError: a decision cannot be finished. All else is done.
+            TargetTopicError: all is done, but the topic of an earlier batch write is gone. Said once.
         """
         if is_prefix_new(self._kafka, self._log, self._names):
             check_none_foreign(self._kafka, self._names)
@@ -148,7 +149,7 @@ class TransactionTools:
         if doubts:
             raise doubts[0]
 
-    def _settle(self) -> tuple[ProducerSession, list[TransactionsInDoubtError]]:
+    def _settle(self) -> tuple[ProducerSession, list[ExactlyOnceError]]:
         timeouts = choose_timeouts(self._kafka, None)
         return bring_to_end(self._kafka, self._log, self._names, timeouts, self._kafka.protocol())
 
