@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from penstock.client.connection import KafkaConnections
+from penstock.client.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from penstock.client.metadata import fetch_metadata
-from penstock.client.producer_verdicts import UNKNOWN_TOPIC_OR_PARTITION
 from penstock.client.transaction_markers import TransactionEnd, Witness, transaction_end
 from penstock.client.transaction_settings import max_transaction_timeout_ms
 from penstock.client.transactions import (
