@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
-from penstock.spark.commit_message import Written, check_rows_fit, refuse_overwrite, write_task
+from penstock.spark.write_task import check_rows_fit, refuse_overwrite, write_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSink
@@ -32,6 +32,6 @@ class PenstockWriter(DataSourceArrowWriter):
         self._config = config
         self._table = table
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; returns when all are acknowledged."""
         return write_task(self._config, self._table, iterator)

@@ -28,16 +28,14 @@ from penstock.sink.committer_mandate import Mandate
 from penstock.sink.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
-from penstock.spark.commit_message import check_rows_fit, records_of, refuse_overwrite
 from penstock.spark.pickling_error import errors_as_themselves
+from penstock.spark.task_context import query_and_batch_of_task
 from penstock.spark.worker import begin_task
+from penstock.spark.write_task import check_rows_fit, records_of, refuse_overwrite
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.sink.committer_driver import DriverSide, ExactlyOnceSettings
     from penstock.spark.tables import TableSink
-
-_QUERY_ID = "sql.streaming.queryId"
-_BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass
@@ -101,18 +99,13 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
         """Write the rows of one task into a transaction, which `commit` ends."""
-        context = TaskContext.get()
-        query_id, batch_id = (
-            (None, None)
-            if context is None
-            else (context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID))
-        )
-        if query_id is None or batch_id is None:
+        query_and_batch = query_and_batch_of_task()
+        if query_and_batch is None:
             raise ExactlyOnceError(
                 "Spark does not tell this task its query and batch, by which a repeated batch is known. "
                 "Nothing was written by it."
             )
-        return self._write(query_id, int(batch_id), iterator)
+        return self._write(*query_and_batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Decide that the batch is written, and finish its transactions."""

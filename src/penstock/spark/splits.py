@@ -20,6 +20,7 @@ from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSource
+    from penstock.table.read import RecordsToRows
 
 
 class SplitPartition(InputPartition):
@@ -42,7 +43,7 @@ def read_rows(
     if not isinstance(partition, SplitPartition):
         return  # Spark makes up an empty one for a batch read that has no splits
     begin_task()
-    row_maker = RowSchema(schema) if table is None else table.open()
+    row_maker: RecordsToRows = RowSchema(schema) if table is None else table.open()
     for records in read_split(config, partition.split, row_maker.columns):
         rows = row_maker.rows(records)
         if rows.num_rows:

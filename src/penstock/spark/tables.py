@@ -11,11 +11,9 @@ the Spark schema bears the mark `{"penstock.metadata": "<metadata key>"}`.
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -32,14 +30,12 @@ from penstock.table import (
     TableDecoder,
     TableEncoder,
     TableOptions,
-    TableRows,
     has_table_options,
     make_table,
     parse_deserializer_options,
     parse_table_options,
 )
-
-_log = logging.getLogger("penstock.table")
+from penstock.table.read import TableRowMaker
 
 
 class TableSource(ABC):
@@ -60,6 +56,14 @@ class TableSource(ABC):
 
             check_target_topic(self.dead_letters, DEAD_LETTER_TOPIC.key)
 
+    def _deliver(self, dead_letters: pa.RecordBatch) -> None:
+        """Write dead letters; returns when Kafka has acknowledged them."""
+        if self.dead_letters is not None:
+            # Here and not above: a read without dead letters loads no producer.
+            from penstock.sink.writer import write_rows  # noqa: PLC0415
+
+            write_rows(self.dead_letters, [dead_letters])
+
     @abstractmethod
     def open(self) -> TableRowMaker:
         """Make what decodes the records of one task."""
@@ -76,7 +80,7 @@ class FormatSource(TableSource):
         """Make what decodes the records of one task."""
         options = self.table.options
         policy = BadRecords(options.on_decode_error, options.dead_letter_topic)
-        return TableRowMaker(TableDecoder(self.table), policy, self.dead_letters)
+        return TableRowMaker(TableDecoder(self.table), policy, self._deliver)
 
 
 @dataclass(frozen=True)
@@ -97,59 +101,7 @@ class PythonSource(TableSource):
         from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
 
         policy = BadRecords(self.options.on_decode_error, self.options.dead_letter_topic)
-        return TableRowMaker(PythonDecoder(self.options.text, self.schema), policy, self.dead_letters)
-
-
-class RecordDecoder(Protocol):
-    """A TableDecoder, or what does its work."""
-
-    @property
-    def record_columns(self) -> tuple[str, ...]:
-        """The columns of KafkaRecords that it needs."""
-        ...
-
-    def decode(self, records: pa.RecordBatch) -> TableRows:
-        """Decode records to rows."""
-        ...
-
-
-class TableRowMaker:
-    """From KafkaRecords to the rows of a table, with the policy for bad records. One for each task."""
-
-    def __init__(
-        self, decoder: RecordDecoder, bad_records: BadRecords, dead_letters: SinkConfig | None
-    ) -> None:
-        self._decoder = decoder
-        self._bad_records = bad_records
-        self._dead_letters = dead_letters
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The columns of KafkaRecords that are needed."""
-        return self._decoder.record_columns
-
-    def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Decode records; there may be fewer rows than records, or more.
-
-        Raises:
-            DecodeError: a record cannot be decoded, and the policy is to fail.
-            ProduceError: a dead letter was not acknowledged.
-        """
-        found = self._decoder.decode(records)
-        dead_letters = self._bad_records.handle(records, found.failures)
-        if dead_letters is not None and self._dead_letters is not None:
-            # Here and not above: a read without dead letters loads no producer.
-            from penstock.sink.writer import write_rows  # noqa: PLC0415
-
-            write_rows(self._dead_letters, [dead_letters])
-            _log.warning(
-                "%d records could not be decoded and went to topic %s.",
-                dead_letters.num_rows,
-                self._dead_letters.topic,
-            )
-        if found.dropped_count:
-            _log.info("%d records are no rows, as 'ignore-parse-errors' says.", found.dropped_count)
-        return found.rows
+        return TableRowMaker(PythonDecoder(self.options.text, self.schema), policy, self._deliver)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ from pyspark.errors import PySparkException
 from penstock.errors import CheckpointError, ExactlyOnceError, MissingOptionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.sink import parse_sink_options
-
-_QUERY_ID_PROPERTY = "sql.streaming.queryId"
-_RUN_ID_PROPERTY = "spark.jobGroup.id"
+from penstock.spark.task_context import QUERY_ID_PROPERTY, RUN_ID_PROPERTY, driver_property
 
 
 def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_id: str | None = None) -> None:
@@ -48,7 +46,7 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
     if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         _save(rows, options)
         return
-    running_id = local_property(rows, _QUERY_ID_PROPERTY)
+    running_id = driver_property(rows, QUERY_ID_PROPERTY)
     query_id = query_id or running_id
     if query_id is None:
         raise MissingOptionError(
@@ -89,7 +87,7 @@ class MicroBatchWriter:
 
     def __call__(self, rows: Any, batch_id: int) -> None:
         """Write one batch."""
-        query_id = local_property(rows, _QUERY_ID_PROPERTY)
+        query_id = driver_property(rows, QUERY_ID_PROPERTY)
         if query_id is None and self._checkpoint_location is not None:
             query_id = query_id_of_checkpoint(rows.sparkSession, self._checkpoint_location)
         records = rows if self._records is None else self._records(rows)
@@ -116,21 +114,13 @@ def query_id_of_checkpoint(spark: Any, checkpoint_location: str) -> str:
     return query_id
 
 
-def local_property(rows: Any, name: str) -> str | None:
-    """What Spark says of the query that runs on this thread; None on Spark Connect, which says nothing."""
-    if type(rows).__module__.startswith("pyspark.sql.connect."):
-        return None
-    value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)
-    return value
-
-
 def _run_id(rows: Any) -> str | None:
     """The id of the query's run, which Spark has as its job group.
 
     Raises:
         ExactlyOnceError: somebody has set another job group.
     """
-    group = local_property(rows, _RUN_ID_PROPERTY)
+    group = driver_property(rows, RUN_ID_PROPERTY)
     with suppress(ValueError):
         return None if group is None else str(uuid.UUID(group))
     raise ExactlyOnceError(

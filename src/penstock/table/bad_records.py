@@ -40,7 +40,7 @@ class BadRecords:
         if (policy is OnDecodeError.DEAD_LETTER) != (dead_letter_topic is not None):
             raise ValueError("a dead-letter topic goes with the dead-letter policy, and only with it")
         self._policy = policy
-        self._topic = dead_letter_topic
+        self.dead_letter_topic = dead_letter_topic
         self.skipped_count = 0
         self.dead_letter_count = 0
 
@@ -80,7 +80,7 @@ class BadRecords:
             for row, own in enumerate(bad.column("headers").to_pylist())
         ]
         columns = [
-            pa.array([self._topic] * len(failures), pa.string()),
+            pa.array([self.dead_letter_topic] * len(failures), pa.string()),
             bad.column("key"),
             bad.column("value"),
             pa.array(headers, HEADERS_TYPE),

@@ -1,0 +1,57 @@
+"""What Spark tells a task, or a function of `foreachBatch`, about where it stands.
+
+Runs on executors, and on the driver. Invariant: the names of Spark's local properties stand here only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import TaskContext
+
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+"""The id of the streaming query. It changes with the checkpoint, and only then."""
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
+"""The number of the micro-batch."""
+RUN_ID_PROPERTY = "spark.jobGroup.id"
+"""The id of one run of a streaming query, which Spark has as its job group."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which task of which micro-batch this is, for partitioners that deal rows out in turn."""
+
+    spark_partition_id: int = 0
+    batch_id: int = 0
+
+
+def turn_of_task() -> Turn:
+    """That of the Spark task that this runs in."""
+    context = TaskContext.get()
+    if context is None:
+        return Turn()
+    batch_id = context.getLocalProperty(BATCH_ID_PROPERTY)
+    return Turn(context.partitionId(), int(batch_id) if batch_id else 0)
+
+
+def query_and_batch_of_task() -> tuple[str, int] | None:
+    """The query's id and the number of the micro-batch of this Spark task; None where Spark does not say."""
+    context = TaskContext.get()
+    if context is None:
+        return None
+    query_id, batch_id = (context.getLocalProperty(name) for name in (QUERY_ID_PROPERTY, BATCH_ID_PROPERTY))
+    return None if query_id is None or batch_id is None else (query_id, int(batch_id))
+
+
+def driver_property(rows: Any, name: str) -> str | None:
+    """A local property of the driver's thread; None on Spark Connect, which has none.
+
+    Args:
+        rows: a DataFrame of the session.
+        name: of the property.
+    """
+    if type(rows).__module__.startswith("pyspark.sql.connect."):
+        return None
+    value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)
+    return value

@@ -1,0 +1,86 @@
+"""KafkaRecords to the rows of a table, with the policy for bad records applied.
+
+Runs on executors, one object for each task. Invariant: a bad record has been dealt with (a dead letter: given
+to `deliver`, which returns when Kafka has acknowledged it) before the rows around it leave.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.table.bad_records import BadRecords
+from penstock.table.decode import TableRows
+
+_log = logging.getLogger("penstock.table")
+
+
+class RecordsToRows(Protocol):
+    """Makes the rows of one task, of a table or of keys and values as bytes."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of KafkaRecords that `rows` needs."""
+        ...
+
+    def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Make the rows of some records."""
+        ...
+
+
+class RecordDecoder(Protocol):
+    """A TableDecoder, or what does its work."""
+
+    @property
+    def record_columns(self) -> tuple[str, ...]:
+        """The columns of KafkaRecords that `decode` needs."""
+        ...
+
+    def decode(self, records: pa.RecordBatch) -> TableRows:
+        """Decode records to rows."""
+        ...
+
+
+class TableRowMaker:
+    """Makes the rows of a table. One for each task.
+
+    Args:
+        decoder: makes the rows.
+        bad_records: what becomes of records that cannot be decoded.
+        deliver: writes dead letters (rows of DEAD_LETTERS) and returns when Kafka has acknowledged them.
+    """
+
+    def __init__(
+        self, decoder: RecordDecoder, bad_records: BadRecords, deliver: Callable[[pa.RecordBatch], object]
+    ) -> None:
+        self._decoder = decoder
+        self._bad_records = bad_records
+        self._deliver = deliver
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of KafkaRecords that `rows` needs."""
+        return self._decoder.record_columns
+
+    def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Decode records; there may be fewer rows than records, or more.
+
+        Raises:
+            DecodeError: a record cannot be decoded, and the policy is to fail.
+            ProduceError: a dead letter was not acknowledged.
+        """
+        found = self._decoder.decode(records)
+        dead_letters = self._bad_records.handle(records, found.failures)
+        if dead_letters is not None:
+            self._deliver(dead_letters)
+            _log.warning(
+                "%d records could not be decoded and went to topic %s.",
+                dead_letters.num_rows,
+                self._bad_records.dead_letter_topic,
+            )
+        if found.dropped_count:
+            _log.info("%d records are no rows, as 'ignore-parse-errors' says.", found.dropped_count)
+        return found.rows
