@@ -243,7 +243,7 @@ def test_skipped_records_are_counted_and_shown_in_the_log(caplog: pytest.LogCapt
     rows = read(source_of(ID, JSON | {"scan.on-decode-error": "skip"}), records(b'{"id":1}', b"{\x00oops"))
     assert rows.to_pylist() == [{"id": 1}]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "1 records could not be decoded" in caplog.text
+    assert "1 of 2 records could not be decoded" in caplog.text
     assert "topic orders, partition 2, offset 101" in caplog.text
     assert "\x00" not in caplog.text
 

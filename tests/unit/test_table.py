@@ -538,7 +538,8 @@ def test_fail_names_the_record_and_shows_how_it_begins() -> None:
         BadRecords(OnDecodeError.FAIL).handle(BAD, bad_rows().failures)
     message = str(caught.value)
     assert "topic t, partition 3, offset 101: value: the text is not valid here (byte 1)" in message
-    assert "{bad\\n (1 more in the same batch.)" in message
+    assert message.startswith("2 of 3 records cannot be decoded: Once: topic t, ")
+    assert "it begins: {bad\\n. Once: topic t, partition 3, offset 102: value: " in message
     assert caught.value.facts["offset"] == 101
     assert BadRecords(OnDecodeError.FAIL).handle(BAD, []) is None
 
@@ -549,7 +550,7 @@ def test_skip_counts_and_logs_a_sample(caplog: pytest.LogCaptureFixture) -> None
         assert policy.handle(BAD, bad_rows().failures) is None
     assert policy.skipped_count == 4
     assert len(caplog.records) == 2
-    assert "2 records could not be decoded" in caplog.text
+    assert "2 of 3 records could not be decoded" in caplog.text
     assert "offset 101" in caplog.text
 
 

@@ -6,11 +6,13 @@ Runs on the driver. They go with either dialect's way to name topics and brokers
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from penstock.options.declare import Dialect, Option, Reader
 from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
+_DECIMAL = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _ANY, _BOTH, _SOURCE = Dialect.SHARED, Reader.BOTH, Reader.SOURCE
 
 FORMAT_NAMES = (
@@ -53,6 +55,13 @@ def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
             raise ValueError(f"each column once, and '{column}' is there twice")
         pairs.append((column, key or column))
     return tuple(pairs)
+
+
+def parse_share(text: str) -> float:
+    """Parse a part of a whole: a decimal number from 0 to 1."""
+    if not _DECIMAL.fullmatch(text.strip()) or not 0 <= float(text) <= 1:
+        raise ValueError("a number from 0 to 1, such as 0.5")
+    return float(text)
 
 
 _FORMAT = ValueType("word", ", ".join(FORMAT_NAMES), parse_text)
@@ -108,6 +117,15 @@ ON_DECODE_ERROR = Option(
     "`scan.dead-letter.topic`. (Ours.)",
     default="fail",
 )
+MAX_SHARE = Option(
+    "scan.on-decode-error.max-share",
+    _ANY,
+    _SOURCE,
+    ValueType("number", "from 0 to 1", parse_share),
+    "With `skip` and `dead-letter`: the query stops when a larger share of a task's records is bad; counted "
+    "from 20 records of the task on. 1 sets no limit: [formats.md](formats.md#bad-records). (Ours.)",
+    default="0.5",
+)
 DEAD_LETTER_TOPIC = Option(
     "scan.dead-letter.topic",
     _ANY,
@@ -133,6 +151,7 @@ TABLE_OPTIONS: tuple[Option[Any], ...] = (
     VALUE_FIELDS_INCLUDE,
     METADATA_COLUMNS,
     ON_DECODE_ERROR,
+    MAX_SHARE,
     DEAD_LETTER_TOPIC,
     DESERIALIZER,
 )

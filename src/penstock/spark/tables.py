@@ -79,7 +79,7 @@ class FormatSource(TableSource):
     def open(self) -> TableRowMaker:
         """Make what decodes the records of one task."""
         options = self.table.options
-        policy = BadRecords(options.on_decode_error, options.dead_letter_topic)
+        policy = BadRecords(options.on_decode_error, options.dead_letter_topic, options.max_bad_share)
         return TableRowMaker(TableDecoder(self.table), policy, self._deliver)
 
 
@@ -100,8 +100,9 @@ class PythonSource(TableSource):
         # Here and not above: other reads have nothing to do with it.
         from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
 
-        policy = BadRecords(self.options.on_decode_error, self.options.dead_letter_topic)
-        return TableRowMaker(PythonDecoder(self.options.text, self.schema), policy, self._deliver)
+        options = self.options
+        policy = BadRecords(options.on_decode_error, options.dead_letter_topic, options.max_bad_share)
+        return TableRowMaker(PythonDecoder(options.text, self.schema), policy, self._deliver)
 
 
 @dataclass(frozen=True)

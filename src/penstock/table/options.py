@@ -21,6 +21,7 @@ from penstock.options.table import (
     FORMAT_OPTIONS,
     KEY_FIELDS,
     KEY_FIELDS_PREFIX,
+    MAX_SHARE,
     METADATA_COLUMNS,
     ON_DECODE_ERROR,
     TABLE_OPTIONS,
@@ -28,6 +29,8 @@ from penstock.options.table import (
 )
 
 T = TypeVar("T")
+
+DEFAULT_MAX_SHARE = MAX_SHARE.type.parse(MAX_SHARE.default)
 
 
 class FieldsInclude(str, Enum):
@@ -60,6 +63,7 @@ class TableOptions:
     metadata_columns: tuple[tuple[str, str], ...] | None = None
     on_decode_error: OnDecodeError = OnDecodeError.FAIL
     dead_letter_topic: str | None = None
+    max_bad_share: float = DEFAULT_MAX_SHARE
 
 
 def has_table_options(options: Mapping[str, str]) -> bool:
@@ -75,6 +79,7 @@ class DeserializerOptions:
     text: str
     on_decode_error: OnDecodeError = OnDecodeError.FAIL
     dead_letter_topic: str | None = None
+    max_bad_share: float = DEFAULT_MAX_SHARE
 
 
 def parse_deserializer_options(options: Mapping[str, str]) -> DeserializerOptions | None:
@@ -89,7 +94,7 @@ def parse_deserializer_options(options: Mapping[str, str]) -> DeserializerOption
     if text is None:
         return None
     python_objects.DESERIALIZER.split(text, DESERIALIZER.key)
-    allowed = {DESERIALIZER.key, ON_DECODE_ERROR.key, DEAD_LETTER_TOPIC.key}
+    allowed = {DESERIALIZER.key, ON_DECODE_ERROR.key, MAX_SHARE.key, DEAD_LETTER_TOPIC.key}
     others = {option.key for option in TABLE_OPTIONS} - allowed
     for key in texts:
         if key in others or _format_place(key):
@@ -123,7 +128,7 @@ def parse_table_options(options: Mapping[str, str]) -> TableOptions:
     included: str | None = _value(VALUE_FIELDS_INCLUDE, texts)
     include = FieldsInclude(included or FieldsInclude.ALL.value)
     _check_key_options(texts, key_fields, prefix, include)
-    on_decode_error, dead_letter_topic = _bad_record_options(texts)
+    on_decode_error, dead_letter_topic, max_bad_share = _bad_record_options(texts)
     value_format = _value_format(options, texts)
     _check_format_options(texts)
     return TableOptions(
@@ -135,6 +140,7 @@ def parse_table_options(options: Mapping[str, str]) -> TableOptions:
         metadata_columns=_value(METADATA_COLUMNS, texts),
         on_decode_error=on_decode_error,
         dead_letter_topic=dead_letter_topic,
+        max_bad_share=max_bad_share,
     )
 
 
@@ -202,7 +208,7 @@ def _check_key_options(
         )
 
 
-def _bad_record_options(texts: Mapping[str, str]) -> tuple[OnDecodeError, str | None]:
+def _bad_record_options(texts: Mapping[str, str]) -> tuple[OnDecodeError, str | None, float]:
     policy: str | None = _value(ON_DECODE_ERROR, texts)
     on_decode_error = OnDecodeError(policy or OnDecodeError.FAIL.value)
     topic = _value(DEAD_LETTER_TOPIC, texts)
@@ -217,4 +223,11 @@ def _bad_record_options(texts: Mapping[str, str]) -> tuple[OnDecodeError, str | 
             "bad records would never get there.",
             option="scan.dead-letter.topic",
         )
-    return on_decode_error, topic
+    max_share = _value(MAX_SHARE, texts)
+    if on_decode_error is OnDecodeError.FAIL and max_share is not None:
+        raise OptionError(
+            f"Option '{MAX_SHARE.key}' is set, and 'scan.on-decode-error' is 'fail': the first bad record "
+            "stops the query. Leave it out, or set 'scan.on-decode-error' to 'skip' or 'dead-letter'.",
+            option=MAX_SHARE.key,
+        )
+    return on_decode_error, topic, DEFAULT_MAX_SHARE if max_share is None else max_share

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.table.bad_record_reasons import summarise
 from penstock.table.bad_records import BadRecords
 from penstock.table.decode import TableRows
 
@@ -69,7 +70,7 @@ class TableRowMaker:
         """Decode records; there may be fewer rows than records, or more.
 
         Raises:
-            DecodeError: a record cannot be decoded, and the policy is to fail.
+            DecodeError: a record cannot be decoded, and the policy is to fail; or too many cannot.
             ProduceError: a dead letter was not acknowledged.
         """
         found = self._decoder.decode(records)
@@ -77,9 +78,11 @@ class TableRowMaker:
         if dead_letters is not None:
             self._deliver(dead_letters)
             _log.warning(
-                "%d records could not be decoded and went to topic %s.",
+                "%d of %d records could not be decoded and went to topic %s: %s",
                 dead_letters.num_rows,
+                records.num_rows,
                 self._bad_records.dead_letter_topic,
+                summarise(records, found.failures),
             )
         if found.dropped_count:
             _log.info("%d records are no rows, as 'ignore-parse-errors' says.", found.dropped_count)
