@@ -13,19 +13,25 @@ import typer
 import penstock
 from penstock.cli.broker import broker_app
 from penstock.cli.demo import demo
+from penstock.cli.records import cat, produce
+from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
 from penstock.errors import PenstockError
 
 app = typer.Typer(
     name="penstock",
-    help="Flink's Kafka connector for PySpark: a Kafka to try it on, a demo, transactions of its sink.",
+    help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, a demo, "
+    "transactions of its sink.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
     pretty_exceptions_show_locals=False,  # locals hold passwords
 )
 app.add_typer(broker_app, name="broker")
+app.add_typer(topics_app, name="topics")
 app.add_typer(transactions_app, name="transactions")
+app.command()(produce)
+app.command()(cat)
 app.command()(demo)
 
 

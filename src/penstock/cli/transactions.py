@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.connecting import read_properties
 from penstock.cli.transactions_shown import (
     decision_as_json,
     decision_as_text,
@@ -246,7 +247,7 @@ def _connection(bootstrap_server: str, command_config: Path | None) -> Connectio
     from penstock.client.properties import connection_settings  # noqa: PLC0415 - lazy
     from penstock.options.config import KafkaProperties  # noqa: PLC0415 - lazy
 
-    given = {} if command_config is None else _read_properties(command_config)
+    given = {} if command_config is None else read_properties(command_config)
     given["bootstrap.servers"] = bootstrap_server
     return connection_settings(KafkaProperties(tuple(sorted(given.items()))), client_id="penstock-cli")
 
@@ -284,11 +285,3 @@ def _about_log(topic: str, exists: bool) -> str:
         f"Its decision log (topic {topic}) does not exist: the prefix was never used, or is misspelt, or its "
         "query has a sink.commit-log.topic (--log-topic). `penstock transactions prefixes` lists those known."
     )
-
-
-def _read_properties(path: Path) -> dict[str, str]:
-    """A Java properties file as people write them: one key=value a line, # for remarks."""
-    text = path.read_text(encoding="utf-8").replace("\\\n", "")
-    lines = [line.strip() for line in text.splitlines()]
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,0 +1,88 @@
+"""Which Kafka a command talks to: the options that say it, and the client properties that they make.
+
+Runs on any machine that reaches the brokers. Invariant: a command that changes something talks to the
+brokers that were named, or to the development broker that `penstock broker start` started; to no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.errors import MissingOptionError
+
+if TYPE_CHECKING:
+    from penstock.client.connection import KafkaConnections
+    from penstock.options.config import KafkaProperties
+
+_CLIENT_ID = "penstock-cli"
+
+OptionalServers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "-b",
+        help="The brokers, host:port,host:port; by default the one that `penstock broker start` started.",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        help="A file of Kafka client properties (key=value), for TLS and logins.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
+def client_properties(bootstrap_server: str | None, command_config: Path | None) -> KafkaProperties:
+    """Make the properties of a command's client.
+
+    Raises:
+        MissingOptionError: no brokers are named, and no development broker runs.
+    """
+    from penstock.options.config import KafkaProperties  # noqa: PLC0415 - lazy
+
+    given = {} if command_config is None else read_properties(command_config)
+    given["bootstrap.servers"] = bootstrap_server or _development_broker()
+    return KafkaProperties(tuple(sorted(given.items())))
+
+
+def _development_broker() -> str:
+    from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
+
+    state = StateFolder().running()
+    if state is None:
+        raise MissingOptionError(
+            "No broker is named, and `penstock broker start` has started none (name: default). Start one, or "
+            "give --bootstrap-server host:port.",
+            option="--bootstrap-server",
+        )
+    return state.bootstrap_servers
+
+
+@contextmanager
+def connected(properties: KafkaProperties) -> Iterator[KafkaConnections]:
+    """Connections for one command, closed at its end."""
+    from penstock.client.connection import KafkaConnections  # noqa: PLC0415 - lazy
+    from penstock.client.properties import connection_settings  # noqa: PLC0415 - lazy
+
+    connections = KafkaConnections(connection_settings(properties, client_id=_CLIENT_ID))
+    try:
+        yield connections
+    finally:
+        connections.close()
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """A Java properties file as people write them: one key=value a line, # for remarks."""
+    text = path.read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line.strip() for line in text.splitlines()]
+    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
+    return {key.strip(): value.strip() for key, _, value in pairs}

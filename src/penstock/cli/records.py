@@ -1,0 +1,99 @@
+"""`penstock produce` and `penstock cat`: a few records into a topic, and what is in it.
+
+Runs on any machine that reaches the brokers. Invariants: `produce` says a count only when Kafka has
+acknowledged every record; `cat` reads what the topic holds when it starts, then ends, and commits nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.client.connection import KafkaConnections
+
+_BATCH_LINES = 10_000
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="The topic to write to. It has to exist.")],
+    bootstrap_server: OptionalServers = None,
+    command_config: CommandConfig = None,
+) -> None:
+    """Write each line of the standard input as the value of a record."""
+    from penstock.options.config import SinkConfig  # noqa: PLC0415 - lazy
+    from penstock.sink.writer import write_rows  # noqa: PLC0415 - lazy
+
+    config = SinkConfig(client_properties(bootstrap_server, command_config), topic)
+    written = write_rows(config, _values(sys.stdin.buffer))
+    typer.echo(f"{_counted(written.record_count)} went to topic {topic}.")
+
+
+def cat(
+    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    bootstrap_server: OptionalServers = None,
+    command_config: CommandConfig = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each record as a JSON object, with key and offset.")
+    ] = False,
+) -> None:
+    """Print the values that the topic holds now, a line each; only those of committed transactions."""
+    with connected(client_properties(bootstrap_server, command_config)) as connections:
+        for records in _records(connections, topic):
+            for record in records.to_pylist():
+                typer.echo(_as_json(record) if as_json else _text(record["value"]))
+
+
+def _values(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa  # noqa: PLC0415 - `penstock --help` stays quick
+
+    remaining = iter(lines)
+    while some := [line.removesuffix(b"\n") for line in islice(remaining, _BATCH_LINES)]:
+        yield pa.RecordBatch.from_arrays([pa.array(some, pa.binary())], ["value"])
+
+
+def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBatch]:
+    """What the topic holds now, one partition after the other."""
+    from penstock.client.admin import (  # noqa: PLC0415 - lazy
+        EARLIEST_OFFSET,
+        LATEST_OFFSET,
+        list_offsets,
+        list_topic_partitions,
+    )
+    from penstock.client.fetcher import fetch_range  # noqa: PLC0415 - lazy
+    from penstock.client.properties import FetchSettings  # noqa: PLC0415 - lazy
+    from penstock.options.config import IsolationLevel, TopicList  # noqa: PLC0415 - lazy
+    from penstock.types import OffsetRange  # noqa: PLC0415 - lazy
+
+    found = list_topic_partitions(connections, TopicList((topic,)))
+    first = list_offsets(connections, dict.fromkeys(found, EARLIEST_OFFSET))
+    last = list_offsets(connections, dict.fromkeys(found, LATEST_OFFSET), IsolationLevel.READ_COMMITTED)
+    for each in found:
+        offsets = OffsetRange(each, first[each], last[each])
+        yield from fetch_range(connections, offsets, FetchSettings(), read_committed=True)
+
+
+def _text(value: bytes | None) -> str:
+    """Text for a terminal: what is no UTF-8, and no value at all, can be told apart from text."""
+    return "(null)" if value is None else value.decode(errors="backslashreplace")
+
+
+def _as_json(record: dict[str, Any]) -> str:
+    shown = {name: record[name] for name in ("topic", "partition", "offset")}
+    shown["timestamp"] = record["timestamp"].isoformat(timespec="milliseconds")
+    for name in ("key", "value"):
+        shown[name] = None if record[name] is None else _text(record[name])
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} record{'s' if count != 1 else ''}"

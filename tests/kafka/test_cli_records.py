@@ -1,0 +1,117 @@
+"""`penstock topics`, `produce` and `cat` against a real broker, as the quick start uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app
+from penstock.devbroker.state import ClusterState, StateFolder
+from penstock.errors import ClientError, MissingOptionError, UnknownTopicOrPartitionError
+from tests import judge
+from tests.fix_broker import MakeTopic
+
+
+def run(*arguments: str, stdin: bytes = b"") -> str:
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def servers(bootstrap: str) -> tuple[str, str]:
+    return ("--bootstrap-server", bootstrap)
+
+
+def test_topics_are_created_and_listed(servers: tuple[str, str], topic_name: str) -> None:
+    other = f"{topic_name}-2"
+    assert run("topics", "create", topic_name, other, "--partitions", "3", *servers) == (
+        f"Created topic {topic_name} with 3 partitions.\nCreated topic {other} with 3 partitions.\n"
+    )
+    listed = run("topics", "list", "-b", servers[1]).splitlines()
+    assert {f"{topic_name}  3 partitions", f"{other}  3 partitions"} <= set(listed)
+    assert {"topic": other, "partitions": 3} in json.loads(run("topics", "list", "--json", *servers))
+
+
+def test_a_topic_that_exists_is_left_as_it_is(servers: tuple[str, str], make_topic: MakeTopic) -> None:
+    topic = make_topic(2)
+    with pytest.raises(ClientError, match=f"Creating topic '{topic}'.*exists"):
+        run("topics", "create", topic, *servers)
+    new = f"{topic}-new"
+    assert run("topics", "create", topic, new, "--if-not-exists", *servers) == (
+        f"Created topic {new} with 1 partition.\nTopic {topic} exists; it was left as it is.\n"
+    )
+    assert json.loads(run("topics", "create", topic, "--if-not-exists", "--json", *servers))["created"] == []
+
+
+@pytest.mark.parametrize(
+    ("stdin", "values"),
+    [
+        (b"first\nsecond\n", [b"first", b"second"]),
+        (b"no end", [b"no end"]),
+        (b"\n\xff\r\n", [b"", b"\xff\r"]),
+        (b"", []),
+        (b"many\n" * 25_000, [b"many"] * 25_000),
+    ],
+)
+def test_each_line_is_a_record(
+    servers: tuple[str, str], make_topic: MakeTopic, stdin: bytes, values: list[bytes]
+) -> None:
+    topic = make_topic()
+    said = run("produce", topic, *servers, stdin=stdin)
+    assert said == f"{len(values):,} record{'s' * (len(values) != 1)} went to topic {topic}.\n"
+    assert [record.value for record in judge.consume_all(servers[1], topic)] == values
+
+
+def test_what_is_in_a_topic_is_shown_without_aborted_records(
+    servers: tuple[str, str], make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    assert run("cat", topic, *servers) == ""
+    judge.produce(servers[1], topic, judge.Record(value=b"caf\xc3\xa9 \xff", key=b"k", partition=1))
+    judge.produce(servers[1], topic, judge.Record(value=None, timestamp_ms=0, partition=0))
+    aborted = judge.Record(value=b"never", partition=1)
+    judge.produce_in_transaction(servers[1], topic, aborted, transactional_id=topic, is_committed=False)
+    assert run("cat", topic, *servers) == "(null)\ncafé \\xff\n"
+    null, text = map(json.loads, run("cat", topic, "--json", *servers).splitlines())
+    assert null == {
+        "topic": topic,
+        "partition": 0,
+        "offset": 0,
+        "timestamp": "1970-01-01T00:00:00.000+00:00",
+        "key": None,
+        "value": None,
+    }
+    assert (text["partition"], text["key"], text["value"]) == (1, "k", "café \\xff")
+
+
+@pytest.mark.parametrize("command", ["cat", "produce"])
+def test_a_topic_that_is_not_there_is_named(
+    servers: tuple[str, str], topic_name: str, command: str, tmp_path: Path
+) -> None:
+    quick = tmp_path / "client.properties"
+    quick.write_text("max.block.ms=2000\ndefault.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")
+    with pytest.raises(UnknownTopicOrPartitionError, match=topic_name):
+        run(command, topic_name, *servers, "--command-config", str(quick), stdin=b"x\n")
+
+
+def test_without_an_address_the_development_broker_is_used(
+    bootstrap: str, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    with pytest.raises(MissingOptionError, match="--bootstrap-server"):
+        run("topics", "create", topic_name)
+    folder = StateFolder()
+    folder.create()
+    folder.write(ClusterState("id", "digest", 1, bootstrap, "/folder", ()))
+    with pytest.raises(MissingOptionError, match="penstock broker start"):  # stale: nobody holds the lock
+        run("cat", topic_name)
+    lock = folder.try_lock()
+    assert lock is not None
+    with lock:
+        run("topics", "create", topic_name)
+        assert run("produce", topic_name, stdin=b"x\n") == f"1 record went to topic {topic_name}.\n"
+        assert run("cat", topic_name) == "x\n"
