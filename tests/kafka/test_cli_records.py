@@ -69,10 +69,10 @@ def test_each_line_is_a_record(
 def test_what_is_in_a_topic_is_shown_without_aborted_records(
     servers: tuple[str, str], make_topic: MakeTopic
 ) -> None:
-    topic = make_topic(2)
+    topic = make_topic(2, config={"retention.ms": "-1"})
     assert run("cat", topic, *servers) == ""
     judge.produce(servers[1], topic, judge.Record(value=b"caf\xc3\xa9 \xff", key=b"k", partition=1))
-    judge.produce(servers[1], topic, judge.Record(value=None, timestamp_ms=0, partition=0))
+    judge.produce(servers[1], topic, judge.Record(value=None, timestamp_ms=1000, partition=0))
     aborted = judge.Record(value=b"never", partition=1)
     judge.produce_in_transaction(servers[1], topic, aborted, transactional_id=topic, is_committed=False)
     assert run("cat", topic, *servers) == "(null)\ncafé \\xff\n"
@@ -81,7 +81,7 @@ def test_what_is_in_a_topic_is_shown_without_aborted_records(
         "topic": topic,
         "partition": 0,
         "offset": 0,
-        "timestamp": "1970-01-01T00:00:00.000+00:00",
+        "timestamp": "1970-01-01T00:00:01.000+00:00",
         "key": None,
         "value": None,
     }
