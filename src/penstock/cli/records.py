@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
+from penstock.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,15 +67,20 @@ def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBat
     from penstock.client.admin import (  # noqa: PLC0415 - lazy
         EARLIEST_OFFSET,
         LATEST_OFFSET,
+        describe_topics,
         list_offsets,
-        list_topic_partitions,
     )
     from penstock.client.fetcher import fetch_range  # noqa: PLC0415 - lazy
     from penstock.client.properties import FetchSettings  # noqa: PLC0415 - lazy
-    from penstock.options.config import IsolationLevel, TopicList  # noqa: PLC0415 - lazy
+    from penstock.options.config import IsolationLevel  # noqa: PLC0415 - lazy
     from penstock.types import OffsetRange  # noqa: PLC0415 - lazy
 
-    found = list_topic_partitions(connections, TopicList((topic,)))
+    described = describe_topics(connections, [topic])
+    if topic not in described:
+        raise UnknownTopicOrPartitionError(
+            f"Topic {topic!r} does not exist. `penstock topics list` lists those that do.", topic=topic
+        )
+    found = described[topic].topic_partitions
     first = list_offsets(connections, dict.fromkeys(found, EARLIEST_OFFSET))
     last = list_offsets(connections, dict.fromkeys(found, LATEST_OFFSET), IsolationLevel.READ_COMMITTED)
     for each in found:
