@@ -11,7 +11,7 @@ from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.formats import format_for, format_names
 from penstock.formats.base import excerpt
 from penstock.formats.json import JsonFormat
-from penstock.options.table import CHANGELOG_FORMATS
+from penstock.options.formats import PLAIN_FORMAT_OF_CHANGELOG
 from tests.waiting import PATIENCE_S
 
 
@@ -34,9 +34,9 @@ def test_an_unknown_format_is_refused_with_the_nearest() -> None:
         format_for("jsn", {}, "value.")
 
 
-@pytest.mark.parametrize("name", CHANGELOG_FORMATS)
+@pytest.mark.parametrize("name", sorted(PLAIN_FORMAT_OF_CHANGELOG))
 def test_a_format_of_a_later_version_is_not_taken_for_a_slip_of_the_pen(name: str) -> None:
-    plain = "avro-confluent" if "avro" in name else "json"
+    plain = PLAIN_FORMAT_OF_CHANGELOG[name]
     text = rf"'value.format' = '{name}' is not .* yet.* '{plain}'"
     with pytest.raises(UnsupportedOptionError, match=text):
         format_for(name.title(), {}, "value.")
@@ -57,6 +57,41 @@ def test_formats_are_imported_when_they_are_asked_for() -> None:
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
     assert {"raw", "json"} <= set(format_names())
+
+
+_NEW_FORMAT = """
+import sys, types
+import penstock.options.formats as formats
+from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.values import POSITIVE_INT
+
+class XmlFormat:
+    name = "xml"
+    options = (Option("xml.depth", Dialect.FLINK, Reader.BOTH, POSITIVE_INT, "How deep."),)
+
+    @classmethod
+    def from_options(cls, options, prefix=""):
+        from penstock.formats.options import options_of
+        return options_of(cls.name, cls.options, options, prefix).value(cls.options[0])
+
+home = types.ModuleType("somewhere.xml")
+home.XmlFormat = XmlFormat
+sys.modules["somewhere.xml"] = home
+formats.FORMATS += (formats.FormatEntry("xml", "somewhere.xml", "XmlFormat"),)
+
+from penstock.formats import format_for, format_names
+from penstock.options.reference import render
+from penstock.options.source import parse_source_options
+assert format_names()[-1] == "xml"
+options = {"format": "xml", "xml.depth": "3", "topic": "t", "properties.bootstrap.servers": "b:1"}
+assert format_for("xml", options) == 3
+parse_source_options(options, streaming=True)
+assert "`xml.depth`" in render() and "protobuf-confluent, xml" in render()
+"""
+
+
+def test_a_format_needs_one_entry_in_one_place() -> None:
+    subprocess.run([sys.executable, "-c", _NEW_FORMAT], check=True, timeout=PATIENCE_S)
 
 
 def test_an_excerpt_is_short_printable_and_one_line() -> None:

@@ -45,7 +45,7 @@ ENCODING = format_option(
     "avro.encoding", choice("binary"), "Avro's JSON encoding is not supported.", default="binary"
 )
 LEGACY_TIMESTAMPS = legacy_timestamps("avro")
-AVRO_OPTIONS = (SCHEMA, ENCODING, LEGACY_TIMESTAMPS)
+_OPTIONS = (SCHEMA, ENCODING, LEGACY_TIMESTAMPS)
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class AvroFormat:
 
     name: ClassVar[str] = "avro"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     schema_text: str | None = None
 
@@ -65,7 +66,7 @@ class AvroFormat:
             OptionError: an option is unknown or has a value that is not allowed.
             SchemaError: `avro.schema` is not an Avro schema.
         """
-        given = options_of(cls.name, AVRO_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         given.value(ENCODING)
         text = given.value(SCHEMA)
         if text is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,7 @@ from penstock.formats.native_rows import check_schema, decoded_rows
 from penstock.formats.options import options_of
 from penstock.formats.registry_options import RegistryOptions
 from penstock.formats.schema_registry import RegistrySettings, SchemaRegistry, registry_for
+from penstock.options.declare import Option
 
 HEADER_BYTES = 5
 NO_HEADER = -2
@@ -41,7 +42,7 @@ LOOKUPS_PER_BATCH_MAX = 50
 """New ids that one batch may make us ask for: honest topics have a few, made-up ids may be millions."""
 
 REGISTRY = RegistryOptions("avro-confluent")
-AVRO_CONFLUENT_OPTIONS = (*REGISTRY.all(), legacy_timestamps("avro-confluent"))
+_OPTIONS = (*REGISTRY.all(), legacy_timestamps("avro-confluent"))
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class AvroConfluentFormat:
 
     name: ClassVar[str] = "avro-confluent"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     registry: RegistrySettings
     subject: str | None = None
@@ -65,7 +67,7 @@ class AvroConfluentFormat:
             MissingOptionError: no URL of a registry.
             SchemaError: the schema to write is not an Avro schema.
         """
-        given = options_of(cls.name, AVRO_CONFLUENT_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         text = given.value(REGISTRY.schema)
         if text is not None:
             parse_schema(text, option=given.spelled(REGISTRY.schema))

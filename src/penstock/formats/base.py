@@ -7,11 +7,13 @@ it cannot decode is reported under its index, and neither ever moves another row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
+
+from penstock.options.declare import Option
 
 EXCERPT_BYTES = 100
 
@@ -97,6 +99,18 @@ class Format(Protocol):
         Raises:
             SchemaError: the format cannot hold a type of the schema.
         """
+        ...
+
+
+class FormatClass(Protocol):
+    """The class of a format: what penstock/options/formats.py names."""
+
+    name: str
+    options: Sequence[Option[Any]]
+    """Every option of the format, each key beginning with the format's name."""
+
+    def from_options(self, options: Mapping[str, str], prefix: str = "") -> Format:
+        """Read the format's options out of a table's."""
         ...
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, se
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error, unsupported
 from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.time_reasons import TimestampStandard
+from penstock.options.declare import Option
 from penstock.options.values import ValueType
 
 
@@ -86,7 +87,7 @@ FAIL_ON_MISSING_COLUMNS = flag_option(
 )
 EMPTY_STRING_AS_NULL = flag_option("csv.empty-string-as-null", "Empty text is null.")
 
-CSV_OPTIONS = (
+_OPTIONS = (
     FIELD_DELIMITER,
     DISABLE_QUOTE_CHARACTER,
     QUOTE_CHARACTER,
@@ -110,6 +111,7 @@ class CsvFormat:
 
     name: ClassVar[str] = "csv"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     delimiter: bytes = b","
     quote: bytes = b'"'
@@ -134,7 +136,7 @@ class CsvFormat:
         Raises:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
         """
-        given = options_of(cls.name, CSV_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         quote = (given.value(QUOTE_CHARACTER) or QUOTE_CHARACTER.default).encode()
         if given.flag(DISABLE_QUOTE_CHARACTER):
             if given.value(QUOTE_CHARACTER) is not None:

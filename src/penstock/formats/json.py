@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, se
 from penstock.formats.native_rows import check_schema, decoded_rows
 from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.time_reasons import TimestampStandard
+from penstock.options.declare import Option
 from penstock.options.values import choice
 
 FAIL_ON_MISSING_FIELD = flag_option(
@@ -81,6 +82,7 @@ class JsonFormat:
 
     name: ClassVar[str] = "json"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = JSON_OPTIONS
 
     fail_on_missing_field: bool = False
     ignore_parse_errors: bool = False
@@ -97,7 +99,7 @@ class JsonFormat:
         Raises:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
         """
-        return cls.from_format_options(options_of(cls.name, JSON_OPTIONS, options, prefix))
+        return cls.from_format_options(options_of(cls.name, cls.options, options, prefix))
 
     @classmethod
     def from_format_options(cls, given: FormatOptions, name: str = "json") -> JsonFormat:

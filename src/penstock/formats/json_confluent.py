@@ -37,7 +37,7 @@ def _renamed(option: Option[Any]) -> Option[Any]:
     return Option(key, option.dialect, option.reader, option.type, option.doc, option.default)
 
 
-JSON_CONFLUENT_OPTIONS = (*REGISTRY.all(), *(_renamed(option) for option in JSON_OPTIONS))
+_OPTIONS = (*REGISTRY.all(), *(_renamed(option) for option in JSON_OPTIONS))
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class JsonConfluentFormat:
 
     name: ClassVar[str] = "json-confluent"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     registry: RegistrySettings
     inner: JsonFormat
@@ -61,7 +62,7 @@ class JsonConfluentFormat:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
             MissingOptionError: no URL of a registry.
         """
-        given = options_of(cls.name, JSON_CONFLUENT_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         texts = {key.replace("json-confluent.", "json.", 1): text for key, text in given.texts.items()}
         inner = JsonFormat.from_format_options(FormatOptions(prefix, texts), cls.name)
         return cls(

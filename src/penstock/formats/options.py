@@ -16,8 +16,6 @@ from penstock.options.values import BOOLEAN, ValueType
 
 T = TypeVar("T")
 
-PREFIXES = ("", "key.", "value.")
-
 
 def format_option(key: str, kind: ValueType[T], doc: str, default: str = "") -> Option[T]:
     """Declare an option of a format; `key` begins with the format's name."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from penstock.formats.options import VERBATIM, flag_option, format_option, optio
 from penstock.formats.protobuf_read import MessageReader
 from penstock.formats.protobuf_types import MessageType, from_options
 from penstock.formats.protobuf_write import MessageWriter
+from penstock.options.declare import Option
 from penstock.options.values import TEXT
 
 
@@ -56,7 +57,7 @@ class ProtobufOptions:
 
 
 OPTIONS = ProtobufOptions("protobuf")
-PROTOBUF_OPTIONS = tuple(vars(OPTIONS).values())
+_OPTIONS = tuple(vars(OPTIONS).values())
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class ProtobufFormat:
 
     name: ClassVar[str] = "protobuf"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     message_type: MessageType
     ignore_parse_errors: bool = False
@@ -79,7 +81,7 @@ class ProtobufFormat:
             OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
             MissingOptionError: nothing names the message.
         """
-        given = options_of(cls.name, PROTOBUF_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         return cls(
             from_options(
                 given.value(OPTIONS.descriptor_file),

@@ -33,6 +33,7 @@ from penstock.formats.schema_registry import (
     SchemaRegistry,
     registry_for,
 )
+from penstock.options.declare import Option
 
 HEADER_BYTES = 5
 INDEXES_MAX = 100
@@ -45,7 +46,7 @@ _WELL_KNOWN = "google/protobuf/"
 REGISTRY = RegistryOptions("protobuf-confluent")
 OPTIONS = ProtobufOptions("protobuf-confluent")
 # A schema is given by descriptor file or class here, not as text.
-PROTOBUF_CONFLUENT_OPTIONS = (
+_OPTIONS = (
     *(option for option in REGISTRY.all() if option is not REGISTRY.schema),
     *vars(OPTIONS).values(),
 )
@@ -57,6 +58,7 @@ class ProtobufConfluentFormat:
 
     name: ClassVar[str] = "protobuf-confluent"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     registry: RegistrySettings
     subject: str | None = None
@@ -74,7 +76,7 @@ class ProtobufConfluentFormat:
             OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
             MissingOptionError: no URL of a registry.
         """
-        given = options_of(cls.name, PROTOBUF_CONFLUENT_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
         library("message")
         has_message = file is not None or name is not None

@@ -11,7 +11,7 @@ import codecs
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from penstock.errors import RowError, SchemaError
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, failure, selected
 from penstock.formats.native_rows import unsupported
 from penstock.formats.options import VERBATIM, format_option, options_of
+from penstock.options.declare import Option
 from penstock.options.values import ValueType, choice
 
 
@@ -44,7 +45,7 @@ LINE_DELIMITER = format_option(
     "Splits a value into a row for each part; one at the end is no row. Written behind every row. (Ours.)",
     default="not set",
 )
-RAW_OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)
+_OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)
 
 _TYPE_CODES: dict[pa.DataType, str] = {
     pa.int8(): "b",
@@ -67,6 +68,7 @@ class RawFormat:
 
     name: ClassVar[str] = "raw"
     metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
     charset: str = "UTF-8"
     is_big_endian: bool = True
@@ -79,7 +81,7 @@ class RawFormat:
         Raises:
             OptionError: an option is unknown or has a value that is not allowed.
         """
-        given = options_of(cls.name, RAW_OPTIONS, options, prefix)
+        given = options_of(cls.name, cls.options, options, prefix)
         return cls(
             given.value(CHARSET) or CHARSET.default,
             (given.value(ENDIANNESS) or ENDIANNESS.default) == "big-endian",

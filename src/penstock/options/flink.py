@@ -9,7 +9,8 @@ from typing import Any
 
 from penstock.options import offsets
 from penstock.options.declare import Dialect, Option, Reader, Status, not_yet, refused
-from penstock.options.table import CHANGELOG_FORMATS, FORMAT_OPTIONS, FORMAT_PREFIXES, TABLE_OPTIONS
+from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
+from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
@@ -384,7 +385,7 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
     *FORMAT_OPTIONS,
     *(
         not_yet(f"{side}{name}.*", _F, _BOTH, _CHANGELOGS)
-        for name in CHANGELOG_FORMATS
+        for name in PLAIN_FORMAT_OF_CHANGELOG
         for side in FORMAT_PREFIXES
     ),
     refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),

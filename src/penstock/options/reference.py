@@ -134,10 +134,11 @@ def _options_section(title: str, options: Iterable[Option[Any]]) -> list[str]:
 def _format_sections() -> list[str]:
     """The formats' own options. Formats stand above this room; only the making of this page looks up."""
     formats: Any = importlib.import_module("penstock.formats.registry")
-    parts = []
-    known = [option for name in formats.format_names() for option in formats.format_options(name)]
+    parts, known = [], []
     for name in formats.format_names():
-        parts.extend(_options_section(f"`{name}`", formats.format_options(name)))
+        options = formats.format_class(name).options
+        parts.extend(_options_section(f"`{name}`", options))
+        known.extend(options)
     return [*parts, *_not_supported_section("formats", known)]
 
 

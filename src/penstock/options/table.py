@@ -10,31 +10,11 @@ import re
 from typing import Any
 
 from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.formats import FORMAT_PREFIXES, FORMATS
 from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _ANY, _BOTH, _SOURCE = Dialect.SHARED, Reader.BOTH, Reader.SOURCE
-
-FORMAT_NAMES = (
-    "raw",
-    "json",
-    "csv",
-    "avro",
-    "protobuf",
-    "avro-confluent",
-    "json-confluent",
-    "protobuf-confluent",
-)
-CHANGELOG_FORMATS = (
-    "debezium-json",
-    "debezium-avro-confluent",
-    "canal-json",
-    "maxwell-json",
-    "ogg-json",
-)
-"""Those of Flink that a later version will have."""
-FORMAT_PREFIXES = ("", "key.", "value.")
-"""Where a format's own options stand: for `format`, `key.format` and `value.format`."""
 
 
 def parse_fields(text: str) -> tuple[str, ...]:
@@ -64,7 +44,7 @@ def parse_share(text: str) -> float:
     return float(text)
 
 
-_FORMAT = ValueType("word", ", ".join(FORMAT_NAMES), parse_text)
+_FORMAT = ValueType("word", ", ".join(each.name for each in FORMATS), parse_text)
 FORMAT = Option(
     "format",
     _ANY,
@@ -157,12 +137,12 @@ TABLE_OPTIONS: tuple[Option[Any], ...] = (
 )
 FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
     Option(
-        f"{prefix}{name}.*",
+        f"{prefix}{each.name}.*",
         _ANY,
         _BOTH,
         TEXT,
         "What a format is told, under the name of the option that chose it: [below](#formats).",
     )
-    for name in FORMAT_NAMES
+    for each in FORMATS
     for prefix in FORMAT_PREFIXES
 )
