@@ -15,6 +15,7 @@ from penstock.sink.committer_driver import DriverSide
 from penstock.sink.committer_mandate import Mandate, TaskPlan
 from penstock.sink.decision import Decision
 from penstock.sink.decision_log import DecisionLog
+from penstock.sink.recovery_tools import Resolution, TransactionTools
 from penstock.sink.transaction_names import TransactionNames
 from tests.unit.fake_transactions import TARGET, FakeCluster
 
@@ -77,8 +78,5 @@ def decision_of(cluster: FakeCluster) -> Decision:
 
 def resolve(cluster: FakeCluster, *, is_taken: bool) -> None:
     """What `penstock transactions abort --resolution` does."""
-    session = driver(cluster).recover().session
-    log = DecisionLog(cluster, PREFIX)
-    log.open(create=False)
-    decision = log.catch_up()[QUERY]
-    log.append(session, decision.taken_as_written() if is_taken else decision.to_write_again())
+    tools = TransactionTools(TransactionNames(PREFIX), cluster, cluster)
+    tools.resolve(QUERY, Resolution.TAKE_AS_WRITTEN if is_taken else Resolution.WRITE_AGAIN)

@@ -46,6 +46,7 @@ class FakeCluster:
         self.committed: list[str] = []
         self.target_id: str | None = "first"
         self.is_target_there = True
+        self.target_begins_at = 0
         self.ends: dict[int, TransactionEnd] = {}
         self.log: list[LogRecord] = []
         self.log_incarnation: str | None = None
@@ -77,6 +78,7 @@ class FakeCluster:
         """Delete the target topic and create it again: what was in it is gone."""
         self.target_id = f"{self.target_id}'"
         self.committed.clear()
+        self.target_begins_at = self.next_offset
         for found in self.ids.values():
             found.values.clear()
 
@@ -145,7 +147,7 @@ class FakeCluster:
         ]
 
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
-        if self.is_witness_gone:
+        if self.is_witness_gone or witness.offset < self.target_begins_at:
             return TransactionEnd.GONE
         return self.ends.get(witness.offset, TransactionEnd.OPEN)
 

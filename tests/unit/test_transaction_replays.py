@@ -71,6 +71,7 @@ def test_replay_that_is_not_what_is_written_is_an_error_and_lost_to_nobody(
     assert decision_of(cluster).is_in_doubt
     # The newest checkpoint brings what was written, and then goes on.
     assert driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0)).is_drained
+    assert not decision_of(cluster).is_in_doubt
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 1))
     assert Counter(cluster.committed) == expected(range(2))
     assert not decision_of(cluster).is_in_doubt
@@ -123,6 +124,8 @@ def test_drained_rows_of_a_batch_that_a_human_had_written_again_meanwhile_are_no
     cluster = FakeCluster()
     written(cluster)
     drained = replay(cluster, [rows_of(0, at) for at in range(3)])
+    with pytest.raises(TransactionsInDoubtError):
+        driver(cluster).commit(replay(cluster, OTHERS["more"][0]))
     resolve(cluster, is_taken=False)
     with pytest.raises(PrefixTakenError):
         driver(cluster).commit(drained)

@@ -211,6 +211,8 @@ class Committer:
             elif (error := self._replay_error(previous, drained)) is not None:
                 self._note(head.session, previous.doubted(str(error.facts["doubt"])))
                 raise error
+            elif previous.doubt is not None:
+                self._note(head.session, previous.doubted(None))
         except ProducerFencedError as error:
             raise self._fates.taken(head, NOT_DECIDED) from error
         if previous.is_named_write:

@@ -148,8 +148,8 @@ class Decision:
         """Whether the next replay is drained whatever it brings, because a human has said so."""
         return self.is_taken_as_written and self.digest is None
 
-    def doubted(self, doubt: str) -> Decision:
-        """This decision, after a replay that brought something else."""
+    def doubted(self, doubt: str | None) -> Decision:
+        """This decision, after a replay that brought something else; None: the right one has come since."""
         return replace(self, doubt=doubt)
 
     def taken_as_written(self) -> Decision:
