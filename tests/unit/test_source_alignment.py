@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import PenstockError, RequestTimeoutError
 from penstock.source.admin import OffsetAnswers
 from penstock.source.alignment import HOLE_OFFSETS, Alignment, RecordTimes, RecordTimesAnswers
+from penstock.source.window import Window
 from penstock.types import OffsetRange, TopicPartition
 
 from .source_fakes import tp
@@ -86,7 +87,7 @@ class Query:
         self.now_ms = 0
         self.more_may_come = idle_timeout_ms > 0
         self.position = dict.fromkeys(logs, 0)
-        self.made_anew: set[TopicPartition] = set()
+        self.recreated: set[TopicPartition] = set()
         self.settings = (max_drift_ms, idle_timeout_ms)
         self.restart()
 
@@ -95,10 +96,9 @@ class Query:
 
     def ends(self) -> dict[TopicPartition, int]:
         latest = {topic_partition: len(log) for topic_partition, log in self.clock.logs.items()}
-        made_anew, self.made_anew = self.made_anew, set()
-        return self.alignment.cap(
-            self.position, latest, more_may_come=self.more_may_come, made_anew=made_anew
-        )
+        recreated, self.recreated = self.recreated, set()
+        window = Window(self.position, latest, new_starts=recreated, is_last=not self.more_may_come)
+        return dict(self.alignment.cap(window).ends)
 
     def batch(self, max_records: int | None = None) -> dict[TopicPartition, list[int]]:
         """Timestamps of what one batch reads."""
@@ -245,12 +245,12 @@ def test_one_whose_records_cannot_be_read_waits_alone() -> None:
     assert read[tp(1)] == [int(50.5 * MINUTE_MS)]
 
 
-def test_a_topic_made_anew_begins_with_a_new_event_time() -> None:
+def test_a_recreated_topic_begins_with_a_new_event_time() -> None:
     query = Query({tp(0): records(60, 61), tp(1): records(60, 61)}, MINUTE_MS)
     assert len(minutes_of(query)) == 1
     query.clock.logs[tp(1)] = records(1, 2)
     query.position[tp(1)] = 0
-    query.made_anew = {tp(1)}
+    query.recreated = {tp(1)}
     query.clock.logs[tp(0)] += records(60.8)
     assert minutes_of(query) == [{1: [1, 2]}, {0: [60.8]}]
 

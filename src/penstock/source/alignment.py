@@ -29,6 +29,7 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.source.admin import OffsetAnswers
 from penstock.source.offsets_json import Positions
+from penstock.source.window import Window
 from penstock.types import OffsetRange, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class RecordClock(Protocol):
 
 
 @dataclass
-class _Standing:
+class _EventTimeState:
     """What is known of one topic partition.
 
     Attributes:
@@ -103,7 +104,7 @@ class _Plan:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     looked: set[TopicPartition] = field(default_factory=set)
 
-    def hold(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def keep_back(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Read nothing of these in this batch."""
         self.ends.update({tp: self.begin[tp] for tp in topic_partitions})
 
@@ -125,38 +126,30 @@ class Alignment:
         self._idle_timeout_ms = idle_timeout_ms
         self._clock = clock
         self._now_ms = now_ms
-        self._standings: dict[TopicPartition, _Standing] = {}
+        self._states: dict[TopicPartition, _EventTimeState] = {}
 
-    def cap(
-        self,
-        begin: Positions,
-        latest: Positions,
-        *,
-        more_may_come: bool,
-        made_anew: Collection[TopicPartition] = (),
-    ) -> dict[TopicPartition, int]:
-        """Where the batch from `begin` may end, at most `latest`; one without a latest offset stays.
+    def cap(self, window: Window) -> Window:
+        """End the window before the first record that is newer than the limit."""
+        stops = window.stops
+        # What has reached its stop gets no newer, so it must not hold the others.
+        begin = {tp: offset for tp, offset in window.begin.items() if stops is None or offset < stops[tp]}
+        for tp in window.new_starts:
+            self._states.pop(tp, None)
+        return window.ending_at(self._ends(begin, window.ends, more_may_come=not window.is_last))
 
-        Args:
-            begin: the positions.
-            latest: the ends of the logs, as far as they answered.
-            more_may_come: whether to wait for those that are read to their end, until they are idle.
-            made_anew: those whose log is another one than in the last call: re-created, or cut back.
-        """
+    def _ends(self, begin: Positions, latest: Positions, *, more_may_come: bool) -> dict[TopicPartition, int]:
         waiting = {tp: latest[tp] for tp in begin if latest.get(tp, 0) > begin[tp]}
-        for tp in made_anew:
-            self._standings.pop(tp, None)
         self._follow(begin, waiting)
         caught_up = self._not_idle(begin.keys() - waiting.keys()) if more_may_come else []
         plan = _Plan(begin, waiting, caught_up, ends={**begin, **waiting})
-        self._look(plan, [tp for tp in waiting if self._standings[tp].event_time_ms is None])
+        self._look(plan, [tp for tp in waiting if self._states[tp].event_time_ms is None])
         limit_ms = self._limit(plan)
-        if limit_ms is None or self._hold_for_holes(plan):
+        if limit_ms is None or self._keep_back_for_holes(plan):
             return plan.ends
         answers = self._ask(plan, limit_ms)
         if any(answers.offsets.get(tp, end) < end for tp, end in plan.ends.items()):
-            # Somebody has to wait: now it is worth knowing exactly where each one stands.
-            self._look(plan, [tp for tp in waiting if self._standings[tp].next_at != begin[tp]])
+            # Somebody has to wait: now it is worth knowing the event time of each.
+            self._look(plan, [tp for tp in waiting if self._states[tp].next_at != begin[tp]])
             self._look_back(plan, [tp for tp in caught_up if tp in latest])
             exact_ms = self._limit(plan)
             if exact_ms is not None and exact_ms != limit_ms:
@@ -165,27 +158,27 @@ class Alignment:
         return plan.ends
 
     def _follow(self, begin: Positions, waiting: Collection[TopicPartition]) -> None:
-        """Keep one standing for each of `begin`."""
-        now_ms, before = self._now_ms(), self._standings
-        self._standings = {}
+        """Keep the state of each of `begin`."""
+        now_ms, before = self._now_ms(), self._states
+        self._states = {}
         for tp in begin:
-            standing = before.get(tp) or _Standing(now_ms)
-            if tp in waiting or standing.was_waiting:
-                standing.active_at_ms = now_ms
-            standing.was_waiting = tp in waiting
-            self._standings[tp] = standing
+            state = before.get(tp) or _EventTimeState(now_ms)
+            if tp in waiting or state.was_waiting:
+                state.active_at_ms = now_ms
+            state.was_waiting = tp in waiting
+            self._states[tp] = state
 
     def _not_idle(self, caught_up: Iterable[TopicPartition]) -> list[TopicPartition]:
         now_ms = self._now_ms()
         return [
             tp for tp in sorted(caught_up)
-            if now_ms - self._standings[tp].active_at_ms < self._idle_timeout_ms
+            if now_ms - self._states[tp].active_at_ms < self._idle_timeout_ms
         ]  # fmt: skip
 
     def _limit(self, plan: _Plan) -> int | None:
         """The newest timestamp that may be read; one whose event time nobody knows yet does not count."""
-        standings = (self._standings[tp] for tp in (*plan.waiting, *plan.caught_up))
-        times_ms = [s.event_time_ms for s in standings if s.event_time_ms is not None]
+        states = (self._states[tp] for tp in (*plan.waiting, *plan.caught_up))
+        times_ms = [s.event_time_ms for s in states if s.event_time_ms is not None]
         return min(times_ms) + self._max_drift_ms if times_ms else None
 
     def _ask(self, plan: _Plan, limit_ms: int) -> OffsetAnswers:
@@ -204,40 +197,40 @@ class Alignment:
                 if at < plan.waiting[tp]
             ]
             found = self._read(ranges, max_records=1)
-            plan.hold(found.errors)
+            plan.keep_back(found.errors)
             left = {}
             for tp, times in found.times.items():
                 if not times.times_ms:
                     plan.ends[tp] = left[tp] = times.next_offset
                     continue
-                standing = self._standings[tp]
-                standing.next_at, standing.next_ms = plan.begin[tp], times.times_ms[0]
-                standing.learn(times.times_ms[0])
+                state = self._states[tp]
+                state.next_at, state.next_ms = plan.begin[tp], times.times_ms[0]
+                state.learn(times.times_ms[0])
                 plan.ends[tp] = plan.waiting[tp]
 
-    def _hold_for_holes(self, plan: _Plan) -> bool:
+    def _keep_back_for_holes(self, plan: _Plan) -> bool:
         """Nobody passes one whose first record is still behind a hole; that one is read on through it."""
-        unknown = {tp for tp in plan.waiting if self._standings[tp].event_time_ms is None}
+        unknown = {tp for tp in plan.waiting if self._states[tp].event_time_ms is None}
         in_holes = {tp for tp in unknown if plan.ends[tp] > plan.begin[tp]}
         if in_holes:
-            plan.hold(plan.waiting.keys() - in_holes)
+            plan.keep_back(plan.waiting.keys() - in_holes)
         return bool(in_holes)
 
     def _look_back(self, plan: _Plan, caught_up: Iterable[TopicPartition]) -> None:
         """Learn the event time of those that were read to their end from their last records."""
         ranges = []
         for tp in caught_up:
-            standing, at = self._standings[tp], plan.begin[tp]
-            if at > 0 and standing.event_time_ms is not None and standing.back_at != at:
-                standing.back_at = at
+            state, at = self._states[tp], plan.begin[tp]
+            if at > 0 and state.event_time_ms is not None and state.back_at != at:
+                state.back_at = at
                 ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
         for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).times.items():
             for time_ms in times.times_ms:
-                self._standings[tp].learn(time_ms)
+                self._states[tp].learn(time_ms)
 
     def _cut(self, plan: _Plan, limit_ms: int, answers: OffsetAnswers) -> None:
         """End before the first record that is newer than the limit."""
-        plan.hold(answers.errors)
+        plan.keep_back(answers.errors)
         unclear = []
         for tp, end in list(plan.ends.items()):
             begin, first_newer = plan.begin[tp], answers.offsets.get(tp, end)
@@ -245,12 +238,12 @@ class Alignment:
                 continue
             if first_newer > begin:
                 plan.ends[tp] = min(end, first_newer)
-            elif self._standings[tp].next_at == begin and self._standings[tp].next_ms > limit_ms:
-                plan.hold([tp])
+            elif self._states[tp].next_at == begin and self._states[tp].next_ms > limit_ms:
+                plan.keep_back([tp])
             else:
                 unclear.append(OffsetRange(tp, begin, end))
         scanned = self._read(unclear, max_records=SCANNED_RECORDS)
-        plan.hold(scanned.errors)
+        plan.keep_back(scanned.errors)
         for tp, times in scanned.times.items():
             old_count = sum(1 for _ in takewhile(lambda time_ms: time_ms <= limit_ms, times.times_ms))
             is_all_old = old_count == len(times.times_ms)

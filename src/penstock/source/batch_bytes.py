@@ -14,7 +14,7 @@ from penstock.errors import AuthorizationError
 from penstock.options.config import IsolationLevel
 from penstock.source.admin import LogEnd, OffsetAdmin, Wait
 from penstock.source.limits import cap_bytes
-from penstock.source.offsets_json import Positions
+from penstock.source.window import Window
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -30,18 +30,18 @@ class BatchBytes:
         self._admin = admin
         self._known: dict[TopicPartition, float] = {}
 
-    def cap(self, begin: Positions, ends: Positions, max_bytes: int) -> dict[TopicPartition, int]:
-        """Ends such that about `max_bytes` are read from `begin`; each backlog gets on by a record at least.
+    def cap(self, window: Window) -> Window:
+        """End the window after about `max_bytes`; each backlog gets on by a record at least.
 
         Raises:
             AuthorizationError: the user may not know how large logs are.
         """
-        backlogs = [tp for tp, end in ends.items() if tp in begin and end > begin[tp]]
-        if not backlogs:
-            return dict(ends)
-        self._known |= self._averages({tp: ends[tp] for tp in backlogs})
+        backlogs = window.backlogs
+        if window.max_bytes is None or not backlogs:
+            return window
+        self._known |= self._averages({tp: window.ends[tp] for tp in backlogs})
         averages = {tp: self._known.get(tp, GUESSED_RECORD_BYTES) for tp in backlogs}
-        return cap_bytes(begin, ends, averages, max_bytes)
+        return window.ending_at(cap_bytes(window.begin, window.ends, averages, window.max_bytes))
 
     def _averages(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         sizes = self._admin.log_sizes(ends.keys())

@@ -5,14 +5,13 @@ Runs on the driver. Invariant: the same as for streams; a range is only shortene
 
 from __future__ import annotations
 
-from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode
-from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin
+from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode
+from penstock.source.admin import OffsetAdmin
+from penstock.source.data_loss import LossPolicy
 from penstock.source.look_ups import ConfiguredLookUps
 from penstock.source.offsets_initializer import resolve_offsets
-from penstock.source.offsets_json import Positions
-from penstock.source.ranges import check_available
-from penstock.source.splits import Split, divide
+from penstock.source.ranges import check_log_ends, plan_splits
+from penstock.source.splits import Split
 from penstock.source.subscriber import discover
 from penstock.types import OffsetRange
 
@@ -33,34 +32,10 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
     starts = resolve_offsets(
         config.starting or OffsetsSpec(StartupMode.EARLIEST), discovery.topic_partitions, look_ups
     )
-    _check_starts(config, admin, starts, stops)
+    # A start past the end of its log never existed; one past the given end is just empty.
+    check_log_ends(
+        {tp: start for tp, start in starts.items() if start > stops[tp]}, admin, LossPolicy.of(config)
+    )
     ranges = [OffsetRange(tp, starts[tp], stops[tp]) for tp in sorted(starts) if starts[tp] < stops[tp]]
-    available = check_available(
-        ranges,
-        admin,
-        fail_on_data_loss=config.fail_on_data_loss,
-        fail_on_removal=config.fails_on_removal,
-        property_prefix=config.properties.prefix,
-        check_ends=stopping.mode in (StartupMode.SPECIFIC_OFFSETS, StartupMode.GROUP_OFFSETS),
-    )
-    return divide(
-        available,
-        min_splits=config.min_splits,
-        max_records_per_split=config.max_records_per_split,
-        topic_ids=discovery.topic_ids,
-    )
-
-
-def _check_starts(config: SourceConfig, admin: OffsetAdmin, starts: Positions, stops: Positions) -> None:
-    """A start behind the end of the log never existed; one behind the given end is just empty."""
-    suspects = [tp for tp in starts if starts[tp] > stops[tp]]
-    if not suspects:
-        return
-    uncommitted = IsolationLevel.READ_UNCOMMITTED
-    log_ends = admin.list_offsets(suspects, LogEnd.LATEST, uncommitted).all_or_raise()
-    log_starts = admin.list_offsets(suspects, LogEnd.EARLIEST, uncommitted).all_or_raise()
-    for tp in suspects:
-        if starts[tp] > log_ends[tp]:
-            error = data_loss.position_past_end(tp, starts[tp], log_starts[tp], log_ends[tp])
-            prefix = config.properties.prefix
-            data_loss.report(error, fail=config.fail_on_data_loss, property_prefix=prefix)
+    check_ends = stopping.mode in (StartupMode.SPECIFIC_OFFSETS, StartupMode.GROUP_OFFSETS)
+    return plan_splits(config, admin, ranges, discovery.topic_ids, check_ends=check_ends)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from penstock.errors import DataLossError, OffsetOutOfRangeError, TopicPartitionsRemovedError
+from penstock.options.config import SourceConfig
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -43,6 +45,36 @@ def report(error: DataLossError, *, fail: bool, property_prefix: str = "") -> No
     _log.warning("%s (Going on, as the options say.)", error)
 
 
+@dataclass(frozen=True)
+class LossPolicy:
+    """What the options of a read say about lost records.
+
+    Attributes:
+        fail_on_loss: whether lost records are an error.
+        fail_on_removal: whether deleted topic partitions are an error.
+        property_prefix: of the user's options, so that errors name what this user can set.
+    """
+
+    fail_on_loss: bool
+    fail_on_removal: bool
+    property_prefix: str = ""
+
+    @classmethod
+    def of(cls, config: SourceConfig) -> LossPolicy:
+        """Return the policy of a read."""
+        return cls(config.fail_on_data_loss, config.fails_on_removal, config.properties.prefix)
+
+    def report(self, error: DataLossError) -> None:
+        """Raise the error, or log it where the options say to continue.
+
+        Raises:
+            DataLossError: the error, where the options say that it is one.
+        """
+        is_removal = isinstance(error, TopicPartitionsRemovedError)
+        fail = self.fail_on_removal if is_removal else self.fail_on_loss
+        report(error, fail=fail, property_prefix=self.property_prefix)
+
+
 def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -> OffsetOutOfRangeError:
     """The position lies before the first record that the broker still has."""
     return OffsetOutOfRangeError(
@@ -58,7 +90,7 @@ def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -
 def position_past_end(
     topic_partition: TopicPartition, wanted: int, log_start: int, log_end: int
 ) -> OffsetOutOfRangeError:
-    """The position lies behind the last record: the log was cut, or the topic deleted and made anew."""
+    """The position lies behind the last record: the log was cut, or the topic was recreated."""
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but Kafka has only "
         f"[{log_start}, {log_end}). Either this offset never existed (check the starting offsets), or the "

@@ -10,10 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from penstock.errors import TopicPartitionsRemovedError
 from penstock.options.config import DISCOVER_EVERY_BATCH_MS, SourceConfig
 from penstock.source import data_loss
 from penstock.source.admin import OffsetAdmin
+from penstock.source.data_loss import LossPolicy
 from penstock.source.offsets_json import SourceOffset
 from penstock.source.subscriber import Discovery, discover, is_subscribed
 from penstock.types import TopicPartition
@@ -37,6 +37,7 @@ class DiscoverySchedule:
         self._config = config
         self._admin = admin
         self._clock_ms = clock_ms
+        self._losses = LossPolicy.of(config)
         self._last: Discovery | None = None
         self._last_at_ms = 0
         self._said: set[str] = set()
@@ -88,12 +89,8 @@ class DiscoverySchedule:
                 return []
         found = sorted(tp for tp in topic_partitions if tp.topic in changed)
         if found:
-            self._lost(data_loss.recreated(found))
+            self._losses.report(data_loss.recreated(found))
         return found
-
-    def _lost(self, error: TopicPartitionsRemovedError) -> None:
-        fail, prefix = self._config.fails_on_removal, self._config.properties.prefix
-        data_loss.report(error, fail=fail, property_prefix=prefix)
 
     def _changed(self, topic_ids: Mapping[str, str]) -> set[str]:
         now = self.topic_ids
@@ -115,7 +112,7 @@ class DiscoverySchedule:
         fail = self._config.fail_on_data_loss
         gone = self._gone(in_use, discovery)
         if gone:
-            self._lost(data_loss.removed(gone))
+            self._losses.report(data_loss.removed(gone))
         if fail:
             discovery.raise_if_missing()
         elif discovery.missing:

@@ -1,14 +1,15 @@
 """SplitEnumerator: plans what each micro-batch of a streaming query reads.
 
-Runs on the driver, in the one process that Spark keeps for a running query. The life of a topic partition:
+Runs on the driver, in the one process that Spark keeps for a running query. Planning is a line of steps:
 
-1. `initial_offset` discovers it and resolves the user's start to a number. Later ones are found by
-   `latest_offset`, which starts them at the first record of their log.
-2. `latest_offset` plans how far the next batch goes, sharing out the record limit. The end that it returns
-   also carries the starts that Spark cannot know (see offsets_json.py), because Spark asks for the initial
-   offset again after a crash in batch 0, when "latest" would already be another number.
-3. `plan` turns a range, new or replayed from the checkpoint, into splits.
-4. Deleted topics, deleted records and logs that were cut back are reported (see data_loss.py).
+1. *Discover* the topic partitions, and find where the batch *begins* (see beginning.py). `initial_offset`
+   does that for the first batch, and resolves the user's start to numbers.
+2. *Narrow* the window from there to the ends of the logs by each limit in turn (see window.py).
+3. Write down the *offset* at its end. It also carries what Spark cannot know (see offsets_json.py), because
+   Spark asks for the initial offset again after a crash in batch 0, when "latest" would be another number.
+4. `plan` turns a range, new or replayed from the checkpoint, into splits.
+
+Deleted topics, deleted records and logs that were cut back are reported on the way (see data_loss.py).
 
 Invariant: the ranges of consecutive batches tile each log from its start, without gap or overlap, whatever
 the limits, discoveries and restarts; and the plan of a range follows from its two offsets alone.
@@ -16,28 +17,27 @@ the limits, discoveries and restarts; and the plan of a range follows from its t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 
-from penstock.errors import CheckpointError, DataLossError, UnknownTopicOrPartitionError
-from penstock.options.config import IsolationLevel, OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
-from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
+from penstock.options.config import SourceConfig
+from penstock.source.admin import LogEnd, OffsetAdmin
 from penstock.source.alignment import Alignment
 from penstock.source.batch_bytes import BatchBytes
+from penstock.source.beginning import Beginning, Beginnings, warn_of
+from penstock.source.data_loss import LossPolicy
 from penstock.source.discovery import DiscoverySchedule, monotonic_ms
-from penstock.source.left import ids_with_left, left_after
-from penstock.source.limits import Holding, share_records
+from penstock.source.left import ids_with_left
+from penstock.source.limits import MinBatchSize, cap_records
 from penstock.source.look_ups import ConfiguredLookUps
-from penstock.source.offsets_initializer import is_fixed, resolve_each
 from penstock.source.offsets_json import Positions, SourceOffset
-from penstock.source.ranges import check_available, forward_ranges
-from penstock.source.splits import Split, divide
-from penstock.source.stopping import StoppingPoint, cap, is_reached
-from penstock.source.subscriber import Discovery, is_subscribed
+from penstock.source.ranges import forward_ranges, plan_splits
+from penstock.source.replay import Replays
+from penstock.source.run import Run
+from penstock.source.splits import Split
+from penstock.source.stopping import StoppingPoint
+from penstock.source.subscriber import is_subscribed
+from penstock.source.window import Cap, Window, cap_at_stops, narrow
 from penstock.types import TopicPartition
-
-_log = logging.getLogger(__name__)
 
 
 class SplitEnumerator:
@@ -60,49 +60,51 @@ class SplitEnumerator:
     ) -> None:
         self._config = config
         self._admin = admin
-        self._alignment = alignment
         self._discovery = DiscoverySchedule(config, admin, clock_ms)
-        self._starting = config.starting or OffsetsSpec(StartupMode.EARLIEST)
-        self._frozen: Discovery | None = None
+        self._stopping = StoppingPoint(config)
+        self._beginnings = Beginnings(config, admin, self._discovery, self._stopping)
+        self._replays = Replays(self._beginnings, self._discovery)
+        self._run = Run(ConfiguredLookUps(config, admin))
         self._initial: SourceOffset | None = None
-        self._look_ups = ConfiguredLookUps(config, admin)
-        self._stopping = StoppingPoint(config, self._look_ups)
-        self._batch_bytes = BatchBytes(admin)
-        self._holding = Holding(config.min_records_per_batch, config.max_batch_delay_ms, clock_ms)
         self._planned_end: Positions | None = None
-        self._latest: dict[TopicPartition, int] = {}
+        self._latest: Positions = {}
+        min_size = MinBatchSize(config.min_records_per_batch, config.max_batch_delay_ms, clock_ms)
+        self._caps: list[Cap] = [
+            cap_at_stops,
+            min_size.cap,
+            *([] if alignment is None else [alignment.cap]),
+            BatchBytes(admin).cap,
+            cap_records,
+        ]
 
     def initial_offset(self) -> SourceOffset:
         """Where a new query starts, in numbers; the same on every call of one run."""
         if self._initial is None:
-            # In a frozen run those that its target was taken of: what was added since is a later one.
-            discovery = self._frozen or self._discovery.now()
+            discovery = self._run.discovery or self._discovery.now()
             discovery.raise_if_missing()
-            target = self._look_ups.target
-            existing = discovery.topic_partitions if target is None else target.keys()
-            starts = self._starts_of_first(existing, are_all=discovery.topic_partitions <= set(existing))
-            waiting = discovery.topic_partitions - starts.keys()
+            existing = self._run.first(discovery)
+            are_all = discovery.topic_partitions <= set(existing)
+            starts = self._beginnings.of_first(existing, self._run, are_all=are_all)
             self._initial = SourceOffset(
                 starts,
-                stops=self._stopping.of(None, existing),
+                stops=self._stopping.of(None, existing, self._run.look_ups),
                 topic_ids=self._topic_ids(starts),
-                waiting=waiting,
+                waiting=discovery.topic_partitions - starts.keys(),
             )
         return self._initial
 
     def freeze(self) -> None:
-        """Take the present ends as the target of an AvailableNow run: nothing later is read in it.
+        """Take the present ends as those of an AvailableNow run: nothing later is read in it.
 
         A topic partition that does not answer, although it gets all the time there is, is left for the next
         run. A bounded stream has no next one, so there it is an error.
         """
         discovery = self._discovery.now()
-        answers = self._look_ups.log_ends(discovery.topic_partitions, LogEnd.LATEST)
+        answers = self._run.look_ups.log_ends(discovery.topic_partitions, LogEnd.LATEST)
         if self._config.stopping is not None or not answers.offsets:
             answers.all_or_raise()
-        _warn_of(answers, "is not read in this run, but in the next")
-        self._look_ups.target = answers.offsets
-        self._frozen = discovery
+        warn_of(answers, "is not read in this run, but in the next")
+        self._run = self._run.up_to(answers.offsets, discovery)
 
     def latest_offset(
         self,
@@ -110,7 +112,7 @@ class SplitEnumerator:
         max_records: int | None,
         max_bytes: int | None = None,
         *,
-        may_hold: bool = False,
+        may_wait: bool = False,
     ) -> SourceOffset:
         """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
 
@@ -118,48 +120,23 @@ class SplitEnumerator:
             start: where it begins.
             max_records: the limit on records; None for no limit.
             max_bytes: the limit on bytes.
-            may_hold: whether to wait for more where the options want a batch to have a size.
+            may_wait: whether to wait for more where the options want a batch to have a size.
 
         Raises:
             DataLossError: topic partitions or records of `start` are gone.
             ClientError: no topic partition answers.
         """
-        begin, special, latest = self._next_begin(start)
-        left = left_after(start, begin, self._config.subscription, self._discovery.topic_ids)
-        stops = self._stopping.of(start, begin)
-        is_frozen = self._look_ups.target is not None
-        ends: Positions = cap(latest, stops)
-        # Nothing comes after the last records. A start that is looked up once cannot wait: it would move.
-        is_urgent = (
-            is_frozen
-            or is_reached(SourceOffset(ends, stops=stops, left=left))
-            or bool(special.keys() & start.waiting)
-        )
-        if may_hold and not is_urgent and self._holding.holds(begin, ends):
+        beginning = self._beginnings.next(start, self._run, has_started=not self._has_found_nothing(start))
+        self._latest = beginning.latest
+        window = narrow(self._window(start, beginning, max_records, max_bytes, may_wait), self._caps)
+        if window.is_put_off:
             return start
-        if self._alignment is not None:
-            unfinished = {tp: offset for tp, offset in begin.items() if stops is None or offset < stops[tp]}
-            ends = self._alignment.cap(
-                unfinished, ends, more_may_come=not is_frozen, made_anew=special.keys()
-            )
-        if max_bytes is not None:
-            ends = self._batch_bytes.cap(begin, ends, max_bytes)
-        shares = share_records({tp: ends[tp] - begin[tp] for tp in begin if tp in ends}, max_records)
-        self._planned_end = {tp: offset + shares.get(tp, 0) for tp, offset in begin.items()}
-        if stops is not None:
-            stops = {tp: stop for tp, stop in stops.items() if tp in begin or tp in left}
-        is_initial = self._is_initial(start)
-        planned = SourceOffset(
-            self._planned_end,
-            whole_start=begin if is_initial else None,
-            partial_start={} if is_initial else special,
-            stops=stops,
-            topic_ids=ids_with_left(self._topic_ids(begin), left, start.topic_ids),
-            left=left,
-            waiting=self._still_waiting(start, begin),
-        )
-        has_moved = is_initial or bool(special) or _moving_part(planned) != _moving_part(start)
-        return self._stopping.announce(start, planned if has_moved else start, ends_by_itself=is_frozen)
+        planned = self._offset_after(start, beginning, window)
+        self._planned_end = planned.positions
+        has_moved = planned.whole_start is not None or bool(planned.partial_start)
+        has_moved = has_moved or _moving_part(planned) != _moving_part(start)
+        end = planned if has_moved else start
+        return self._stopping.with_end_marker(start, end, ends_by_itself=self._run.is_fixed)
 
     def in_checkpoint(self, start: SourceOffset) -> Positions | None:
         """The positions that Spark's checkpoint holds when it plans from `start`; None before any batch.
@@ -180,147 +157,59 @@ class SplitEnumerator:
             DataLossError: records of the range are gone.
             CheckpointError: the start of the range cannot be known.
         """
-        begin = self._begin_of_range(start, end)
-        planned = forward_ranges(
-            begin,
-            end.positions,
-            fail_on_data_loss=self._config.fail_on_data_loss,
-            property_prefix=self._config.properties.prefix,
-        )
-        if end.topic_ids and end.positions != self._planned_end:
-            # A batch that was planned before a restart: its topics may be others by now.
+        begin = self._replays.begin_of_range(start, end, self._run, is_initial=self._is_initial(start))
+        ranges = forward_ranges(begin, end.positions, LossPolicy.of(self._config))
+        # One that was planned before a restart: its topics may be others by now, or shorter.
+        is_replay = end.positions != self._planned_end
+        if is_replay and end.topic_ids:
             self._discovery.now()
             recreated = self._discovery.recreated(end, end.positions)
-            planned = [
-                offset_range for offset_range in planned if offset_range.topic_partition not in recreated
-            ]
-        available = check_available(
-            planned,
-            self._admin,
-            fail_on_data_loss=self._config.fail_on_data_loss,
-            check_ends=end.positions != self._planned_end,
-            fail_on_removal=self._config.fails_on_removal,
-            property_prefix=self._config.properties.prefix,
-        )
-        return divide(
-            available,
-            min_splits=self._config.min_splits,
-            max_records_per_split=self._config.max_records_per_split,
-            topic_ids=end.topic_ids,
+            ranges = [one for one in ranges if one.topic_partition not in recreated]
+        return plan_splits(self._config, self._admin, ranges, end.topic_ids, check_ends=is_replay)
+
+    def _window(
+        self,
+        start: SourceOffset,
+        beginning: Beginning,
+        max_records: int | None,
+        max_bytes: int | None,
+        may_wait: bool,
+    ) -> Window:
+        """Everything from the beginning to the ends of the logs."""
+        stops, left = beginning.stops, beginning.left
+        return Window(
+            beginning.positions,
+            beginning.latest,
+            stops=None if stops is None else {tp: stop for tp, stop in stops.items() if tp not in left},
+            new_starts=beginning.new_starts.keys(),
+            is_last=self._run.is_fixed,
+            # A start that was resolved just now cannot wait: "latest", resolved again later, would move.
+            may_wait=may_wait and not beginning.new_starts.keys() & start.waiting,
+            max_records=max_records,
+            max_bytes=max_bytes,
         )
 
-    def _next_begin(
-        self, start: SourceOffset
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Where the next range begins; those of it that `start` does not say; the ends of the logs."""
-        kept, special = self._kept_and_new(start)
-        answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait=Wait.FOR_ONE)
-        is_deleted = any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values())
-        if is_deleted or any(answers.offsets.get(tp, offset) < offset for tp, offset in kept.items()):
-            # Deleted or created again since the last discovery: look, which says so; go on with the others.
-            self._discovery.now()
-            kept, special = self._kept_and_new(start)
-            answers = self._look_ups.log_ends([*kept, *special], LogEnd.LATEST, wait=Wait.FOR_ONE)
-        latest = self._ends_in(answers)
-        special.update(self._restarts({**kept, **special}, latest))
-        return {**kept, **special}, special, latest
-
-    def _kept_and_new(
-        self, start: SourceOffset
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """The positions of `start` that still exist, and where what it does not have begins."""
-        existing = self._existing(start)
-        known = {tp: offset for tp, offset in {**start.left, **start.positions}.items() if tp in existing}
-        recreated = self._discovery.recreated(start, known)
-        current = {tp: offset for tp, offset in known.items() if tp not in recreated}
-        kept = {tp: offset for tp, offset in current.items() if tp in start.positions}
-        back = {tp: offset for tp, offset in current.items() if tp not in start.positions}
-        if back:
-            _log.info("Subscribed again, read on from where they were left: %s", back)
-        starts = self._starts_of_new(start, [tp for tp in existing if tp not in known])
-        # A stream with an end reads what was there when that was resolved; the end says nothing of another.
-        wanted = recreated if start.stops is None else []
-        anew = self._look_ups.log_ends(wanted, LogEnd.EARLIEST).all_or_raise()
-        return kept, {**starts, **back, **anew}
+    def _offset_after(self, start: SourceOffset, beginning: Beginning, window: Window) -> SourceOffset:
+        """The offset at the end of the window."""
+        begin, is_initial = beginning.positions, self._is_initial(start)
+        return SourceOffset(
+            window.positions_after,
+            whole_start=begin if is_initial else None,
+            partial_start={} if is_initial else beginning.new_starts,
+            stops=beginning.stops,
+            topic_ids=ids_with_left(self._topic_ids(begin), beginning.left, start.topic_ids),
+            left=beginning.left,
+            waiting=self._still_waiting(start, begin),
+        )
 
     def _topic_ids(self, topic_partitions: Collection[TopicPartition]) -> dict[str, str]:
         topics = {tp.topic for tp in topic_partitions}
         return {topic: found for topic, found in self._discovery.topic_ids.items() if topic in topics}
 
-    def _begin_of_range(self, start: SourceOffset, end: SourceOffset) -> Positions:
-        """Where a range begins that may have been planned in another process, or by Spark's own source."""
-        if end.whole_start is not None:
-            return end.whole_start
-        if self._is_initial(start) and not is_fixed(self._starting):
-            raise CheckpointError(
-                "The first batch of this checkpoint was planned by another source and not finished, and "
-                "where it started is not in its offset, because the query does not start at a fixed offset. "
-                'Nothing was read. Run the query once more with the source that began it (format("kafka")), '
-                "then come back.",
-                start=str(start.to_json()),
-            )
-        begin = {**self._back_in(start, end), **start.positions, **end.partial_start}
-        # Spark's own source found these and read them from the start of their logs.
-        unsaid = [tp for tp in end.positions if tp not in begin]
-        log_starts = self._look_ups.log_ends(unsaid, LogEnd.EARLIEST).all_or_raise()
-        return {**begin, **self._first_offsets(start, log_starts)}
-
-    def _back_in(self, start: SourceOffset, end: SourceOffset) -> Positions:
-        """The places of what came back in a batch that Spark's own source planned, which knows of none."""
-        back = {
-            tp: at for tp, at in start.left.items() if tp in end.positions and tp not in end.partial_start
-        }
-        if back:
-            self._discovery.now()
-        recreated = self._discovery.recreated(start, back)
-        return {tp: offset for tp, offset in back.items() if tp not in recreated}
-
     def _is_initial(self, start: SourceOffset) -> bool:
         """Whether this is what `initial_offset` gave, and not the end of a batch."""
         initial = self._initial
         return initial is not None and start.whole_start is None and start.positions == initial.positions
-
-    def _existing(self, start: SourceOffset) -> Collection[TopicPartition]:
-        # One that waits is in use too: should it be missed once, it must not come back as a later one.
-        in_use = start.positions.keys() | start.waiting
-        existing: Collection[TopicPartition] = self._discovery.current(in_use)
-        target = self._look_ups.target
-        if target is not None:
-            existing = [tp for tp in existing if tp in target or tp in start.positions]
-        stops = self._stopping.of(start, existing)
-        return existing if stops is None else [tp for tp in existing if tp in stops]
-
-    def _starts_of_new(
-        self, start: SourceOffset, added: Collection[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        """Where topic partitions begin that `start` does not have."""
-        if not added:
-            return {}
-        if self._has_found_nothing(start):
-            # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
-            return self._starts_of_first(added)
-        first = [tp for tp in added if tp in start.waiting]
-        starts = self._starts_of_first(first, are_all=False, may_all_wait=True)
-        later = [tp for tp in added if tp not in start.waiting]
-        answers = self._look_ups.log_ends(later, LogEnd.EARLIEST, wait=Wait.FOR_NONE)
-        _warn_of(answers, "is new and will be read when it answers")
-        found = self._first_offsets(start, answers.offsets)
-        if found:
-            _log.info("Found new topic partitions, read from their first records: %s", found)
-        return {**starts, **found}
-
-    def _starts_of_first(
-        self, existing: Collection[TopicPartition], *, are_all: bool = True, may_all_wait: bool = False
-    ) -> dict[TopicPartition, int]:
-        """Where the user wants those to begin that are there at the start, as far as they answer."""
-        if not existing and may_all_wait:
-            return {}
-        wait = Wait.FOR_NONE if may_all_wait else Wait.FOR_ONE
-        answers = resolve_each(self._starting, existing, self._look_ups, wait=wait, are_all=are_all)
-        if not (may_all_wait or answers.offsets):
-            answers.all_or_raise()
-        _warn_of(answers, "does not answer, so where it begins is not known; it waits alone")
-        return dict(answers.offsets)
 
     def _has_found_nothing(self, start: SourceOffset) -> bool:
         return not start.positions and (start.whole_start is not None or self._is_initial(start))
@@ -334,57 +223,7 @@ class SplitEnumerator:
         first = {tp for tp in start.waiting if tp in existing or not is_subscribed(subscription, tp)}
         return frozenset(first - begin.keys())
 
-    def _first_offsets(self, start: SourceOffset, log_starts: Positions) -> dict[TopicPartition, int]:
-        """`log_starts` of topic partitions that `start` does not have, after a look for lost records."""
-        known_topics = {tp.topic for tp in (*start.positions, *start.left)}
-        grows = not isinstance(self._config.subscription, TopicPartitionSet)
-        for tp, log_start in sorted(log_starts.items()):
-            # A partition added to a topic that is being read was empty at first, so all of it is wanted.
-            if grows and tp.topic in known_topics and log_start > 0:
-                error = data_loss.records_gone(tp, 0, log_start)
-                self._lost(error)
-        return dict(log_starts)
-
-    def _lost(self, error: DataLossError) -> None:
-        fail, prefix = self._config.fail_on_data_loss, self._config.properties.prefix
-        data_loss.report(error, fail=fail, property_prefix=prefix)
-
-    def _ends_in(self, answers: OffsetAnswers) -> dict[TopicPartition, int]:
-        """The ends of the logs; those that do not answer are left for the next batch, unless none does."""
-        if answers.errors and not answers.offsets:
-            answers.all_or_raise()
-        _warn_of(answers, "is left for the next batch")
-        self._latest = dict(answers.offsets)
-        return self._latest
-
-    def _restarts(self, kept: Positions, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Topic partitions whose log ends before the position, and where they begin instead.
-
-        `latest` is corrected: a position between the last stable offset and the high watermark is no loss.
-        """
-        behind = [tp for tp, offset in kept.items() if latest.get(tp, offset) < offset]
-        if not behind:
-            return {}
-        uncommitted = IsolationLevel.READ_UNCOMMITTED
-        log_ends = self._admin.list_offsets(behind, LogEnd.LATEST, uncommitted).all_or_raise()
-        log_starts = self._admin.list_offsets(behind, LogEnd.EARLIEST, uncommitted).all_or_raise()
-        restarts: dict[TopicPartition, int] = {}
-        for tp in sorted(behind):
-            if log_ends[tp] >= kept[tp]:
-                latest[tp] = kept[tp]
-                continue
-            error = data_loss.position_past_end(tp, kept[tp], log_starts[tp], log_ends[tp])
-            self._lost(error)
-            restarts[tp] = log_starts[tp]
-            latest[tp] = max(log_starts[tp], min(latest[tp], log_ends[tp]))
-        return restarts
-
 
 def _moving_part(offset: SourceOffset) -> tuple[object, ...]:
-    """What makes a new offset of an old one when it differs."""
+    """The fields whose change makes a new offset for Spark."""
     return offset.positions, offset.stops, offset.waiting, offset.left
-
-
-def _warn_of(answers: OffsetAnswers, consequence: str) -> None:
-    for topic_partition, error in sorted(answers.errors.items()):
-        _log.warning("%s %s: %s", topic_partition, consequence, error)

@@ -1,23 +1,25 @@
 """How far a batch may go: a limit on records divided among topic partitions.
 
-Runs on the driver. Pure, but for the clock of `Holding`. Invariant: no topic partition gets more than its
-backlog, every one with a backlog gets at least one record (so none starves behind a big one), and the same
-input gives the same answer whatever the order of the mapping.
+Runs on the driver. Pure, but for the clock of `MinBatchSize`. Invariant: no topic partition gets more than
+its backlog, every one with a backlog gets at least one record (so none starves behind a big one), and the
+same input gives the same answer whatever the order of the mapping.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from penstock.source.window import Window
 from penstock.types import TopicPartition
 
 
-class Holding:
-    """Holds batches back until they have a size, as Spark's `minOffsetsPerTrigger`; one for a running query.
+class MinBatchSize:
+    """Puts batches off until they have a size, as Spark's `minOffsetsPerTrigger`; one for a running query.
 
     Args:
         min_records: the size; None for none.
-        max_delay_ms: a batch that comes so long after the last is not held, however small.
+        max_delay_ms: a batch that comes so long after the last is not put off, however small.
         clock_ms: a monotonic clock.
     """
 
@@ -25,20 +27,28 @@ class Holding:
         self._min_records = min_records
         self._max_delay_ms = max_delay_ms
         self._clock_ms = clock_ms
-        self._released_at_ms: int | None = None
+        self._last_batch_at_ms: int | None = None
 
-    def holds(self, begin: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether there is too little from `begin` to `ends` for now; never in the first batch of a run."""
-        if self._min_records is None:
-            return False
-        now_ms = self._clock_ms()
-        is_over = self._released_at_ms is None or now_ms - self._released_at_ms >= self._max_delay_ms
-        backlog = sum(max(0, end - begin[tp]) for tp, end in ends.items() if tp in begin)
+    def cap(self, window: Window) -> Window:
+        """Put the batch off if it is too small for now; never the first of a run, never the last records."""
+        if self._min_records is None or not window.may_wait or window.is_last or window.reaches_stops:
+            return window
+        now_ms, last_ms = self._clock_ms(), self._last_batch_at_ms
+        is_over = last_ms is None or now_ms - last_ms >= self._max_delay_ms
+        backlog = sum(window.backlogs.values())
         if not is_over and backlog < self._min_records:
-            return True
+            return replace(window, is_put_off=True)
         if backlog:
-            self._released_at_ms = now_ms
-        return False
+            self._last_batch_at_ms = now_ms
+        return window
+
+
+def cap_records(window: Window) -> Window:
+    """End the window after about `max_records` records."""
+    if window.max_records is None:
+        return window
+    shares = share_records(window.backlogs, window.max_records)
+    return window.ending_at({tp: window.begin[tp] + share for tp, share in shares.items()})
 
 
 def cap_bytes(

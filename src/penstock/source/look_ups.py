@@ -1,7 +1,7 @@
 """Offsets that planning looks up: ends of logs, offsets by time, committed offsets.
 
-Runs on the driver. Invariant: once a run is frozen (AvailableNow), "the end" is the frozen one for
-everybody who asks, so that no part of a run sees more of a log than another.
+Runs on the driver. Invariant: in a run whose ends are fixed (AvailableNow) every part asks `FixedEnds`, so
+none sees more of a log than another.
 """
 
 from __future__ import annotations
@@ -39,16 +39,11 @@ class OffsetLookUps(Protocol):
 
 
 class ConfiguredLookUps:
-    """`OffsetLookUps` with the isolation level and the group of a config.
-
-    Attributes:
-        target: the frozen ends of an AvailableNow run; only these topic partitions have an end then.
-    """
+    """`OffsetLookUps` with the isolation level and the group of a config."""
 
     def __init__(self, config: SourceConfig, admin: OffsetAdmin) -> None:
         self._config = config
         self._admin = admin
-        self.target: Positions | None = None
 
     @property
     def group_id(self) -> str | None:
@@ -61,8 +56,6 @@ class ConfiguredLookUps:
         """See `OffsetLookUps`."""
         if not topic_partitions:
             return OffsetAnswers()
-        if self.target is not None and end is LogEnd.LATEST:
-            return OffsetAnswers({tp: self.target[tp] for tp in topic_partitions if tp in self.target})
         level = self._config.isolation_level
         return self._admin.list_offsets(topic_partitions, end, level, wait=wait)
 
@@ -78,3 +71,37 @@ class ConfiguredLookUps:
         if group_id is None or not topic_partitions:
             return {}
         return self._admin.committed_offsets(group_id, topic_partitions)
+
+
+class FixedEnds:
+    """`OffsetLookUps` of an AvailableNow run: the ends of its logs are those that were taken at its start.
+
+    Args:
+        look_ups: answer everything else.
+        ends: the ends; only these topic partitions have one in the run.
+    """
+
+    def __init__(self, look_ups: OffsetLookUps, ends: Positions) -> None:
+        self._look_ups = look_ups
+        self._ends = ends
+
+    @property
+    def group_id(self) -> str | None:
+        """See `OffsetLookUps`."""
+        return self._look_ups.group_id
+
+    def log_ends(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
+    ) -> OffsetAnswers:
+        """See `OffsetLookUps`."""
+        if end is LogEnd.EARLIEST:
+            return self._look_ups.log_ends(topic_partitions, end, wait=wait)
+        return OffsetAnswers({tp: self._ends[tp] for tp in topic_partitions if tp in self._ends})
+
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        """See `OffsetLookUps`."""
+        return self._look_ups.for_times(timestamps_ms)
+
+    def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `OffsetLookUps`."""
+        return self._look_ups.committed(topic_partitions)

@@ -7,27 +7,57 @@ after the loss was reported (see data_loss.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from penstock.errors import CheckpointError, DataLossError, UnknownTopicOrPartitionError
-from penstock.options.config import IsolationLevel
+from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
+from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
 from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
+from penstock.source.data_loss import LossPolicy
 from penstock.source.offsets_json import Positions
+from penstock.source.splits import Split, divide
 from penstock.types import OffsetRange, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 
-def forward_ranges(
-    begin: Positions, end: Positions, *, fail_on_data_loss: bool, property_prefix: str = ""
-) -> list[OffsetRange]:
+@dataclass(frozen=True)
+class LogBounds:
+    """What a log holds, `[start, end)`, up to its high watermark."""
+
+    start: int
+    end: int
+
+
+def check_log_ends(
+    positions: Positions, admin: OffsetAdmin, losses: LossPolicy
+) -> dict[TopicPartition, LogBounds]:
+    """Look up the logs of positions that seem to lie past the end of theirs, and report those that do.
+
+    The high watermark decides: a position between the last stable offset and it is not lost.
+
+    Raises:
+        DataLossError: a position lies past the end, and the options make that an error.
+    """
+    if not positions:
+        return {}
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    ends = admin.list_offsets(positions.keys(), LogEnd.LATEST, uncommitted).all_or_raise()
+    starts = admin.list_offsets(positions.keys(), LogEnd.EARLIEST, uncommitted).all_or_raise()
+    bounds = {tp: LogBounds(starts[tp], ends[tp]) for tp in sorted(positions)}
+    for tp, log in bounds.items():
+        if positions[tp] > log.end:
+            losses.report(data_loss.position_past_end(tp, positions[tp], log.start, log.end))
+    return bounds
+
+
+def forward_ranges(begin: Positions, end: Positions, losses: LossPolicy) -> list[OffsetRange]:
     """The ranges between two positions; one that would go backwards is a loss, and not read.
 
     Raises:
         CheckpointError: a topic partition has an end and no beginning.
-        DataLossError: an end lies before its beginning and `fail_on_data_loss` is set.
+        DataLossError: an end lies before its beginning, and the options make that an error.
     """
     ranges = []
     for topic_partition, stop in sorted(end.items()):
@@ -40,35 +70,44 @@ def forward_ranges(
             )
         start = begin[topic_partition]
         if start > stop:
-            error = data_loss.range_goes_back(topic_partition, start, stop)
-            data_loss.report(error, fail=fail_on_data_loss, property_prefix=property_prefix)
+            losses.report(data_loss.range_goes_back(topic_partition, start, stop))
         else:
             ranges.append(OffsetRange(topic_partition, start, stop))
     return ranges
 
 
-def check_available(
-    ranges: Sequence[OffsetRange],
+def plan_splits(
+    config: SourceConfig,
     admin: OffsetAdmin,
+    ranges: Sequence[OffsetRange],
+    topic_ids: Mapping[str, str],
     *,
-    fail_on_data_loss: bool,
     check_ends: bool,
-    fail_on_removal: bool | None = None,
-    property_prefix: str = "",
-) -> list[OffsetRange]:
-    """The ranges as far as the brokers hold them.
+) -> list[Split]:
+    """Cut the ranges to what the brokers hold, and divide them among tasks. Batches and streams do this.
 
     Args:
-        ranges: what shall be read.
+        config: the limits on splits, and what to do where records are gone.
         admin: answers where the logs start and end.
-        fail_on_data_loss: whether a loss is an error, or a warning and a shorter range.
-        check_ends: whether the ends have to be looked at too. Not needed when they were just looked up.
-        fail_on_removal: the same as `fail_on_data_loss` for deleted topic partitions; None: no difference.
-        property_prefix: of the user's options, for errors.
+        ranges: what shall be read.
+        topic_ids: of their topics, as far as known.
+        check_ends: whether the ends have to be looked up too. Not needed when they just were.
 
     Raises:
-        DataLossError: records of a range are gone and `fail_on_data_loss` is set.
+        DataLossError: records of a range are gone, and the options make that an error.
     """
+    available = _available(ranges, admin, LossPolicy.of(config), check_ends=check_ends)
+    return divide(
+        available,
+        min_splits=config.min_splits,
+        max_records_per_split=config.max_records_per_split,
+        topic_ids=topic_ids,
+    )
+
+
+def _available(
+    ranges: Sequence[OffsetRange], admin: OffsetAdmin, losses: LossPolicy, *, check_ends: bool
+) -> list[OffsetRange]:
     asked = [offset_range.topic_partition for offset_range in ranges if len(offset_range) > 0]
     if not asked:
         return []
@@ -80,11 +119,9 @@ def check_available(
         ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait=Wait.FOR_ONE)
     gone = _removed(asked, starts)
     if gone:
-        fail = fail_on_data_loss if fail_on_removal is None else fail_on_removal
-        data_loss.report(data_loss.removed(gone), fail=fail, property_prefix=property_prefix)
-    report = partial(data_loss.report, fail=fail_on_data_loss, property_prefix=property_prefix)
+        losses.report(data_loss.removed(gone))
     available = [
-        _cut(offset_range, starts.offsets, ends.offsets, report)
+        _cut(offset_range, starts.offsets, ends.offsets, losses)
         for offset_range in ranges
         if offset_range.topic_partition not in gone
     ]
@@ -103,14 +140,14 @@ def _cut(
     offset_range: OffsetRange,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    report: Callable[[DataLossError], None],
+    losses: LossPolicy,
 ) -> OffsetRange:
     topic_partition = offset_range.topic_partition
     start, stop = offset_range.starting_offset, offset_range.stopping_offset
     log_start, log_end = starts.get(topic_partition, start), ends.get(topic_partition, stop)
     if log_start > start:
-        report(data_loss.records_gone(topic_partition, start, log_start))
+        losses.report(data_loss.records_gone(topic_partition, start, log_start))
     if log_end < stop:
-        report(data_loss.range_not_available(topic_partition, stop, log_end))
+        losses.report(data_loss.range_not_available(topic_partition, stop, log_end))
     low, high = max(start, log_start), min(stop, log_end)
     return OffsetRange(topic_partition, min(low, stop), max(high, min(low, stop)))

@@ -17,6 +17,7 @@ from penstock.client.properties import ConnectionSettings, connection_settings, 
 from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
+from penstock.source.data_loss import LossPolicy
 from penstock.source.metrics import SPLIT_METRICS
 from penstock.source.splits import Split
 from penstock.types import OffsetRange
@@ -39,6 +40,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
         ClientError: the range could not be read in time.
     """
     connections = connections_for(source_connection_settings(config))
+    losses = LossPolicy.of(config)
     rest: OffsetRange | None = split.offset_range
     while rest is not None:
         try:
@@ -55,15 +57,15 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
                 SPLIT_METRICS.emitted(records)
                 yield records
         except OffsetOutOfRangeError as error:  # noqa: PERF203  # once for each loss
-            data_loss.report(error, fail=config.fail_on_data_loss, property_prefix=config.properties.prefix)
+            losses.report(error)
             rest = _still_there(rest, error)
         except TopicPartitionsRemovedError as error:
-            data_loss.report(error, fail=config.fails_on_removal, property_prefix=config.properties.prefix)
+            losses.report(error)
             rest = None
         except UnknownTopicOrPartitionError:
             if config.fail_on_removed_partition is not False:
                 raise  # planning looks twice before it drops anything for the sake of failOnDataLoss
-            data_loss.report(data_loss.removed([rest.topic_partition]), fail=False)
+            losses.report(data_loss.removed([rest.topic_partition]))
             rest = None
         else:
             rest = None

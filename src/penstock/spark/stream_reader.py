@@ -87,7 +87,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_lifted = isinstance(limit, ReadAllAvailable)
         max_bytes = None if is_lifted else self._config.max_bytes_per_batch
-        end = enumerator.latest_offset(offset, max_records, max_bytes, may_hold=not is_lifted)
+        end = enumerator.latest_offset(offset, max_records, max_bytes, may_wait=not is_lifted)
         if self._metrics is not None:
             latest = enumerator.latest_known() or {}
             self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)
