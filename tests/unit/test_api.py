@@ -129,9 +129,28 @@ class TestOptions:
         assert source.options["properties.auto.offset.reset"] == "earliest"
         assert "auto.offset.reset is provided but will be overridden from latest to earliest" in caplog.text
 
-    def test_values_do_not_show(self) -> None:
-        source = builder().set_property("ssl.key.password", "hush").build()
-        assert "hush" not in repr(source)
+    def test_repr_shows_what_is_read_and_no_secret(self) -> None:
+        made = builder().set_property("ssl.key.password", "hush").set_property("sasl.jaas.config", "hush")
+        shown = repr(made.set_unbounded(Initializer.timestamp(5)).build())
+        assert "hush" not in shown
+        for part in (
+            "properties.bootstrap.servers='a:9092'",
+            "topic='t;u'",
+            "scan.startup.mode='earliest-offset'",
+            "scan.bounded.timestamp-millis='5'",
+            "options not shown: 2",
+            "is_bounded=False",
+        ):
+            assert part in shown
+
+    def test_repr_of_an_initializer_of_ones_own_is_short(self) -> None:
+        shown = repr(builder().set_starting_offsets(FromMiddle()).build())
+        assert "scan.startup.initializer=..." in shown
+        assert len(shown) < 200
+
+    def test_topics_may_be_a_list(self) -> None:
+        given = KafkaSource.builder().set_bootstrap_servers("a:9092").set_topics(["t", "u"]).build()
+        assert given.options == builder().build().options
 
 
 class TestChecks:
@@ -145,6 +164,7 @@ class TestChecks:
                 "set_topics, set_topic_pattern and set_partitions",
             ),
             (lambda: builder().set_topics("v"), OptionError, "already reads topics"),
+            (lambda: KafkaSource.builder().set_topics(5), OptionError, "names of topics, not int"),  # type: ignore[arg-type]
             (lambda: builder().set_topic_pattern("v"), OptionError, "cannot also read topic pattern"),
             (lambda: builder().set_partitions({tp(0)}), OptionError, "cannot also read partitions"),
             (

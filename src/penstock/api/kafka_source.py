@@ -1,14 +1,14 @@
 """`KafkaSource.builder()`: PyFlink's builder, which gives a DataFrame.
 
 Runs in the user's program, on Spark classic and Connect. Invariants: `build()` finds what is wrong without
-talking to Kafka; a source is its options, nothing more, and shows no values, which may be secrets.
+talking to Kafka; a source is its options, nothing more, and its repr shows no value that may be a secret.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.offsets_initializer import (
@@ -37,6 +37,9 @@ _log = logging.getLogger(__name__)
 _RESET = "auto.offset.reset"
 _DISCOVERY = "partition.discovery.interval.ms"
 _COMMIT = "commit.offsets.on.checkpoint"
+_SHOWN = ("topic", "topic-pattern", "topic-partitions", "scan.startup.", "scan.bounded.")
+"""Options whose values a repr shows: what is read, from where, to where. None of them holds a secret."""
+_PICKLED = ".initializer"
 _SOURCE_KEYS = ("client.id.prefix", "register.consumer.metrics", _COMMIT)
 """What Flink's builder takes as properties although they are options of the source, not of Kafka."""
 
@@ -51,13 +54,26 @@ class KafkaSource:
         schema: the columns of the rows, where a deserializer makes them; as `DataFrameReader.schema` has it.
     """
 
-    options: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str]
     is_bounded: bool = False
     schema: Any = None
 
+    def __repr__(self) -> str:
+        """Servers, topics, where it starts and ends. Other options may be secrets: only their count."""
+        shown = {key: value for key, value in self.options.items() if _is_shown(key)}
+        parts = [f"{key}={'...' if key.endswith(_PICKLED) else repr(value)}" for key, value in shown.items()]
+        if len(self.options) > len(shown):
+            parts.append(f"options not shown: {len(self.options) - len(shown)}")
+        parts += [f"is_bounded={self.is_bounded}", f"schema={self.schema!r}"]
+        return f"KafkaSource({', '.join(parts)})"
+
     @staticmethod
     def builder() -> KafkaSourceBuilder:
-        """Begin to describe a source."""
+        """Describe a source step by step, then call `build()`.
+
+        Required: `set_bootstrap_servers` and one of `set_topics`, `set_topic_pattern`, `set_partitions`.
+        Without more, a stream that starts at the earliest offset and gives keys and values as bytes.
+        """
         return KafkaSourceBuilder()
 
     def load(self, spark: SparkSession) -> DataFrame:
@@ -97,9 +113,9 @@ class KafkaSourceBuilder:
         """The consumer group whose offsets are used and committed. It is never joined."""
         return self.set_property("group.id", group_id)
 
-    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
-        """Read these topics."""
-        return self._subscribe("topics", {"topic": ";".join(topics)})
+    def set_topics(self, *topics: str | Collection[str]) -> KafkaSourceBuilder:
+        """Read these topics: `set_topics("a", "b")`, or a list of names."""
+        return self._subscribe("topics", {"topic": ";".join(_topic_names(topics))})
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
         """Read every topic whose whole name matches, also later ones."""
@@ -260,6 +276,22 @@ class KafkaSourceBuilder:
             _warn_overridden(_RESET, given, strategy)
         if isinstance(self._starting, Committed):
             properties[_RESET] = strategy
+
+
+def _is_shown(key: str) -> bool:
+    return key == "properties.bootstrap.servers" or key.startswith(_SHOWN)
+
+
+def _topic_names(given: Collection[Any]) -> list[str]:
+    names: list[str] = []
+    for each in given:
+        names += each if isinstance(each, (list, tuple, set, frozenset)) else [each]
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionError(
+                f"set_topics takes names of topics, not {type(name).__name__}: set_topics('a', 'b')."
+            )
+    return names
 
 
 def _end_options(end: str, initializer: KafkaOffsetsInitializer) -> dict[str, str]:
