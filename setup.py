@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 CODEC = "src/penstock/codec"
 NATIVE = f"{CODEC}/native"
-PXDS = ("_columns", "_memory", "_record", "_record_columns", "_rows")
+PXDS = ("_batch", "_columns", "_memory", "_record", "_record_columns", "_rows")
 SANITIZE = os.environ.get("PENSTOCK_SANITIZE")
 COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g"] if SANITIZE else ["-O3"]
 LINK_ARGS = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
@@ -26,7 +26,7 @@ def extension(name: str, *c_files: str) -> Extension:
         [f"{CODEC}/{name}.pyx", *(f"{NATIVE}/{c_file}" for c_file in c_files)],
         depends=[
             *(f"{CODEC}/{pxd}.pxd" for pxd in PXDS),
-            *(f"{NATIVE}/{header}.h" for header in ("wire", "crc32c", "digest")),
+            *(f"{NATIVE}/{header}.h" for header in ("wire", "record_batch", "crc32c", "digest")),
         ],
         include_dirs=[NATIVE],
         extra_compile_args=COMPILE_ARGS,
@@ -61,6 +61,7 @@ setup(
             extension("_record_columns"),
             extension("_partitioning"),
             extension("_digest"),
+            extension("_headers"),
             extension("_decode", "crc32c.c"),
             extension("_encode", "crc32c.c"),
             formats_extension(

@@ -2,7 +2,8 @@
 
 CPU microseconds a record (best of several rounds) for JSON values of 107 bytes with 8-byte keys: rows to the
 bytes of Produce requests, and the bytes of 4 MB Fetch responses to KafkaRecords with all columns, checksums
-included.
+included. The first table is about small batches (a producer without linger makes batches of one record): the
+scan of headers that tells where the next Fetch starts, and the Python scan that it replaced, in turn.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from functools import partial
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
+from tests.parity import header_reference
 
-from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns
+from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns, scan_batches
 from penstock.codec.compression import CODEC_IDS
 
 RECORDS, ROUNDS, RESPONSE_BYTES = 100_000, 7, 4 << 20
 BATCH_SIZES = (16_384, 262_144, 1_048_576)
+BATCH_RECORDS = (1, 10, 100)
 NOW_MS = 1_700_000_000_000
 
 
@@ -67,17 +70,37 @@ def decode(data: list[bytes]) -> None:
     assert count + (rest.num_rows if rest else 0) == RECORDS
 
 
-def microseconds(work: Callable[[], object]) -> float:
-    best = float("inf")
+def encode_small(records: pa.RecordBatch, indices: pa.Int32Array, batch_records: int) -> list[bytes]:
+    """Uncompressed batches of so many records."""
+    builder, columns, batches = RecordBatchBuilder("t", 0), RecordColumns(records), []
+    for first in range(0, RECORDS, batch_records):
+        builder.append(columns, indices.slice(first, batch_records), default_timestamp_ms=NOW_MS)
+        batches.append(builder.build())
+    return batches
+
+
+def scan(data: list[bytes]) -> None:
+    for response in data:
+        scan_batches(response, "t", 0)
+
+
+def scan_in_python(data: list[bytes]) -> None:
+    for response in data:
+        header_reference.scan_batches(response)
+
+
+def microseconds(*works: Callable[[], object]) -> list[float]:
+    """Return the best time of each, measured in turn."""
+    best = [float("inf")] * len(works)
     for _ in range(ROUNDS):
-        start = time.thread_time()
-        work()
-        best = min(best, time.thread_time() - start)
-    return best / RECORDS * 1e6
+        for index, work in enumerate(works):
+            start = time.thread_time()
+            work()
+            best[index] = min(best[index], time.thread_time() - start)
+    return [seconds / RECORDS * 1e6 for seconds in best]
 
 
-def main() -> None:
-    records, indices = rows(), pa.array(range(RECORDS), pa.int32())
+def by_size(records: pa.RecordBatch, indices: pa.Int32Array) -> Table:
     table = Table(
         "compression", "batch bytes", "encode us", "decode us", "bytes a record", title="codec, CPU a record"
     )
@@ -85,11 +108,30 @@ def main() -> None:
         for size in BATCH_SIZES:
             batches = encode(records, indices, kind, size)
             data = responses(batches)
-            encoding = microseconds(partial(encode, records, indices, kind, size))
-            decoding = microseconds(partial(decode, data))
+            encoding, decoding = microseconds(
+                partial(encode, records, indices, kind, size), partial(decode, data)
+            )
             each = sum(map(len, batches)) / RECORDS
             table.add_row(kind, f"{size:,}", f"{encoding:.3f}", f"{decoding:.3f}", f"{each:.0f}")
-    Console().print(table)
+    return table
+
+
+def of_small_batches(records: pa.RecordBatch, indices: pa.Int32Array) -> Table:
+    table = Table(
+        "records a batch", "scan us", "scan in Python us", "decode us", title="small batches, CPU a record"
+    )
+    for count in BATCH_RECORDS:
+        data = responses(encode_small(records, indices, count))
+        times = microseconds(partial(scan, data), partial(scan_in_python, data), partial(decode, data))
+        table.add_row(str(count), *(f"{each:.4f}" for each in times))
+    return table
+
+
+def main() -> None:
+    records, indices = rows(), pa.array(range(RECORDS), pa.int32())
+    console = Console()
+    console.print(of_small_batches(records, indices))
+    console.print(by_size(records, indices))
 
 
 if __name__ == "__main__":

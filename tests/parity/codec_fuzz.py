@@ -7,19 +7,29 @@ tried; any other end is a finding, with the input in hexadecimal before it.
 
 from __future__ import annotations
 
+import ctypes
 import random
 import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import cramjam
 import pyarrow as pa
 
-from penstock.codec import KAFKA_RECORDS, RecordBatchBuilder, RecordBatchDecoder, RecordColumns
+from penstock.codec import (
+    KAFKA_RECORDS,
+    BatchHeaders,
+    RecordBatchBuilder,
+    RecordBatchDecoder,
+    RecordColumns,
+    scan_batches,
+)
 from penstock.codec._decode import crc32c
 from penstock.codec.compression import CODEC_IDS, compressor
-from penstock.errors import PenstockError
+from penstock.errors import CorruptBatchError, PenstockError
+from tests.parity import header_reference as reference
 
 ODD_NUMBERS = [-(2**31), -2, -1, 0, 1, 7, 61, 2**15, 2**24, 2**31 - 1]
 LIMITS = (1, 5, 32_768)
@@ -40,6 +50,7 @@ class Fuzz:
             self._mutated(self.chance.choice(self.seeds)) for _ in range(self.chance.randrange(1, 4))
         )
         try:
+            self._check_headers(data)
             message = self._decode(data)
             assert message is None or "t-3" in message, f"an error that does not say where: {message}"
         except BaseException:
@@ -59,6 +70,16 @@ class Fuzz:
         assert got.select(["key", "value"]).equals(pa.Table.from_batches([part]).select(["key", "value"]))
         wanted = [headers or None for headers in part["headers"].to_pylist()]
         assert got["headers"].to_pylist() == wanted
+
+    def _check_headers(self, data: bytes) -> None:
+        """Scan, and hold what is said to the reference."""
+        exact, expected = exactly(data), _outcome(lambda: reference.scan_batches(data))
+        assert _outcome(lambda: scan_batches(exact, "t", 3)) == expected
+        ends = _outcome(lambda: [header.last_offset + 1 for header in BatchHeaders(exact, "t", 3)])
+        if expected is None or ends is None:
+            assert expected is ends
+        else:
+            assert (ends[-1] if ends else None) == expected[0]
 
     def _decode(self, data: bytes) -> str | None:
         """Decode, check what comes out, and return the message of the error, if it is one of ours."""
@@ -188,6 +209,21 @@ class Fuzz:
             data[at:at] = self.chance.randbytes(self.chance.randrange(1, 20))
         else:
             data[at:at] = data[: self.chance.randrange(40)]
+
+
+def exactly(data: bytes) -> memoryview:
+    """Return bytes in memory of just their size: a bytes object has one more, which may be read."""
+    if not data:
+        return memoryview(b"")
+    return memoryview((ctypes.c_char * len(data)).from_buffer_copy(data)).cast("B")
+
+
+def _outcome(work: Callable[[], Any]) -> Any:
+    """Return what work returns; None where a batch is corrupt."""
+    try:
+        return work()
+    except CorruptBatchError:
+        return None
 
 
 def _signed(batch: bytearray) -> bytes:

@@ -297,3 +297,14 @@ def test_rows_of_another_type_and_empty_batches() -> None:
     builder.append(columns, rows(0), default_timestamp_ms=NOW)
     with pytest.raises(ValueError, match="needs a producer id"):
         builder.build()
+
+
+def test_the_largest_timestamp_of_a_batch() -> None:
+    builder = RecordBatchBuilder("t", 0)
+    times = pa.array([5_000_000, 9_999_000, 7_000_000], pa.timestamp("us", tz="UTC"))
+    columns = RecordColumns(pa.record_batch([pa.array([b"v"] * 3), times], ["value", "timestamp"]))
+    builder.append(columns, pa.array([0, 1, 2], pa.int32()), default_timestamp_ms=1)
+    assert builder.max_timestamp_ms == 9_999
+    builder.build()
+    builder.append(columns, pa.array([0], pa.int32()), default_timestamp_ms=1)
+    assert builder.max_timestamp_ms == 5_000

@@ -13,8 +13,8 @@ from penstock.client.producer_batches import ProducerBatch
 from penstock.client.producer_search import LogSearches
 from penstock.errors import AuthenticationError, BrokerUnavailableError, PenstockError, ProduceError
 from penstock.types import TopicPartition
-from tests.unit.test_producer_batch_bytes import OURS, batch
 from tests.unit.test_producer_delivery import TP, Driver
+from tests.unit.test_producer_search_pieces import OURS, batch
 
 OnAnswer = Callable[[PendingResponse], None]
 

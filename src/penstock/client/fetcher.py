@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from penstock.client import error_codes as codes
 from penstock.client.backoff import left_ms
-from penstock.client.batch_headers import ScannedBatches, scan_batches
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections, PendingResponse
 from penstock.client.fetch_errors import FetchPlace
@@ -42,7 +41,7 @@ from penstock.client.fetch_requests import (
 from penstock.client.metadata import Leader, cluster_view
 from penstock.client.patience import UNKNOWN_TOPIC_GRACE_MS
 from penstock.client.properties import FetchSettings
-from penstock.codec import RecordBatchDecoder
+from penstock.codec import RecordBatchDecoder, ScannedBatches, scan_batches
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DataLossError, PenstockError, UnknownTopicOrPartitionError, UnsupportedBrokerError
 from penstock.types import OffsetRange
@@ -320,7 +319,7 @@ class SplitFetches:
         self.place.saw(fetched)
         if fetched.preferred_read_replica not in (NO_REPLICA, asked.node_id):
             raise self._go_to_follower(fetched.preferred_read_replica)
-        scanned = scan_batches(fetched.records)
+        scanned = scan_batches(fetched.records, *self._topic_partition)
         if scanned.next_offset is None or scanned.next_offset <= self.place.position:
             raise self._nothing_new(fetched, asked)
         self._advance(scanned, fetched)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from penstock.client.idempotence import NO_SEQUENCE, SequenceNumbers, advance_sequence
-from penstock.client.producer_batch_bytes import max_timestamp_ms
 from penstock.client.producer_batch_sizes import BatchSizes, divided
 from penstock.client.producer_batches import ProducerBatch
 from penstock.client.properties import ProduceSettings
@@ -107,13 +106,14 @@ class FillingBatches:
         self, topic_partition: TopicPartition, builder: RecordBatchBuilder, base_sequence: int
     ) -> ProducerBatch:
         identity, record_count = self._sequences.identity, builder.record_count
+        max_timestamp_ms = builder.max_timestamp_ms
         data = builder.build(
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             base_sequence=base_sequence,
         )
         batch = ProducerBatch(topic_partition, data, record_count, base_sequence, self._now_ms())
-        batch.is_forgettable = time.time() * 1000 - max_timestamp_ms(data) > FORGETTABLE_AGE_MS
+        batch.is_forgettable = time.time() * 1000 - max_timestamp_ms > FORGETTABLE_AGE_MS
         return batch
 
     def _divide(self, batch: ProducerBatch) -> None:

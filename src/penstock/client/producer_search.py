@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.client import error_codes as codes
 from penstock.client import producer_failures as failures
@@ -27,11 +27,11 @@ from penstock.client.broker_errors import is_retriable, is_retriable_code
 from penstock.client.connection import PendingResponse
 from penstock.client.fetch_requests import read_fetch
 from penstock.client.idempotence import ProducerIdentity
-from penstock.client.producer_batch_bytes import batches_of_producer
 from penstock.client.producer_delivery import DeliveryQueue, LeaderOf
 from penstock.client.producer_requests import log_end, log_end_request, search_request
 from penstock.client.producer_verdicts import describe
-from penstock.errors import PenstockError
+from penstock.codec import BatchHeaders
+from penstock.errors import CorruptBatchError, PenstockError
 from penstock.types import TopicPartition
 
 SendQuestion = Callable[[Any, int, Callable[[PendingResponse], None]], None]
@@ -46,6 +46,35 @@ class _Search:
     next_offset: int
     log_end_offset: int = -1
     end_offsets: dict[int, int] = field(default_factory=dict)
+
+
+class BatchesOfProducer(NamedTuple):
+    """What a piece of a log holds of one producer."""
+
+    end_offsets: dict[int, int]
+    """Base sequence of each of its batches -> the offset after the batch."""
+    next_offset: int | None
+    """Where the log goes on; None when the piece holds no whole batch."""
+
+
+def batches_of_producer(
+    data: bytes | memoryview, topic_partition: TopicPartition, identity: ProducerIdentity
+) -> BatchesOfProducer:
+    """Return which batches of a producer the records of a Fetch response hold.
+
+    A partial last batch is left out, and so is what stands after a damaged header: both are asked for again.
+    """
+    ours = (identity.producer_id, identity.producer_epoch)
+    end_offsets: dict[int, int] = {}
+    next_offset = None
+    try:
+        for header in BatchHeaders(data, *topic_partition):
+            next_offset = header.last_offset + 1
+            if (header.producer_id, header.producer_epoch) == ours:
+                end_offsets[header.base_sequence] = next_offset
+    except CorruptBatchError:
+        pass  # What came before it is whole; without progress the batches' delivery time-out ends the search.
+    return BatchesOfProducer(end_offsets, next_offset)
 
 
 class LogSearches:
@@ -133,7 +162,7 @@ class LogSearches:
         if not self._is_good(topic_partition, fetched.error_code):
             return
         search = self._searches[topic_partition]
-        held = batches_of_producer(fetched.records, self._identity)
+        held = batches_of_producer(fetched.records, topic_partition, self._identity)
         search.end_offsets |= held.end_offsets
         if held.next_offset is None:
             self._search_again(topic_partition)  # the rest is not replicated yet

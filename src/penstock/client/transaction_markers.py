@@ -6,9 +6,8 @@ partitions do not change. Invariant: COMMITTED and ABORTED are facts; where the 
 is GONE or OPEN and never a guess. As long as the witness's own batch is there, so is its marker: compaction
 removes a marker only when nothing of its transaction is left.
 
-A control batch is a record batch whose attributes have bit 5 set; its producer id says whose transaction it
-ends, and its only record's key is `version (int16) | type (int16: 0 abort, 1 commit)`. All topic partitions
-of a transaction end the same way, so one acknowledged record of it is witness enough.
+The producer id of a control batch says whose transaction it ends, and its type (0 abort, 1 commit) how. All
+topic partitions of a transaction end the same way, so one acknowledged record of it is witness enough.
 """
 
 from __future__ import annotations
@@ -17,28 +16,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from struct import Struct
 from typing import Any
 
 from penstock.client import error_codes as codes
 from penstock.client.ask import Reply
 from penstock.client.backoff import left_ms
-from penstock.client.batch_headers import scan_batches
 from penstock.client.connection import KafkaConnections
 from penstock.client.fetch_requests import FetchedPartition, FetchSizes, build_fetch, read_fetch
 from penstock.client.leaders import Asked, ask_leaders
 from penstock.client.properties import FetchSettings
 from penstock.client.transactions import TransactionIdentity
+from penstock.codec import BatchHeaders, scan_batches
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.types import TopicPartition
 
-_HEADER = Struct(">qiibIhiqqqhii")
-_BASE_OFFSET, _LENGTH, _ATTRIBUTES, _LAST_OFFSET_DELTA, _PRODUCER_ID, _PRODUCER_EPOCH = 0, 1, 5, 6, 9, 10
-_BEFORE_LENGTH_BYTES = 12
-_CONTROL_BIT = 0x20
-_CONTROL_KEY = Struct(">hh")
-_COMMIT = 1
-_ABORT = 0
 _FETCH_BYTES = 1 << 20
 _OUT_OF_RANGE = codes.OFFSET_OUT_OF_RANGE
 
@@ -60,6 +51,12 @@ class Witness:
     offset: int
 
 
+_END_OF_CONTROL_TYPE: dict[int | None, TransactionEnd] = {
+    0: TransactionEnd.ABORTED,
+    1: TransactionEnd.COMMITTED,
+}
+
+
 def transaction_end(
     connections: KafkaConnections,
     witness: Witness,
@@ -77,6 +74,7 @@ def transaction_end(
 
     Raises:
         ClientError: the log cannot be read in time.
+        CorruptBatchError: what came is damaged.
     """
     if timeout_ms is None:
         timeout_ms = connections.settings.default_api_timeout_ms
@@ -87,12 +85,12 @@ def transaction_end(
             fetched = _fetch(connections, witness.topic_partition, position, left_ms(deadline))
             if fetched.error_code == _OUT_OF_RANGE:
                 return TransactionEnd.GONE
-            if position == witness.offset and not holds_witness(fetched.records, witness.offset, identity):
+            if position == witness.offset and not holds_witness(fetched.records, witness, identity):
                 return TransactionEnd.GONE
-            end = find_marker(fetched.records, identity.producer_id, after_offset=witness.offset)
+            end = find_marker(fetched.records, witness, identity.producer_id)
             if end is not None:
                 return end
-            scanned = scan_batches(fetched.records)
+            scanned = scan_batches(fetched.records, *witness.topic_partition)
             if scanned.next_offset is None or scanned.next_offset <= position:
                 return TransactionEnd.OPEN
             position = scanned.next_offset
@@ -100,54 +98,25 @@ def transaction_end(
         return TransactionEnd.GONE
 
 
-def holds_witness(data: bytes, offset: int, identity: TransactionIdentity) -> bool:
-    """Whether the records begin with the batch that this producer wrote at this offset."""
-    for header, _ in _batches(data):
-        base_offset = header[_BASE_OFFSET]
-        return (
-            base_offset <= offset <= base_offset + header[_LAST_OFFSET_DELTA]
-            and not header[_ATTRIBUTES] & _CONTROL_BIT
-            and (header[_PRODUCER_ID], header[_PRODUCER_EPOCH])
-            == (identity.producer_id, identity.producer_epoch)
-        )
-    return False
+def holds_witness(data: bytes, witness: Witness, identity: TransactionIdentity) -> bool:
+    """Whether the records begin with the batch that this producer wrote at the witness's offset."""
+    first = next(BatchHeaders(data, *witness.topic_partition), None)
+    return (
+        first is not None
+        and first.base_offset <= witness.offset <= first.last_offset
+        and not first.is_control
+        and (first.producer_id, first.producer_epoch) == (identity.producer_id, identity.producer_epoch)
+    )
 
 
-def find_marker(data: bytes, producer_id: int, *, after_offset: int) -> TransactionEnd | None:
-    """The first marker of this producer after an offset, in the records of a Fetch response."""
-    for header, records in _batches(data):
-        is_marker = header[_ATTRIBUTES] & _CONTROL_BIT and header[_PRODUCER_ID] == producer_id
-        if is_marker and header[_BASE_OFFSET] > after_offset:
-            kind = _marker_type(records)
-            if kind in (_ABORT, _COMMIT):
-                return TransactionEnd.COMMITTED if kind == _COMMIT else TransactionEnd.ABORTED
+def find_marker(data: bytes, witness: Witness, producer_id: int) -> TransactionEnd | None:
+    """The first marker of this producer after the witness, in the records of a Fetch response."""
+    for header in BatchHeaders(data, *witness.topic_partition):
+        if header.producer_id == producer_id and header.base_offset > witness.offset:
+            end = _END_OF_CONTROL_TYPE.get(header.control_type)
+            if end is not None:
+                return end
     return None
-
-
-def _batches(data: bytes) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """The header and the records of each whole batch."""
-    position = 0
-    while position + _HEADER.size <= len(data):
-        header = _HEADER.unpack_from(data, position)
-        end = position + _BEFORE_LENGTH_BYTES + header[_LENGTH]
-        if end > len(data):
-            return
-        yield header, data[position + _HEADER.size : end]
-        position = end
-
-
-def _marker_type(records: bytes) -> int:
-    """The type in a control batch's only record: length, attributes, deltas and key length are varints."""
-    position = _skip_varint(records, 0) + 1  # length, attributes
-    for _ in range(3):  # timestamp delta, offset delta, key length
-        position = _skip_varint(records, position)
-    return int(_CONTROL_KEY.unpack_from(records, position)[1])
-
-
-def _skip_varint(data: bytes, position: int) -> int:
-    while data[position] & 0x80:
-        position += 1
-    return position + 1
 
 
 def _fetch(

@@ -4,6 +4,7 @@ Runs on executors (the driver only takes `schema` from here). Invariant: bytes f
 trusted, records are never Python objects, and whatever is wrong with either leaves as a PenstockError.
 
     RecordBatchDecoder   bytes of a Fetch response -> KafkaRecords
+    scan_batches, BatchHeaders   headers of record batches, without their records
     RecordColumns        rows of a DataFrame, checked once, ready for
     RecordBatchBuilder   -> bytes of a Produce request, one builder per topic partition
     murmur2_partitions, group_rows   which row goes where
@@ -19,6 +20,7 @@ from __future__ import annotations
 from penstock.codec._decode import RecordBatchDecoder
 from penstock.codec._digest import digest_records
 from penstock.codec._encode import RecordBatchBuilder
+from penstock.codec._headers import BatchHeader, BatchHeaders, ScannedBatches, scan_batches
 from penstock.codec._memory import Block
 from penstock.codec._partitioning import group_rows, murmur2_partitions
 from penstock.codec._record_columns import RecordColumns
@@ -27,11 +29,15 @@ from penstock.codec.schema import HEADERS_TYPE, KAFKA_RECORDS
 __all__ = [
     "HEADERS_TYPE",
     "KAFKA_RECORDS",
+    "BatchHeader",
+    "BatchHeaders",
     "Block",
     "RecordBatchBuilder",
     "RecordBatchDecoder",
     "RecordColumns",
+    "ScannedBatches",
     "digest_records",
     "group_rows",
     "murmur2_partitions",
+    "scan_batches",
 ]

@@ -13,23 +13,33 @@ stopped. `_record.pxd` reads one record.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 
 import pyarrow as pa
 
+from penstock.codec._batch cimport (
+    BATCH_CRC_FROM,
+    BATCH_HEADER_BYTES,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_WHOLE,
+    LOG_APPEND_TIME_FLAG,
+    NEWEST_MAGIC,
+    TRANSACTIONAL_FLAG,
+    BatchFields,
+    HeaderStatus,
+    fault_of,
+    is_bad,
+    read_batch_header,
+)
 from penstock.codec._record cimport Record, read_record
 from penstock.codec._rows cimport APPENDED, COLUMNS_FULL, NEEDS_ROOM, Appended, KafkaRows
 from penstock.codec.aborted import AbortedTransactions, is_abort_marker
 from penstock.codec.compression import Decompressor
 from penstock.codec.compression_bounds import BadCompressionError
+from penstock.codec.corrupt import corrupt_batch
 from penstock.codec.schema import KAFKA_RECORDS
-from penstock.errors import CodecError, CorruptBatchError
-
-cdef extern from "wire.h":
-    int16_t load_int16(const uint8_t* p) noexcept nogil
-    int32_t load_int32(const uint8_t* p) noexcept nogil
-    uint32_t load_uint32(const uint8_t* p) noexcept nogil
-    int64_t load_int64(const uint8_t* p) noexcept nogil
+from penstock.errors import CodecError
 
 cdef extern from "crc32c.h":
     void penstock_crc32c_init() noexcept nogil
@@ -38,18 +48,8 @@ cdef extern from "crc32c.h":
 
 penstock_crc32c_init()
 
-# Both formats begin alike: offset int64, length int32, then 4 bytes (v2: leader epoch, old: CRC), magic int8.
 cdef enum:
-    LOG_OVERHEAD = 12
-    MAGIC_AT = 16
-    MIN_LENGTH = 14
-    HEADER_BYTES = 61
-    CRC_FROM = 21
     MIN_RECORD_BYTES = 7
-    COMPRESSION_MASK = 0x07
-    LOG_APPEND_TIME_FLAG = 0x08
-    TRANSACTIONAL_FLAG = 0x10
-    CONTROL_FLAG = 0x20
     # The most rows for which the repeated topic name cannot pass Arrow's 2 GiB.
     ROWS_LIMIT = 8_000_000
 
@@ -64,20 +64,6 @@ cdef enum Outcome:
     BAD_RECORD
     BAD_OFFSET
     BAD_TIMESTAMP
-
-
-cdef struct Batch:
-    int64_t base_offset
-    int64_t size
-    int64_t base_timestamp_ms
-    int64_t max_timestamp_ms
-    int64_t producer_id
-    int32_t leader_epoch
-    int32_t last_offset_delta
-    int32_t record_count
-    int32_t timestamp_type
-    int16_t attributes
-    int8_t magic
 
 
 cdef class ByteView:
@@ -116,7 +102,8 @@ cdef class RecordBatchDecoder:
     cdef KafkaRows rows
     cdef object decompressor
     # The batch being read.
-    cdef Batch batch
+    cdef BatchFields batch
+    cdef int32_t timestamp_type
     cdef ByteView records
     cdef const uint8_t* cursor
     cdef const uint8_t* records_end
@@ -174,7 +161,7 @@ cdef class RecordBatchDecoder:
         while self.position < self.stopping_offset and self._read_header(
             bytes_view.data + start, bytes_view.size - start
         ):
-            if self.batch.magic < 2:
+            if self.batch.magic < NEWEST_MAGIC:
                 for row in self._legacy_rows(bytes_view, start):
                     while not self._append_legacy(row):
                         yield self.rows.take()
@@ -193,45 +180,25 @@ cdef class RecordBatchDecoder:
 
     cdef bint _read_header(self, const uint8_t* p, int64_t size) except -1:
         """Read the header at `p` into `self.batch`; False where no whole batch is left."""
-        cdef Batch* batch = &self.batch
-        if size < MAGIC_AT + 1:
+        cdef BatchFields* batch = &self.batch
+        cdef HeaderStatus status = read_batch_header(p, size, batch)
+        if is_bad(status):
+            raise self._corrupt(fault_of(status, batch))
+        if status != HEADER_WHOLE:
             return False
-        batch.base_offset = load_int64(p)
-        batch.size = LOG_OVERHEAD + <int64_t>load_int32(p + 8)
-        batch.magic = <int8_t>p[MAGIC_AT]
-        if batch.base_offset < 0 or batch.base_offset > INT64_MAX - INT32_LIMIT - 1:
-            raise self._corrupt("its base offset is out of range")
-        if batch.magic < 0 or batch.magic > 2:
-            raise self._corrupt(f"its format version (magic) is {batch.magic}, where 0 to 2 are known")
-        if batch.size < (HEADER_BYTES if batch.magic == 2 else LOG_OVERHEAD + MIN_LENGTH):
-            raise self._corrupt(f"its length is {batch.size} bytes, too few for a header")
-        if batch.size > size:
-            return False
-        if batch.magic < 2:
-            # An old entry stands at the offset of its last record; nothing else of it is known yet.
-            batch.last_offset_delta = 0
-            return True
-        self._read_header_v2(p)
+        if batch.magic == NEWEST_MAGIC:
+            self._check_header(p)
+            self.timestamp_type = 1 if batch.attributes & LOG_APPEND_TIME_FLAG else 0
         return True
 
-    cdef int _read_header_v2(self, const uint8_t* p) except -1:
-        cdef Batch* batch = &self.batch
-        cdef uint32_t expected
+    cdef int _check_header(self, const uint8_t* p) except -1:
+        cdef BatchFields* batch = &self.batch
         cdef uint32_t actual
         if self.check_crcs:
-            expected = load_uint32(p + 17)
             with nogil:
-                actual = penstock_crc32c(p + CRC_FROM, batch.size - CRC_FROM)
-            if expected != actual:
-                raise self._corrupt(f"its CRC-32C is {actual:#010x} where its header says {expected:#010x}")
-        batch.leader_epoch = load_int32(p + 12)
-        batch.attributes = load_int16(p + 21)
-        batch.last_offset_delta = load_int32(p + 23)
-        batch.base_timestamp_ms = load_int64(p + 27)
-        batch.max_timestamp_ms = load_int64(p + 35)
-        batch.producer_id = load_int64(p + 43)
-        batch.record_count = load_int32(p + 57)
-        batch.timestamp_type = 1 if batch.attributes & LOG_APPEND_TIME_FLAG else 0
+                actual = penstock_crc32c(p + BATCH_CRC_FROM, batch.size - BATCH_CRC_FROM)
+            if batch.crc != actual:
+                raise self._corrupt(f"its CRC-32C is {actual:#010x} where its header says {batch.crc:#010x}")
         if batch.last_offset_delta < 0:
             raise self._corrupt(f"its last offset delta is {batch.last_offset_delta}")
         if not 0 <= batch.record_count <= <int64_t>batch.last_offset_delta + 1:
@@ -242,7 +209,7 @@ cdef class RecordBatchDecoder:
 
     cdef bint _open_batch(self, ByteView view, int64_t start, transactions) except -1:
         """Make the records of a batch ready; False where it has none for this reader."""
-        cdef Batch* batch = &self.batch
+        cdef BatchFields* batch = &self.batch
         cdef int64_t last_offset = batch.base_offset + batch.last_offset_delta
         if batch.base_offset >= self.stopping_offset:
             return False
@@ -257,7 +224,7 @@ cdef class RecordBatchDecoder:
 
     cdef bint _is_aborted(self, ByteView view, int64_t start, transactions) except -1:
         """Follow the transactions as Java's consumer does, and say whether this batch's data was aborted."""
-        cdef Batch* batch = &self.batch
+        cdef BatchFields* batch = &self.batch
         transactions.advance(batch.base_offset + batch.last_offset_delta)
         if not batch.attributes & CONTROL_FLAG:
             return batch.attributes & TRANSACTIONAL_FLAG and transactions.is_aborted(batch.producer_id)
@@ -278,18 +245,20 @@ cdef class RecordBatchDecoder:
 
     cdef bint _check_empty(self) except -1:
         """Compaction leaves a header without records where the last ones of a producer were."""
-        if not self.batch.attributes & COMPRESSION_MASK and self.batch.size != HEADER_BYTES:
-            raise self._corrupt(f"it claims no records but holds {self.batch.size - HEADER_BYTES} bytes of them")
+        if not self.batch.attributes & COMPRESSION_MASK and self.batch.size != BATCH_HEADER_BYTES:
+            raise self._corrupt(
+                f"it claims no records but holds {self.batch.size - BATCH_HEADER_BYTES} bytes of them"
+            )
         return False
 
     cdef int _load_records(self, ByteView view, int64_t start) except -1:
         """Point the cursor to the records of the batch, decompressed if need be."""
-        cdef Batch* batch = &self.batch
+        cdef BatchFields* batch = &self.batch
         cdef int compression = batch.attributes & COMPRESSION_MASK
-        cdef int64_t size = batch.size - HEADER_BYTES
-        cdef const uint8_t* data = view.data + start + HEADER_BYTES
+        cdef int64_t size = batch.size - BATCH_HEADER_BYTES
+        cdef const uint8_t* data = view.data + start + BATCH_HEADER_BYTES
         if compression:
-            source = view.source[start + HEADER_BYTES : start + batch.size]
+            source = view.source[start + BATCH_HEADER_BYTES : start + batch.size]
             try:
                 self.records = ByteView(self.decompressor.decompress(compression, source))
             except BadCompressionError as error:
@@ -356,7 +325,7 @@ cdef class RecordBatchDecoder:
             if record.offset >= self.position:
                 if not self._read_timestamp(timestamp_delta, &record):
                     return BAD_TIMESTAMP
-                appended = self.rows.append(&record, self.batch.timestamp_type, self.batch.leader_epoch)
+                appended = self.rows.append(&record, self.timestamp_type, self.batch.leader_epoch)
                 if appended != APPENDED:
                     self.refused = record
                     return ROWS_FULL if appended == COLUMNS_FULL else ROWS_NEED_ROOM
@@ -371,7 +340,7 @@ cdef class RecordBatchDecoder:
         cdef int64_t base = self.batch.base_timestamp_ms
         if not self.rows.has_timestamp:
             return True
-        if self.batch.timestamp_type == 1:
+        if self.timestamp_type == 1:
             record.timestamp_ms = self.batch.max_timestamp_ms
         elif (delta > 0 and base > INT64_MAX - delta) or (delta < 0 and base < -INT64_MAX - delta):
             return False
@@ -447,12 +416,7 @@ cdef class RecordBatchDecoder:
         return self._corrupt(f"its record {nth} of {self.batch.record_count} is malformed or missing")
 
     cdef _corrupt(self, str reason):
-        return CorruptBatchError(
-            f"The record batch at offset {self.batch.base_offset} of {self.topic}-{self.partition} is corrupt: "
-            f"{reason}. No record of it can be trusted, and none behind it was read. Check the broker's log "
-            "segment and the network; to go on without the batch, start behind it.",
-            topic=self.topic, partition=self.partition, base_offset=self.batch.base_offset,
-        )
+        return corrupt_batch(self.topic, self.partition, self.batch.base_offset, reason)
 
 
 def crc32c(data, *, bint tables=False):

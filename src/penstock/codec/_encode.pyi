@@ -31,6 +31,9 @@ class RecordBatchBuilder:
     @property
     def size_bytes(self) -> int:
         """Size of the open batch before compression; 0 when it holds no record."""
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp in the open batch; means nothing when it holds no record."""
 
     def append(
         self, columns: RecordColumns, rows: pa.Int32Array, first: int = 0, *, default_timestamp_ms: int

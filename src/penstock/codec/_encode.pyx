@@ -15,15 +15,19 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 
+from penstock.codec._batch cimport (
+    BATCH_CRC_FROM,
+    BATCH_HEADER_BYTES,
+    TRANSACTIONAL_FLAG,
+    BatchFields,
+    write_batch_crc,
+    write_batch_header,
+)
 from penstock.codec._record_columns cimport RecordColumns, get_bytes, int32_values, is_valid
 from penstock.codec.compression import CODEC_IDS, compressor
 from penstock.errors import RecordTooLargeError, RowError
 
 cdef extern from "wire.h":
-    void store_int16(uint8_t* p, int16_t value) noexcept nogil
-    void store_int32(uint8_t* p, int32_t value) noexcept nogil
-    void store_uint32(uint8_t* p, uint32_t value) noexcept nogil
-    void store_int64(uint8_t* p, int64_t value) noexcept nogil
     int varint_size(int64_t value) noexcept nogil
     uint8_t* store_varint(uint8_t* p, int64_t value) noexcept nogil
     uint8_t* write_sized_bytes(uint8_t* p, const uint8_t* data, int32_t size) noexcept nogil
@@ -35,15 +39,9 @@ cdef extern from "crc32c.h":
 penstock_crc32c_init()
 
 cdef enum:
-    HEADER_BYTES = 61
-    CRC_FROM = 21
-    # What a batch length counts from: behind base offset and length themselves.
-    LENGTH_FROM = 12
-    TRANSACTIONAL_FLAG = 0x10
-    MAGIC = 2
     NO_TIMESTAMP_MS = -1
 
-HEADER_PLACE = bytes(HEADER_BYTES)
+HEADER_PLACE = bytes(BATCH_HEADER_BYTES)
 
 cdef enum Outcome:
     APPENDED
@@ -69,14 +67,14 @@ cdef class RecordBatchBuilder:
     cdef int64_t size
     cdef int64_t capacity
     cdef int64_t base_timestamp_ms
-    cdef int64_t max_timestamp_ms
+    cdef readonly int64_t max_timestamp_ms
     # What the record at hand was refused for.
     cdef int64_t refused_size
 
     def __cinit__(self):
         self.data = NULL
         self.capacity = 0
-        self.size = HEADER_BYTES
+        self.size = BATCH_HEADER_BYTES
         self.record_count = 0
 
     def __init__(
@@ -133,7 +131,7 @@ cdef class RecordBatchBuilder:
         batch = self._with_compressed_records() if self.compress is not None else self._with_plain_records()
         cdef uint8_t* p = <uint8_t*>PyBytes_AS_STRING(batch)
         self._write_header(p, len(batch), producer_id, producer_epoch, base_sequence)
-        self.size = HEADER_BYTES
+        self.size = BATCH_HEADER_BYTES
         self.record_count = 0
         return batch
 
@@ -143,26 +141,29 @@ cdef class RecordBatchBuilder:
         return PyBytes_FromStringAndSize(<const char*>self.data, self.size)
 
     cdef bytes _with_compressed_records(self):
-        records = PyMemoryView_FromMemory(<char*>self.data + HEADER_BYTES, self.size - HEADER_BYTES, PyBUF_READ)
+        records = PyMemoryView_FromMemory(
+            <char*>self.data + BATCH_HEADER_BYTES, self.size - BATCH_HEADER_BYTES, PyBUF_READ
+        )
         return b"".join((HEADER_PLACE, self.compress(records)))
 
     cdef int _write_header(
         self, uint8_t* p, int64_t size, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
     ) except -1:
-        store_int64(p, 0)
-        store_int32(p + 8, <int32_t>(size - LENGTH_FROM))
-        store_int32(p + 12, -1)
-        p[16] = MAGIC
-        store_int16(p + 21, self.attributes)
-        store_int32(p + 23, self.record_count - 1)
-        store_int64(p + 27, self.base_timestamp_ms)
-        store_int64(p + 35, self.max_timestamp_ms)
-        store_int64(p + 43, producer_id)
-        store_int16(p + 51, producer_epoch)
-        store_int32(p + 53, base_sequence)
-        store_int32(p + 57, self.record_count)
+        cdef BatchFields batch
+        batch.base_offset = 0
+        batch.size = size
+        batch.leader_epoch = -1
+        batch.attributes = self.attributes
+        batch.last_offset_delta = self.record_count - 1
+        batch.base_timestamp_ms = self.base_timestamp_ms
+        batch.max_timestamp_ms = self.max_timestamp_ms
+        batch.producer_id = producer_id
+        batch.producer_epoch = producer_epoch
+        batch.base_sequence = base_sequence
+        batch.record_count = self.record_count
+        write_batch_header(p, &batch)
         with nogil:
-            store_uint32(p + 17, penstock_crc32c(p + CRC_FROM, size - CRC_FROM))
+            write_batch_crc(p, penstock_crc32c(p + BATCH_CRC_FROM, size - BATCH_CRC_FROM))
         return 0
 
     # Appending
@@ -216,11 +217,11 @@ cdef class RecordBatchBuilder:
         cdef int64_t needed = self.size + record_size
         cdef int64_t grown
         cdef uint8_t* data
-        if HEADER_BYTES + record_size > self.max_record_bytes:
+        if BATCH_HEADER_BYTES + record_size > self.max_record_bytes:
             # In a batch of its own its deltas are 0: the smallest that it can be.
             if self.record_count > 0:
                 return BATCH_FULL
-            self.refused_size = HEADER_BYTES + record_size
+            self.refused_size = BATCH_HEADER_BYTES + record_size
             return TOO_LARGE
         if self.record_count > 0 and (needed > self.batch_size_bytes or self.record_count == INT32_MAX):
             return BATCH_FULL

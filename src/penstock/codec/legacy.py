@@ -98,7 +98,7 @@ def read_legacy_entry(entry: memoryview, decompressor: Decompressor, *, check_cr
         BadLegacyEntryError: A checksum or a length does not hold.
         BadCompressionError: Its content cannot be decompressed.
     """
-    magic = entry[16]
+    magic = entry[LegacyRecordBatch.MAGIC_OFFSET]
     if len(entry) < LegacyRecordBatch.LOG_OVERHEAD + (14 if magic == 0 else 22):
         msg = f"{len(entry)} bytes are too few for a message"
         raise BadLegacyEntryError(msg)

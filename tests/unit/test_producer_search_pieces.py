@@ -1,4 +1,4 @@
-"""What is read from the headers of record batches, against batches that the codec makes."""
+"""What a search of a log finds of one producer, against batches that the codec makes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.idempotence import ProducerIdentity
-from penstock.client.producer_batch_bytes import batches_of_producer, max_timestamp_ms
+from penstock.client.producer_search import batches_of_producer
 from penstock.codec import RecordBatchBuilder, RecordColumns
+from penstock.types import TopicPartition
 
 OURS = ProducerIdentity(70_000_000_000, 3)
+TP = TopicPartition("t", 0)
 
 
 def batch(
@@ -26,14 +28,6 @@ def batch(
     return base_offset.to_bytes(8, "big") + data[8:]
 
 
-def test_the_largest_timestamp_of_a_batch() -> None:
-    builder = RecordBatchBuilder("t", 0)
-    times = pa.array([5_000_000, 9_999_000, 7_000_000], pa.timestamp("us", tz="UTC"))
-    columns = RecordColumns(pa.record_batch([pa.array([b"v"] * 3), times], ["value", "timestamp"]))
-    builder.append(columns, pa.array([0, 1, 2], pa.int32()), default_timestamp_ms=1)
-    assert max_timestamp_ms(builder.build()) == 9_999
-
-
 def test_our_batches_are_found_among_others() -> None:
     other_epoch, other_id = ProducerIdentity(OURS.producer_id, 4), ProducerIdentity(5, 3)
     log = b"".join(
@@ -44,22 +38,24 @@ def test_our_batches_are_found_among_others() -> None:
             batch(120, 5, base_sequence=50),
         ]
     )
-    assert batches_of_producer(log, OURS) == ({40: 110, 50: 125}, 125)
-    assert batches_of_producer(memoryview(log), other_id) == ({50: 113}, 125)
+    assert batches_of_producer(log, TP, OURS) == ({40: 110, 50: 125}, 125)
+    assert batches_of_producer(memoryview(log), TP, other_id) == ({50: 113}, 125)
 
 
 @pytest.mark.parametrize("cut", [1, 60, 61, 70])
 def test_a_partial_last_batch_is_left_out(cut: int) -> None:
     whole, partial = batch(0, 5), batch(5, 5, base_sequence=5)
-    assert batches_of_producer(whole + partial[:cut], OURS) == ({0: 5}, 5)
-    assert batches_of_producer(partial[:cut], OURS) == ({}, None)
+    assert batches_of_producer(whole + partial[:cut], TP, OURS) == ({0: 5}, 5)
+    assert batches_of_producer(partial[:cut], TP, OURS) == ({}, None)
 
 
 def test_an_empty_response_holds_nothing() -> None:
-    assert batches_of_producer(b"", OURS) == ({}, None)
+    assert batches_of_producer(b"", TP, OURS) == ({}, None)
 
 
-def test_a_length_that_cannot_be_ends_the_search() -> None:
-    broken = bytearray(batch(0, 5))
-    broken[8:12] = (0).to_bytes(4, "big")
-    assert batches_of_producer(bytes(broken), OURS) == ({}, None)
+@pytest.mark.parametrize("length", [0, -1, -(2**31), 48])
+def test_a_length_that_cannot_be_ends_the_piece(length: int) -> None:
+    broken = bytearray(batch(5, 5))
+    broken[8:12] = length.to_bytes(4, "big", signed=True)
+    assert batches_of_producer(bytes(broken), TP, OURS) == ({}, None)
+    assert batches_of_producer(batch(0, 5) + broken, TP, OURS) == ({0: 5}, 5)
