@@ -34,7 +34,7 @@ from penstock.sink.committable_digest import RecordDigest
 from penstock.sink.committer_fate import NOT_DECIDED, FateTeller
 from penstock.sink.committer_finish import check_all_open, finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import check_order
+from penstock.sink.committer_mandate import check_order, known_batch
 from penstock.sink.committer_replay import (
     check_none_drained,
     check_none_written,
@@ -53,6 +53,7 @@ from penstock.sink.decision import (
 )
 from penstock.sink.decision_elsewhere import find_written, prefix_changed_error
 from penstock.sink.decision_log import DecisionLog
+from penstock.sink.prefix_users import new_query_warning
 from penstock.sink.recovery import abort_strays, stray_transactions, without_decided
 from penstock.sink.transaction_names import TransactionNames
 
@@ -103,7 +104,7 @@ class Committer:
         if not reports:
             return CommitSummary()
         head = _checked(reports)
-        with self._unless_taken(head):
+        with self._unless_taken(head, is_written=bool(_written(reports))):
             previous = self._previous(head)
             decision = self._decision(head, reports, previous, frozenset(siblings))
             if decision is not None:
@@ -141,7 +142,7 @@ class Committer:
             raise unlisted
 
     @contextmanager
-    def _unless_taken(self, head: TaskReport) -> Iterator[None]:
+    def _unless_taken(self, head: TaskReport, *, is_written: bool) -> Iterator[None]:
         """What does not fit together before a decision may be nothing but a newer driver's doing."""
         try:
             yield
@@ -149,7 +150,7 @@ class Committer:
             raise
         except ExactlyOnceError as error:
             if has_moved_on(self._kafka.describe, head.session.identity):
-                raise self._fates.taken(head, NOT_DECIDED) from error
+                raise self._fates.taken(head, NOT_DECIDED, is_written=is_written) from error
             raise
 
     # ----- deciding
@@ -173,9 +174,15 @@ class Committer:
     def _check_elsewhere(self, decision: Decision, siblings: frozenset[str]) -> None:
         if decision.is_batch_write or decision.is_named_write:
             return  # its id is of this write, or of this prefix, alone
-        holders = find_written(self._log, decision, siblings)
-        if holders:
-            raise prefix_changed_error(self._log.place, decision, holders)
+        found = find_written(self._log, decision, siblings)
+        if found.holders:
+            raise prefix_changed_error(self._log.place, decision, found.holders)
+        if found.is_known:
+            return
+        known = {each.query_id: known_batch(each) for each in self._log.decisions.values()}
+        warning = new_query_warning(known, self._names.prefix, decision.query_id)
+        if warning is not None:
+            _LOG.warning("%s", warning)
 
     def _decision(
         self,

@@ -22,9 +22,10 @@ from penstock.errors import (
 )
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import STOOD_STILL, taken_error
+from penstock.sink.committer_mandate import KnownBatch, known_batch
 from penstock.sink.decision import Decision, where
 from penstock.sink.decision_log import DecisionLog, Trace
+from penstock.sink.prefix_users import STOOD_STILL, taken_error
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,18 +43,34 @@ class FateTeller:
         self._prefix = prefix
 
     def taken(
-        self, batch: Decision | TaskReport, consequence: str, *, is_decided: bool | None = False
+        self,
+        batch: Decision | TaskReport,
+        consequence: str,
+        *,
+        is_decided: bool | None = False,
+        is_written: bool = False,
     ) -> PrefixTakenError:
-        """The error for a writer whose prefix another one has taken."""
+        """The error for a writer whose prefix another one has taken; `is_written` as for `taken_error`."""
         error = taken_error(
             self._prefix,
             f"{where(batch.query_id, batch.batch_id)} was being committed",
             consequence,
+            known=self._known(),
             query_id=batch.query_id,
             batch_id=batch.batch_id,
+            is_written=is_written,
             is_decided=is_decided,
         )
         return error if is_decided is False else _logged(error)
+
+    def _known(self) -> dict[str, KnownBatch]:
+        """The newest batches of all queries, as the log shows them now; none when it cannot be read."""
+        try:
+            decisions = self._log.catch_up(waits=False)
+            return {query_id: known_batch(each) for query_id, each in decisions.items()}
+        except PenstockError as error:
+            _LOG.warning("prefix %s: cannot read the decision log now: %s", self._prefix, error)
+            return {}
 
     def of_failed_decision(
         self, session: ProducerSession, decision: Decision, error: Exception

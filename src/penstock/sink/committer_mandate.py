@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from penstock.client.transaction_append import ProducerSession
 from penstock.client.transactions import TransactionProtocol
-from penstock.errors import BatchOrderError, PrefixTakenError
+from penstock.errors import BatchOrderError
 from penstock.sink.decision import Decision, DecisionStatus, Outcome
 
 
@@ -33,6 +32,8 @@ class KnownBatch:
     batch_id: int
     status: DecisionStatus
     lost_spark_partition_ids: frozenset[int] = frozenset()
+    at_ms: int = 0
+    """When it got this status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +82,6 @@ def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int)
     )
 
 
-STOOD_STILL = (
-    " If no other writer is at work, this driver stood still, or was cut off from Kafka, for longer than the "
-    "time-out of a decision: then restart it."
-)
-"""For `taken_error`, where the writer's own decision may have been aborted by its time-out."""
-
-
-def taken_error(prefix: str, doing: str, consequence: str, **facts: Any) -> PrefixTakenError:
-    """The error for a writer that has lost its prefix to another."""
-    return PrefixTakenError(
-        f"Another writer has taken the transactional id prefix {prefix} while {doing}. {consequence} This "
-        "query must stop. Either an older driver of the query was still running and is this one: then let "
-        "the newer one go on. Or two queries use the same sink.transactional-id-prefix: then give each its "
-        "own. Or `penstock transactions recover` or `abort` was run meanwhile: then restart it.",
-        prefix=prefix,
-        **facts,
-    )
-
-
 def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -> None:
     """Its decision would replace the one that says what is lost, and nobody would know of that any more."""
     if known.status is not DecisionStatus.LOST:
@@ -121,4 +103,5 @@ def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -
 def known_batch(decision: Decision) -> KnownBatch:
     """What tasks have to know of a decision."""
     lost = decision.with_outcome(Outcome.LOST) if decision.status is DecisionStatus.LOST else []
-    return KnownBatch(decision.batch_id, decision.status, frozenset(each.spark_partition_id for each in lost))
+    lost_ids = frozenset(each.spark_partition_id for each in lost)
+    return KnownBatch(decision.batch_id, decision.status, lost_ids, decision.at_ms)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.errors import DecisionLogError, PrefixChangedError
 from penstock.sink.decision import Decision, DecisionStatus
@@ -45,8 +46,17 @@ class Elsewhere:
         return decision.batch_id >= batch.batch_id
 
 
-def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> list[Elsewhere]:
-    """The other prefixes under which the batch, or a later one, is written; without any the query is ours.
+class Found(NamedTuple):
+    """What became of a query's batch under other prefixes."""
+
+    holders: list[Elsewhere]
+    """Where the batch, or a later one, is written; without any the query is ours."""
+    is_known: bool
+    """Whether this or another prefix has written a batch of the query before."""
+
+
+def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> Found:
+    """Look whether the batch, or a later one, is written under another prefix.
 
     Args:
         log: as of `catch_up`; does not hold the batch.
@@ -57,7 +67,8 @@ def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
         DecisionLogError: a log that has to be asked is gone, or written by a later version.
         PenstockError: no answer in time, or no permission to leave a marker.
     """
-    found = [each for each in _whereabouts(log, batch, siblings) if each.concerns(batch)]
+    others = _whereabouts(log, batch, siblings)
+    found = [each for each in others if each.concerns(batch)]
     holders = [each for each in found if each.holds(batch)]
     if not holders:
         for each in found:
@@ -65,7 +76,7 @@ def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
         for each in found:
             if each.log.place in log.moved_to(batch.query_id):
                 log.mark_back(batch.query_id, each.log.place)
-    return holders
+    return Found(holders, bool(others) or log.decision(batch.query_id) is not None)
 
 
 def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> list[Elsewhere]:

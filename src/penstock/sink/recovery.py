@@ -36,11 +36,12 @@ from penstock.errors import (
 )
 from penstock.sink.committer_finish import finish, lost_error
 from penstock.sink.committer_kafka import SinkTransactions
-from penstock.sink.committer_mandate import STOOD_STILL, Mandate, known_batch, taken_error
+from penstock.sink.committer_mandate import Mandate, known_batch
 from penstock.sink.committer_steps import Step, reached
 from penstock.sink.committer_topics import gone_batch_write_error, gone_topics
 from penstock.sink.decision import DecisionStatus, Outcome
 from penstock.sink.decision_log import DecisionLog
+from penstock.sink.prefix_users import STOOD_STILL, taken_error
 from penstock.sink.recovery_refusals import check_no_lost_write, check_none_foreign
 from penstock.sink.transaction_names import TransactionNames
 
@@ -144,6 +145,7 @@ def bring_to_end(
             names.prefix,
             "this one was starting a batch",
             f"Nothing of that batch was written.{STOOD_STILL}",
+            known={each.query_id: known_batch(each) for each in log.decisions.values()},
         ) from error
     abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
     return session, doubts

@@ -31,8 +31,9 @@ from penstock.options.config import SinkConfig
 from penstock.sink.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.committable_digest import RecordDigest, digest_rows
 from penstock.sink.committable_task import abort_transaction, open_transaction
-from penstock.sink.committer_mandate import Mandate, TaskPlan, taken_error
+from penstock.sink.committer_mandate import Mandate, TaskPlan
 from penstock.sink.committer_steps import Step, reached
+from penstock.sink.prefix_users import taken_error
 from penstock.sink.rows import check_write_schema
 from penstock.sink.writer import CLIENT_ID, RowWriter, with_first
 
@@ -204,6 +205,7 @@ def _check_prefix_is_ours(
             mandate.prefix,
             f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
             "Nothing that this task wrote is visible.",
+            known=mandate.known,
             query_id=place.query_id,
             batch_id=place.batch_id,
         ) from error

@@ -138,6 +138,7 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide that the rows are written, and finish the transactions."""
+        begin_task()
         self._driver_side.commit(_reports(messages), self._config.sibling_prefixes)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
