@@ -17,12 +17,18 @@ from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_o
 from penstock.client.backoff import Backoff
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
+from penstock.client.error_codes import INVALID_TOPIC_EXCEPTION
 from penstock.client.fetcher import fetch_range
 from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.properties import FetchSettings
 from penstock.client.transaction_append import ProducerSession, TransactionalAppender, append_plainly
 from penstock.client.transaction_settings import topic_config
-from penstock.errors import DecisionLogError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from penstock.errors import (
+    ClientError,
+    DecisionLogError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from penstock.options.config import IsolationLevel
 from penstock.sink.decision_log_search import mentions
 from penstock.sink.decision_records import LogRecord
@@ -86,13 +92,22 @@ class DecisionTopic:
         return None if metadata is None else str(metadata.topic_id)
 
     def create(self) -> None:
-        """Make the topic; leaves one that appeared meanwhile as it is."""
+        """Make the topic; leaves one that appeared meanwhile as it is.
+
+        Raises:
+            DecisionLogError: Kafka takes no topic of this name.
+            PenstockError: it cannot be made.
+        """
         replica_count = self._replica_count()
         min_in_sync = max(1, replica_count - 1)
         topic = NewTopic(1, replica_count, {**_CONFIGS, "min.insync.replicas": str(min_in_sync)})
-        create_topics(
-            self._connections, {self.topic: topic}, exist_ok=True, timeout_ms=self._settings.timeout_ms
-        )
+        timeout_ms = self._settings.timeout_ms
+        try:
+            create_topics(self._connections, {self.topic: topic}, exist_ok=True, timeout_ms=timeout_ms)
+        except ClientError as error:
+            if error.facts.get("error_code") == INVALID_TOPIC_EXCEPTION:
+                raise self._name_refused(error) from error
+            raise
 
     def check_settings(self) -> None:
         """Raise DecisionLogError when the topic has several partitions, or may delete decisions."""
@@ -212,6 +227,16 @@ class DecisionTopic:
     def _sleep(self, seconds: float) -> bool:
         time.sleep(seconds)
         return self._connections.is_closed
+
+    def _name_refused(self, error: ClientError) -> DecisionLogError:
+        return DecisionLogError(
+            f"The decision log {self.topic} cannot be created, because Kafka refuses its name: "
+            f"{error.message} Kafka has no two topics whose names differ in dots and underscores only, as "
+            "those of the prefixes x.a and x_a would. Nothing was written. Choose another "
+            "sink.transactional-id-prefix, or name the topic by sink.commit-log.topic (several prefixes may "
+            "share one).",
+            topic=self.topic,
+        )
 
     def _unusable(self, why: str) -> DecisionLogError:
         return DecisionLogError(
