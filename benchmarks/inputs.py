@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from penstock.client.admin import LATEST_OFFSET, list_offsets
+from penstock.client.admin import list_offsets
 from penstock.client.connection import connections_for
 from penstock.client.properties import connection_settings
 from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.options.config import SinkConfig
 from penstock.options.sink import parse_sink_options
 from penstock.sink.writer import write_rows
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 PARTITION_COUNT = 4
 KEY_BYTES = 8
@@ -64,7 +64,7 @@ def make_topic(bootstrap_servers: str, name: str, partition_count: int) -> None:
     config = _sink(bootstrap_servers, name, "none")
     connections = connections_for(connection_settings(config.properties, client_id="penstock-bench"))
     create_topics(connections, {name: NewTopic(partition_count, configs={"retention.ms": "-1"})})
-    list_offsets(connections, {TopicPartition(name, each): LATEST_OFFSET for each in range(partition_count)})
+    list_offsets(connections, {TopicPartition(name, each): LogEnd.LATEST for each in range(partition_count)})
 
 
 def fill(bootstrap_servers: str, name: str, record_count: int) -> None:

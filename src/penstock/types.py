@@ -6,7 +6,8 @@ Runs on driver and executor. Invariant: imports nothing of ours, and every value
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum
+from typing import NamedTuple, TypeAlias
 
 
 class TopicPartition(NamedTuple):
@@ -17,6 +18,38 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class LogEnd(Enum):
+    """One end of a log. It moves, so the cluster has to be asked where it is."""
+
+    EARLIEST = "earliest"
+    """The first record that the broker still has."""
+    LATEST = "latest"
+    """After the last record; under read_committed the last stable offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The place of the committed offset of a consumer group."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The place at this offset."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """The place of the first record that is not older than this time (milliseconds since 1970)."""
+
+    time_ms: int
+
+
+Where: TypeAlias = LogEnd | Committed | At | Time
+"""Where reading starts or ends. Only the client turns it into the numbers of Kafka's protocol."""
 
 
 @dataclass(frozen=True, slots=True)

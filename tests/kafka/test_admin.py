@@ -10,8 +10,6 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as JudgePartition
 
 from penstock.client.admin import (
-    EARLIEST_OFFSET,
-    LATEST_OFFSET,
     NO_OFFSET,
     NewTopic,
     committed_offsets,
@@ -25,7 +23,7 @@ from penstock.client.metadata import cluster_view
 from penstock.devbroker import DevCluster
 from penstock.errors import BrokerUnavailableError, ClientError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, Time, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.judge import Record
@@ -94,10 +92,10 @@ def test_the_ends_of_logs(connections: KafkaConnections, bootstrap: str, make_to
     judge.produce(bootstrap, topic, *many(10, partition=0), *many(4, partition=2))
     judge.delete_records(bootstrap, topic, {0: 3})
     wanted = partitions_of(topic, 3)
-    assert list_offsets(connections, dict.fromkeys(wanted, LATEST_OFFSET)) == dict(
+    assert list_offsets(connections, dict.fromkeys(wanted, LogEnd.LATEST)) == dict(
         zip(wanted, [10, 0, 4], strict=True)
     )
-    assert list_offsets(connections, dict.fromkeys(wanted, EARLIEST_OFFSET)) == dict(
+    assert list_offsets(connections, dict.fromkeys(wanted, LogEnd.EARLIEST)) == dict(
         zip(wanted, [3, 0, 0], strict=True)
     )
 
@@ -111,7 +109,7 @@ def test_latest_of_an_open_transaction(
     producer.begin_transaction()
     judge.send(producer, topic, [b"open", b"open"])
     judge.flush(producer)
-    wanted = {TopicPartition(topic, 0): LATEST_OFFSET}
+    wanted = {TopicPartition(topic, 0): LogEnd.LATEST}
     assert list(list_offsets(connections, wanted, IsolationLevel.READ_COMMITTED).values()) == [1]
     assert list(list_offsets(connections, wanted, IsolationLevel.READ_UNCOMMITTED).values()) == [3]
     producer.commit_transaction(30)
@@ -128,7 +126,7 @@ def test_offsets_by_timestamp(connections: KafkaConnections, bootstrap: str, mak
     expected = {stamps[0] - 1: 0, stamps[2]: 2, stamps[2] + 1: 3, stamps[4]: 4, stamps[4] + 1: NO_OFFSET}
     topic_partition = TopicPartition(topic, 0)
     for timestamp_ms, offset in expected.items():
-        assert list_offsets(connections, {topic_partition: timestamp_ms}) == {topic_partition: offset}
+        assert list_offsets(connections, {topic_partition: Time(timestamp_ms)}) == {topic_partition: offset}
 
 
 def test_one_that_does_not_exist_does_not_stop_the_others(
@@ -136,8 +134,8 @@ def test_one_that_does_not_exist_does_not_stop_the_others(
 ) -> None:
     topic = make_topic(2)
     missing = [TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)]
-    wanted = dict.fromkeys([*partitions_of(topic, 2), *missing], LATEST_OFFSET)
-    list_offsets(connections, dict.fromkeys(partitions_of(topic, 2), LATEST_OFFSET))  # connects
+    wanted = dict.fromkeys([*partitions_of(topic, 2), *missing], LogEnd.LATEST)
+    list_offsets(connections, dict.fromkeys(partitions_of(topic, 2), LogEnd.LATEST))  # connects
     answers = list_offsets_each(connections, wanted, timeout_ms=1_000)
     assert answers.values == dict.fromkeys(partitions_of(topic, 2), 0)
     assert set(answers.errors) == set(missing)
@@ -151,7 +149,7 @@ def test_two_thousand_topic_partitions_are_asked_for_in_a_few_requests(
 ) -> None:
     topic = make_topic(2_000)
     found = describe_topics(connections, [topic])[topic].topic_partitions
-    wanted = dict.fromkeys(found, LATEST_OFFSET)
+    wanted = dict.fromkeys(found, LogEnd.LATEST)
     assert len(wanted) == 2_000
     list_offsets(connections, wanted)  # the broker has to make the logs first
     sent = spy(connections)
@@ -223,7 +221,7 @@ def test_no_broker_is_named(topic_name: str) -> None:
     with connected("127.0.0.1:1", default_api_timeout_ms=800) as nobody:
         for ask in (
             lambda: describe_topics(nobody, [topic_name]),
-            lambda: list_offsets(nobody, {TopicPartition(topic_name, 0): LATEST_OFFSET}),
+            lambda: list_offsets(nobody, {TopicPartition(topic_name, 0): LogEnd.LATEST}),
             lambda: committed_offsets(nobody, "group", [TopicPartition(topic_name, 0)]),
             lambda: create_topics(nobody, {topic_name: NewTopic()}),
         ):
@@ -234,7 +232,7 @@ def test_no_broker_is_named(topic_name: str) -> None:
 def test_a_restart_is_waited_for(own_broker: DevCluster, topic_name: str) -> None:
     with connected(own_broker.bootstrap_servers) as connections:
         create_topics(connections, {topic_name: NewTopic(2)})
-        wanted = dict.fromkeys(partitions_of(topic_name, 2), LATEST_OFFSET)
+        wanted = dict.fromkeys(partitions_of(topic_name, 2), LogEnd.LATEST)
         assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
         own_broker.restart()
         judge.produce(own_broker.bootstrap_servers, topic_name, *many(3))
@@ -247,7 +245,7 @@ def test_leaders_that_move_and_leaderless_ones(make_topic: MakeTopic, cluster3: 
         replicated = make_topic(6, cluster=cluster3)
         alone = f"{replicated}-alone"
         create_topics(connections, {alone: NewTopic(replicas={0: [1], 1: [2], 2: [3]})})
-        wanted = dict.fromkeys(partitions_of(replicated, 6) + partitions_of(alone, 3), LATEST_OFFSET)
+        wanted = dict.fromkeys(partitions_of(replicated, 6) + partitions_of(alone, 3), LogEnd.LATEST)
         assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
         cluster3.kill(2)
         try:
@@ -255,7 +253,7 @@ def test_leaders_that_move_and_leaderless_ones(make_topic: MakeTopic, cluster3: 
             assert set(answers.errors) == {TopicPartition(alone, 1)}
             assert len(answers.values) == 8
             with pytest.raises(BrokerUnavailableError, match=f"{alone}-1 has no leader.*not lost"):
-                list_offsets(connections, {TopicPartition(alone, 1): LATEST_OFFSET}, timeout_ms=1_000)
+                list_offsets(connections, {TopicPartition(alone, 1): LogEnd.LATEST}, timeout_ms=1_000)
         finally:
             cluster3.restart(2)
         wait_until(

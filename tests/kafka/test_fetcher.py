@@ -14,7 +14,7 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 from kafka.protocol.consumer import FetchRequest
 
-from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_offsets
+from penstock.client.admin import NewTopic, create_topics, list_offsets
 from penstock.client.connection import KafkaConnections, PendingResponse
 from penstock.client.fetcher import fetch_range
 from penstock.client.properties import FetchSettings
@@ -28,7 +28,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.options.config import IsolationLevel
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import LogEnd, OffsetRange, TopicPartition
 from tests import judge
 from tests.fault_proxy import proxies_for, route
 from tests.fix_broker import MakeTopic
@@ -58,7 +58,7 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     topic_partition = TopicPartition(topic, 0)
     if stop is None:
-        stop = list_offsets(connections, {topic_partition: LATEST_OFFSET})[topic_partition]
+        stop = list_offsets(connections, {topic_partition: LogEnd.LATEST})[topic_partition]
     offset_range = OffsetRange(topic_partition, start, stop)
     return fetch_range(connections, offset_range, settings or FetchSettings(), **kwargs)
 
@@ -533,7 +533,7 @@ def test_latest_under_read_committed_is_the_last_stable_offset(
     producer.begin_transaction()
     judge.send(producer, topic, [b"open"])
     judge.flush(producer)
-    wanted = {TopicPartition(topic, 0): LATEST_OFFSET}
+    wanted = {TopicPartition(topic, 0): LogEnd.LATEST}
     assert list_offsets(connections, wanted, IsolationLevel.READ_COMMITTED) == {TopicPartition(topic, 0): 1}
     assert list_offsets(connections, wanted) == {TopicPartition(topic, 0): 2}
     producer.abort_transaction(30)

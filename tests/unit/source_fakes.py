@@ -12,15 +12,20 @@ from penstock.options.config import (
     KafkaProperties,
     OffsetsSpec,
     SourceConfig,
-    StartupMode,
     Subscription,
     TopicList,
 )
-from penstock.source.admin import LogEnd, OffsetAnswers, TopicView, Wait
-from penstock.types import TopicPartition
+from penstock.options.offsets import where_of
+from penstock.source.admin import OffsetAnswers, TopicView, Wait
+from penstock.types import LogEnd, TopicPartition, Where
 
-EARLIEST = OffsetsSpec(StartupMode.EARLIEST)
-LATEST = OffsetsSpec(StartupMode.LATEST)
+EARLIEST = OffsetsSpec(LogEnd.EARLIEST)
+LATEST = OffsetsSpec(LogEnd.LATEST)
+
+
+def at(*offsets: tuple[TopicPartition, int]) -> tuple[tuple[TopicPartition, Where], ...]:
+    """Places by offset; -2, -1 and -3 as users write them."""
+    return tuple((topic_partition, where_of(offset)) for topic_partition, offset in offsets)
 
 
 @dataclass

@@ -16,13 +16,13 @@ import penstock
 from penstock import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
 from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
-from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet, TopicPattern
+from penstock.options.config import OffsetsSpec, SourceConfig, TopicPartitionSet, TopicPattern
 from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
 from penstock.options.source import parse_source_options
-from penstock.source.admin import LogEnd, OffsetAnswers, Wait
+from penstock.source.admin import OffsetAnswers, Wait
 from penstock.source.custom_initializer import ask_initializer
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 from .source_fakes import tp
 
@@ -425,4 +425,4 @@ def test_public_names_are_all_there() -> None:
         assert getattr(penstock, name) is not None
     with pytest.raises(AttributeError, match="nothing_here"):
         penstock.nothing_here  # noqa: B018 - the access is the test
-    assert OffsetsSpec(StartupMode.INITIALIZER).initializer == ""
+    assert OffsetsSpec().initializer == ""

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from penstock.client.admin import LATEST_OFFSET, list_offsets, list_offsets_each
+from penstock.client.admin import list_offsets, list_offsets_each
 from penstock.client.connection import KafkaConnections
 from penstock.errors import BrokerUnavailableError, UnknownTopicOrPartitionError
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 from tests.unit.fake_cluster import FakeCluster
 
 HERE, MISSING = TopicPartition("t", 0), TopicPartition("t", 9)
@@ -23,13 +23,13 @@ def connected(cluster: FakeCluster) -> KafkaConnections:
 def test_leaders_are_looked_up_once() -> None:
     cluster = FakeCluster(log_end_offset=42)
     for _ in range(3):
-        assert list_offsets(connected(cluster), {HERE: LATEST_OFFSET}) == {HERE: 42}
+        assert list_offsets(connected(cluster), {HERE: LogEnd.LATEST}) == {HERE: 42}
     assert cluster.metadata_count == 1
 
 
 def test_one_that_does_not_exist_is_looked_up_again_and_does_not_stop_the_others() -> None:
     cluster = FakeCluster(log_end_offset=42)
-    wanted = {HERE: LATEST_OFFSET, MISSING: LATEST_OFFSET}
+    wanted = {HERE: LogEnd.LATEST, MISSING: LogEnd.LATEST}
     answers = list_offsets_each(connected(cluster), wanted, timeout_ms=60)
     assert answers.values == {HERE: 42}
     assert isinstance(answers.errors[MISSING], UnknownTopicOrPartitionError)
@@ -44,7 +44,7 @@ def test_one_that_does_not_exist_is_looked_up_again_and_does_not_stop_the_others
 def test_what_the_cluster_says_of_a_topic_is_the_error(topic_error: int, kind: type[Exception]) -> None:
     cluster = FakeCluster(topic_error=topic_error)
     with pytest.raises(kind, match="'t'"):
-        list_offsets(connected(cluster), {HERE: LATEST_OFFSET}, timeout_ms=60)
+        list_offsets(connected(cluster), {HERE: LogEnd.LATEST}, timeout_ms=60)
     assert cluster.metadata_count > 2
 
 
@@ -61,4 +61,4 @@ def test_no_answer_of_the_cluster_does_not_hide_why_it_was_asked_again(
 
     monkeypatch.setattr(cluster, "request", request)
     with pytest.raises(UnknownTopicOrPartitionError, match="no partition 9"):
-        list_offsets(connected(cluster), {MISSING: LATEST_OFFSET}, timeout_ms=5_000)
+        list_offsets(connected(cluster), {MISSING: LogEnd.LATEST}, timeout_ms=5_000)

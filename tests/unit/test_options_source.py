@@ -13,14 +13,13 @@ from penstock.options.config import (
     KafkaProperties,
     OffsetsSpec,
     SourceConfig,
-    StartupMode,
     TopicList,
     TopicPartitionSet,
     TopicPattern,
 )
 from penstock.options.source import parse_source_options
 from penstock.options.warn import forget_warnings
-from penstock.types import TopicPartition
+from penstock.types import At, Committed, LogEnd, Time, TopicPartition
 
 FLINK = {"properties.bootstrap.servers": "broker:9092", "topic": "orders"}
 SPARK = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
@@ -52,12 +51,12 @@ def test_flinks_defaults() -> None:
     assert parse(FLINK) == SourceConfig(
         properties=KafkaProperties((("bootstrap.servers", "broker:9092"),)),
         subscription=TopicList(("orders",)),
-        starting=OffsetsSpec(StartupMode.EARLIEST),
+        starting=OffsetsSpec(LogEnd.EARLIEST),
     )
 
 
-@pytest.mark.parametrize(("streaming", "mode"), [(True, StartupMode.LATEST), (False, StartupMode.EARLIEST)])
-def test_sparks_defaults(streaming: bool, mode: StartupMode) -> None:
+@pytest.mark.parametrize(("streaming", "mode"), [(True, LogEnd.LATEST), (False, LogEnd.EARLIEST)])
+def test_sparks_defaults(streaming: bool, mode: LogEnd) -> None:
     config = parse(SPARK, streaming=streaming)
     assert config.starting == OffsetsSpec(mode)
     assert config.stopping is None
@@ -85,7 +84,7 @@ def test_everything_in_flinks_dialect() -> None:
     assert config == SourceConfig(
         properties=KafkaProperties((("bootstrap.servers", "a:1,b:2"), ("isolation.level", "read_committed"))),
         subscription=TopicPartitionSet((TopicPartition("orders", 0), TopicPartition("orders", 1))),
-        starting=OffsetsSpec(StartupMode.LATEST),
+        starting=OffsetsSpec(LogEnd.LATEST),
         isolation_level=IsolationLevel.READ_COMMITTED,
         include_headers=True,
         fail_on_data_loss=False,
@@ -117,8 +116,7 @@ def test_everything_in_sparks_dialect() -> None:
         properties=KafkaProperties((("bootstrap.servers", "a:1"), ("default.api.timeout.ms", "5000"))),
         subscription=TopicPartitionSet((TopicPartition("orders", 0), TopicPartition("orders", 1))),
         starting=OffsetsSpec(
-            StartupMode.SPECIFIC_OFFSETS,
-            ((TopicPartition("orders", 0), -2), (TopicPartition("orders", 1), 5)),
+            each=((TopicPartition("orders", 0), LogEnd.EARLIEST), (TopicPartition("orders", 1), At(5))),
         ),
         include_headers=True,
         fail_on_data_loss=False,
@@ -215,9 +213,9 @@ def test_specific_offsets_of_a_single_topic_as_flink_writes_them() -> None:
     ).starting
     # Flink reads a topic partition that is not named from its beginning.
     assert spec == OffsetsSpec(
-        StartupMode.SPECIFIC_OFFSETS,
-        ((TopicPartition("orders", 0), 42), (TopicPartition("orders", 1), 300)),
-        fallback=StartupMode.EARLIEST,
+        LogEnd.EARLIEST,
+        ((TopicPartition("orders", 0), At(42)), (TopicPartition("orders", 1), At(300))),
+        without_committed=LogEnd.EARLIEST,
     )
 
 
@@ -229,9 +227,9 @@ def test_specific_offsets_of_several_topics_name_them() -> None:
         "topic:payments,partition:0,offset:7",
     }
     assert parse(options, streaming=False).stopping == OffsetsSpec(
-        StartupMode.SPECIFIC_OFFSETS,
-        ((TopicPartition("orders", 0), 42), (TopicPartition("payments", 0), 7)),
-        fallback=StartupMode.EARLIEST,
+        LogEnd.EARLIEST,
+        ((TopicPartition("orders", 0), At(42)), (TopicPartition("payments", 0), At(7))),
+        without_committed=LogEnd.EARLIEST,
     )
 
 
@@ -254,7 +252,7 @@ def test_the_plain_form_of_offsets_fits_a_set_of_one_topic() -> None:
     }
     starting = parse(options).starting
     assert starting is not None
-    assert starting.offsets == ((TopicPartition("orders", 1), -1),)
+    assert starting.each == ((TopicPartition("orders", 1), LogEnd.LATEST),)
 
 
 @pytest.mark.parametrize(
@@ -347,9 +345,9 @@ def test_a_stream_has_no_end_in_sparks_dialect() -> None:
 def test_the_end_of_a_batch() -> None:
     flink = parse(FLINK | {"scan.bounded.mode": "latest-offset"}, streaming=False)
     spark = parse(SPARK | {"endingOffsets": '{"orders":{"0":-1,"1":5}}'}, streaming=False)
-    assert flink.stopping == OffsetsSpec(StartupMode.LATEST)
+    assert flink.stopping == OffsetsSpec(LogEnd.LATEST)
     assert spark.stopping == OffsetsSpec(
-        StartupMode.SPECIFIC_OFFSETS, ((TopicPartition("orders", 0), -1), (TopicPartition("orders", 1), 5))
+        each=((TopicPartition("orders", 0), LogEnd.LATEST), (TopicPartition("orders", 1), At(5)))
     )
 
 
@@ -484,7 +482,7 @@ def test_an_end_by_time(end: str) -> None:
     mode, millis = f"scan.{end}.mode", f"scan.{end}.timestamp-millis"
     config = parse(FLINK | {mode: "timestamp", millis: "1700000000000"})
     spec = config.starting if end == "startup" else config.stopping
-    assert spec == OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=1_700_000_000_000)
+    assert spec == OffsetsSpec(Time(1_700_000_000_000))
     with pytest.raises(MissingOptionError, match=f"'{millis}' is required with '{mode}' = 'timestamp'"):
         parse(FLINK | {mode: "timestamp"})
     assert f"needs '{mode}' = 'timestamp', which is not set" in refused(FLINK | {millis: "5"})
@@ -501,16 +499,16 @@ def test_group_offsets_need_a_group_id(end: str) -> None:
     with pytest.raises(MissingOptionError, match=r"required with the offset -3 of orders-0"):
         parse(FLINK | specific)
     spec = parse(FLINK_GROUP | {f"scan.{end}.mode": "group-offsets"})
-    assert (spec.starting if end == "startup" else spec.stopping) == OffsetsSpec(StartupMode.GROUP_OFFSETS)
+    assert (spec.starting if end == "startup" else spec.stopping) == OffsetsSpec(Committed())
 
 
 @pytest.mark.parametrize(
     ("reset", "fallback"),
-    [("earliest", StartupMode.EARLIEST), ("latest", StartupMode.LATEST), ("none", None)],
+    [("earliest", LogEnd.EARLIEST), ("latest", LogEnd.LATEST), ("none", None)],
 )
-def test_the_reset_strategy_of_group_offsets(reset: str, fallback: StartupMode | None) -> None:
+def test_the_reset_strategy_of_group_offsets(reset: str, fallback: LogEnd | None) -> None:
     options = {"scan.startup.mode": "group-offsets", "properties.auto.offset.reset": reset}
-    assert parse(FLINK_GROUP | options).starting == OffsetsSpec(StartupMode.GROUP_OFFSETS, fallback=fallback)
+    assert parse(FLINK_GROUP | options).starting == OffsetsSpec(Committed(), without_committed=fallback)
 
 
 def test_specific_offsets_fall_back_to_the_group_only_where_there_is_one() -> None:
@@ -518,29 +516,28 @@ def test_specific_offsets_fall_back_to_the_group_only_where_there_is_one() -> No
         "scan.startup.mode": "specific-offsets",
         "scan.startup.specific-offsets": "partition:0,offset:1",
     }
-    for given, uses_group in ((FLINK, False), (FLINK_GROUP, True)):
+    for given, others in ((FLINK, LogEnd.EARLIEST), (FLINK_GROUP, Committed())):
         starting = parse(given | options).starting
         assert starting is not None
-        assert (starting.fallback, starting.uses_group) == (StartupMode.EARLIEST, uses_group)
+        assert (starting.without_committed, starting.others) == (LogEnd.EARLIEST, others)
 
 
 def test_sparks_ends_by_time_have_their_order() -> None:
     each = {"startingOffsetsByTimestamp": '{"orders":{"0":7,"1":8}}', "startingOffsets": "latest"}
     by_topic_partition = OffsetsSpec(
-        StartupMode.TIMESTAMP,
-        timestamps=((TopicPartition("orders", 0), 7), (TopicPartition("orders", 1), 8)),
+        each=((TopicPartition("orders", 0), Time(7)), (TopicPartition("orders", 1), Time(8))),
         needs_match=True,
     )
     assert parse(SPARK | each).starting == by_topic_partition
     for_all = {"startingTimestamp": "9", "startingOffsetsByTimestampStrategy": "latest"}
-    assert parse(SPARK | each | for_all).starting == OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=9)
+    assert parse(SPARK | each | for_all).starting == OffsetsSpec(Time(9))
     ends = {
         "endingTimestamp": "9",
         "endingOffsetsByTimestamp": '{"orders":{"0":7}}',
         "endingOffsets": "latest",
     }
     stopping = parse(SPARK | ends, streaming=False).stopping
-    assert stopping == OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=9)
+    assert stopping == OffsetsSpec(Time(9))
 
 
 @pytest.mark.parametrize("text", ["5", '{"orders":{"0":-1}}', '{"orders":{"0":"5"}}', "latest"])

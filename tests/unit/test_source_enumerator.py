@@ -23,7 +23,6 @@ from penstock.options.config import (
     IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
-    StartupMode,
     TopicPartitionSet,
     TopicPattern,
 )
@@ -32,9 +31,9 @@ from penstock.source import data_loss
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
 from penstock.source.splits import Split
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, Time, TopicPartition
 
-from .source_fakes import EARLIEST, LATEST, FakeAdmin, Log, source_config, tp
+from .source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, source_config, tp
 
 
 def ranges(splits: list[Split]) -> dict[TopicPartition, list[tuple[int, int]]]:
@@ -64,9 +63,9 @@ class TestStart:
         modes = {
             EARLIEST: {tp(0): 3, tp(1): 0},
             LATEST: {tp(0): 10, tp(1): 0},
-            OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 5), (tp(1), -1))): {tp(0): 5, tp(1): 0},
-            OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), -2), (tp(1), -2))): {tp(0): 3, tp(1): 0},
-            OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(1), 0),), StartupMode.EARLIEST): {
+            OffsetsSpec(each=at((tp(0), 5), (tp(1), -1))): {tp(0): 5, tp(1): 0},
+            OffsetsSpec(each=at((tp(0), -2), (tp(1), -2))): {tp(0): 3, tp(1): 0},
+            OffsetsSpec(LogEnd.EARLIEST, at((tp(1), 0))): {
                 tp(0): 3,
                 tp(1): 0,
             },
@@ -100,13 +99,13 @@ class TestStart:
     def test_specific_offsets_have_to_fit_the_subscription(
         self, offsets: tuple[tuple[TopicPartition, int], ...]
     ) -> None:
-        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, offsets)
+        starting = OffsetsSpec(each=at(*offsets))
         admin = FakeAdmin({tp(0): Log(0, 5), tp(1): Log(0, 5)})
         with pytest.raises(OptionError, match=r"t-[12]"):
             SplitEnumerator(source_config(starting=starting), admin).initial_offset()
 
     def test_a_start_that_never_existed_is_an_error(self) -> None:
-        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 99),))
+        starting = OffsetsSpec(each=at((tp(0), 99)))
         enumerator = SplitEnumerator(source_config(starting=starting), FakeAdmin({tp(0): Log(2, 5)}))
         with pytest.raises(OffsetOutOfRangeError, match=r"99.*\[2, 5\)"):
             enumerator.latest_offset(enumerator.initial_offset(), None)
@@ -296,7 +295,7 @@ class TestHolding:
 
     def test_a_start_at_the_end_that_was_found_is_kept(self) -> None:
         """Held back it would be looked up again, behind the records that came meanwhile."""
-        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), -2), (tp(1), -1)))
+        starting = OffsetsSpec(each=at((tp(0), -2), (tp(1), -1)))
         admin = FakeAdmin({tp(0): Log(0, 3), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
         config = source_config(starting=starting, min_records_per_batch=10)
         enumerator = SplitEnumerator(config, admin, lambda: 0)
@@ -310,7 +309,7 @@ class TestHolding:
         assert ranges(enumerator.plan(second, third)) == {tp(1): [(7, 17)]}
 
     def test_what_is_left_of_a_bounded_stream_is_not_held(self) -> None:
-        stopping = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 8),))
+        stopping = OffsetsSpec(each=at((tp(0), 8)))
         admin = FakeAdmin({tp(0): Log(0, 3)})
         config = source_config(stopping=stopping, min_records_per_batch=10)
         enumerator = SplitEnumerator(config, admin, lambda: 0)
@@ -347,9 +346,9 @@ class TestUnavailable:
         [
             (EARLIEST, 2),
             (LATEST, 10),
-            (OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=500), 6),
-            (OffsetsSpec(StartupMode.TIMESTAMP, timestamps=((tp(0), 0), (tp(1), 500))), 6),
-            (OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 3), (tp(1), -1))), 10),
+            (OffsetsSpec(Time(500)), 6),
+            (OffsetsSpec(each=((tp(0), Time(0)), (tp(1), Time(500)))), 6),
+            (OffsetsSpec(each=at((tp(0), 3), (tp(1), -1))), 10),
         ],
     )
     def test_a_leaderless_one_at_the_start_begins_where_the_user_said_when_it_answers(
@@ -410,7 +409,7 @@ class TestUnavailable:
     def test_an_offset_that_is_given_needs_no_answer(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)}, committed={"g": {tp(0): 3, tp(1): 4}})
         admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        specific = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 3), (tp(1), 4)))
+        specific = OffsetsSpec(each=at((tp(0), 3), (tp(1), 4)))
         enumerator = SplitEnumerator(source_config(starting=specific), admin)
         assert enumerator.initial_offset() == SourceOffset({tp(0): 3, tp(1): 4})
 
@@ -620,7 +619,7 @@ class TestAvailableNow:
         assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 7})
 
     def test_one_that_does_not_answer_in_the_first_run_begins_at_the_offset_given_for_it(self) -> None:
-        starting = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((tp(0), 3), (tp(1), 4)))
+        starting = OffsetsSpec(each=at((tp(0), 3), (tp(1), 4)))
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
         first = SplitEnumerator(source_config(starting=starting), admin)
         first.freeze()

@@ -13,13 +13,13 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.results import Results
 from penstock.errors import RequestTimeoutError
 from penstock.options.config import IsolationLevel
-from penstock.source.admin import LogEnd, OffsetAnswers, Wait
+from penstock.source.admin import OffsetAnswers, Wait
 from penstock.source.kafka_admin import (
     KNOWN_STRAGGLERS_TIMEOUT_MS,
     STRAGGLERS_TIMEOUT_MS,
     KafkaOffsetAdmin,
 )
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 from .source_fakes import tp
 

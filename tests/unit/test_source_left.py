@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from penstock.errors import OffsetOutOfRangeError, RequestTimeoutError, TopicPartitionsRemovedError
 from penstock.options.config import (
     OffsetsSpec,
-    StartupMode,
     Subscription,
     TopicList,
     TopicPartitionSet,
@@ -23,7 +22,7 @@ from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
 from penstock.types import TopicPartition
 
-from .source_fakes import LATEST, FakeAdmin, Log, source_config, tp
+from .source_fakes import LATEST, FakeAdmin, Log, at, source_config, tp
 from .test_source_enumerator import ranges, through_json
 
 A, B, B1 = tp(0, "a"), tp(0, "b"), tp(1, "b")
@@ -243,7 +242,7 @@ def test_what_vanishes_does_not_make_the_offset_grow_for_ever(monkeypatch: pytes
 
 def test_a_bounded_stream_ends_without_what_left_and_reads_it_to_its_end_when_it_is_back() -> None:
     query = Query(cluster())
-    stopping = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((A, 10), (B, 15)))
+    stopping = OffsetsSpec(each=at((A, 10), (B, 15)))
     both = source_config(BOTH, stopping=stopping)
     enumerator = SplitEnumerator(both, query.admin)
     start = enumerator.initial_offset()
@@ -295,7 +294,7 @@ def test_every_record_is_read_once_whatever_is_subscribed_when(runs: list[tuple[
 
 def test_a_bounded_stream_does_not_take_another_topic_for_the_one_that_its_end_is_of() -> None:
     query = Query(cluster())
-    stopping = OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, ((A, 10), (B, 15)))
+    stopping = OffsetsSpec(each=at((A, 10), (B, 15)))
     first = SplitEnumerator(source_config(BOTH, stopping=stopping), query.admin)
     begun = through_json(first.latest_offset(first.initial_offset(), 12))
     query.admin.topic_ids["b"] = "another"

@@ -14,7 +14,6 @@ from penstock.options.config import (
     KafkaProperties,
     OffsetsSpec,
     SourceConfig,
-    StartupMode,
     TopicPattern,
 )
 from penstock.source import discovery
@@ -23,11 +22,11 @@ from penstock.source.bounded import plan_bounded
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
 from penstock.source.stopping import is_reached
-from penstock.types import TopicPartition
+from penstock.types import Committed, LogEnd, Time, TopicPartition
 
-from .source_fakes import EARLIEST, LATEST, FakeAdmin, Log, source_config, tp
+from .source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, source_config, tp
 
-GROUP = OffsetsSpec(StartupMode.GROUP_OFFSETS)
+GROUP = OffsetsSpec(Committed())
 ONE_BATCH_AT_MOST = 100
 
 
@@ -38,12 +37,12 @@ def grouped(config: SourceConfig) -> SourceConfig:
 
 def specific(*offsets: tuple[TopicPartition, int], uses_group: bool = False) -> OffsetsSpec:
     return OffsetsSpec(
-        StartupMode.SPECIFIC_OFFSETS, offsets, fallback=StartupMode.EARLIEST, uses_group=uses_group
+        Committed() if uses_group else LogEnd.EARLIEST, at(*offsets), without_committed=LogEnd.EARLIEST
     )
 
 
 def at_time(time_ms: int, *, needs_match: bool = False) -> OffsetsSpec:
-    return OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=time_ms, needs_match=needs_match)
+    return OffsetsSpec(Time(time_ms), needs_match=needs_match)
 
 
 def through_json(offset: SourceOffset) -> SourceOffset:
@@ -76,10 +75,10 @@ class TestStart:
         ):
             SplitEnumerator(grouped(source_config(starting=GROUP)), admin).initial_offset()
 
-    @pytest.mark.parametrize(("reset", "start"), [(StartupMode.EARLIEST, 2), (StartupMode.LATEST, 10)])
-    def test_group_offsets_reset_where_the_group_has_none(self, reset: StartupMode, start: int) -> None:
+    @pytest.mark.parametrize(("reset", "start"), [(LogEnd.EARLIEST, 2), (LogEnd.LATEST, 10)])
+    def test_group_offsets_reset_where_the_group_has_none(self, reset: LogEnd, start: int) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)}, committed={"g": {tp(0): 4}})
-        config = grouped(source_config(starting=OffsetsSpec(StartupMode.GROUP_OFFSETS, fallback=reset)))
+        config = grouped(source_config(starting=OffsetsSpec(Committed(), without_committed=reset)))
         assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 4, tp(1): start}
 
     def test_specific_offsets_fall_back_to_the_group_and_then_to_earliest(self) -> None:
@@ -113,10 +112,10 @@ class TestStart:
 
     def test_times_of_single_topic_partitions_name_all_of_them(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 2, times_ms={0: 10, 1: 30}), tp(1): Log(0, 1, times_ms={0: 10})})
-        both = OffsetsSpec(StartupMode.TIMESTAMP, timestamps=((tp(0), 20), (tp(1), 5)))
+        both = OffsetsSpec(each=((tp(0), Time(20)), (tp(1), Time(5))))
         config = source_config(starting=both)
         assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 1, tp(1): 0}
-        one = source_config(starting=OffsetsSpec(StartupMode.TIMESTAMP, timestamps=((tp(0), 20),)))
+        one = source_config(starting=OffsetsSpec(each=((tp(0), Time(20)),)))
         with pytest.raises(OptionError, match=r"not for t-1"):
             SplitEnumerator(one, admin).initial_offset()
 

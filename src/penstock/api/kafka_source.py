@@ -22,8 +22,7 @@ from penstock.api.offsets_initializer import (
 )
 from penstock.api.pickling import to_text
 from penstock.errors import MissingOptionError, OptionError
-from penstock.options.config import COMMITTED_OFFSET
-from penstock.options.offsets import format_flink_offsets, format_topic_partitions
+from penstock.options.offsets import COMMITTED_OFFSET, format_flink_offsets, format_topic_partitions
 from penstock.options.source import parse_source_options
 from penstock.types import TopicPartition
 

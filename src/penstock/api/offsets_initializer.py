@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import OptionError
-from penstock.options.config import COMMITTED_OFFSET
+from penstock.options.offsets import COMMITTED_OFFSET
 from penstock.source.custom_initializer import PartitionOffsetsRetriever
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, Time, TopicPartition
 
 
 class KafkaOffsetResetStrategy(Enum):
@@ -88,7 +88,7 @@ class Earliest(KafkaOffsetsInitializer):
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
         """Ask for the beginnings."""
-        return retriever.beginning_offsets(partitions)
+        return retriever.offsets_at(partitions, LogEnd.EARLIEST)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Latest(KafkaOffsetsInitializer):
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
         """Ask for the ends."""
-        return retriever.end_offsets(partitions)
+        return retriever.offsets_at(partitions, LogEnd.LATEST)
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
         """As Flink."""
@@ -115,9 +115,8 @@ class Timestamp(KafkaOffsetsInitializer):
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """Ask for the ends first, so that a record that comes meanwhile lies behind them or is found."""
-        ends = retriever.end_offsets(partitions)
-        return {**ends, **retriever.offsets_for_times(dict.fromkeys(partitions, self.timestamp_ms))}
+        """Ask for the offsets of that time."""
+        return retriever.offsets_at(partitions, Time(self.timestamp_ms))
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
         """As Flink."""

@@ -65,15 +65,13 @@ def _values(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBatch]:
     """What the topic holds now, one partition after the other."""
     from penstock.client.admin import (  # noqa: PLC0415 - lazy
-        EARLIEST_OFFSET,
-        LATEST_OFFSET,
         describe_topics,
         list_offsets,
     )
     from penstock.client.fetcher import fetch_range  # noqa: PLC0415 - lazy
     from penstock.client.properties import FetchSettings  # noqa: PLC0415 - lazy
     from penstock.options.config import IsolationLevel  # noqa: PLC0415 - lazy
-    from penstock.types import OffsetRange  # noqa: PLC0415 - lazy
+    from penstock.types import LogEnd, OffsetRange  # noqa: PLC0415 - lazy
 
     described = describe_topics(connections, [topic])
     if topic not in described:
@@ -81,8 +79,8 @@ def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBat
             f"Topic {topic!r} does not exist. `penstock topics list` lists those that do.", topic=topic
         )
     found = described[topic].topic_partitions
-    first = list_offsets(connections, dict.fromkeys(found, EARLIEST_OFFSET))
-    last = list_offsets(connections, dict.fromkeys(found, LATEST_OFFSET), IsolationLevel.READ_COMMITTED)
+    first = list_offsets(connections, dict.fromkeys(found, LogEnd.EARLIEST))
+    last = list_offsets(connections, dict.fromkeys(found, LogEnd.LATEST), IsolationLevel.READ_COMMITTED)
     for each in found:
         offsets = OffsetRange(each, first[each], last[each])
         yield from fetch_range(connections, offsets, FetchSettings(), read_committed=True)

@@ -20,12 +20,10 @@ from penstock.client.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.results import Results
 from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.errors import UnknownTopicOrPartitionError
-from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
-from penstock.types import TopicPartition
+from penstock.options.config import IsolationLevel
+from penstock.types import LogEnd, Time, TopicPartition
 
 __all__ = [
-    "EARLIEST_OFFSET",
-    "LATEST_OFFSET",
     "NO_OFFSET",
     "NewTopic",
     "commit_offsets",
@@ -38,6 +36,8 @@ __all__ = [
 
 NO_OFFSET = -1
 """The answer to a timestamp after the last record's."""
+_TIMESTAMPS = {LogEnd.EARLIEST: -2, LogEnd.LATEST: -1}
+"""How Kafka's protocol asks for the ends of a log."""
 
 
 def describe_topics(
@@ -62,14 +62,14 @@ def describe_topics(
 
 def list_offsets(
     connections: KafkaConnections,
-    wanted: Mapping[TopicPartition, int],
+    wanted: Mapping[TopicPartition, LogEnd | Time],
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, int]:
-    """Offsets by timestamp (ms), or of a log's ends (EARLIEST_OFFSET, LATEST_OFFSET), all or nothing.
+    """Offsets by time, or of a log's ends, all or nothing.
 
-    LATEST_OFFSET under read_committed is the last stable offset. A timestamp gives the first offset whose
+    LATEST under read_committed is the last stable offset. A time gives the first offset whose
     record is not older, or NO_OFFSET.
 
     Raises:
@@ -81,7 +81,7 @@ def list_offsets(
 
 def list_offsets_each(
     connections: KafkaConnections,
-    wanted: Mapping[TopicPartition, int],
+    wanted: Mapping[TopicPartition, LogEnd | Time],
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     *,
     timeout_ms: int | None = None,
@@ -104,7 +104,7 @@ def list_offsets_each(
                         request.ListOffsetsTopic.ListOffsetsPartition(
                             partition_index=topic_partition.partition,
                             current_leader_epoch=leader.leader_epoch,
-                            timestamp=wanted[topic_partition],
+                            timestamp=_timestamp(wanted[topic_partition]),
                         )
                         for topic_partition, leader in of_topic.items()
                     ],
@@ -120,3 +120,7 @@ def list_offsets_each(
                 yield Reply(topic_partition, partition.error_code, partition.offset)
 
     return ask_leaders(connections, wanted, "Listing offsets", build, read, timeout_ms=timeout_ms)
+
+
+def _timestamp(where: LogEnd | Time) -> int:
+    return where.time_ms if isinstance(where, Time) else _TIMESTAMPS[where]

@@ -44,7 +44,7 @@ from penstock.client.properties import FetchSettings
 from penstock.codec import RecordBatchDecoder, ScannedBatches, scan_batches
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DataLossError, PenstockError, UnknownTopicOrPartitionError, UnsupportedBrokerError
-from penstock.types import OffsetRange
+from penstock.types import LogEnd, OffsetRange
 
 _SMALLEST_FETCH_BYTES = 64 << 10
 _GUESSED_RECORD_BYTES = 1 << 10
@@ -375,13 +375,13 @@ class SplitFetches:
 
     def _out_of_range(self, deadline: float) -> PenstockError | _TryAgain:
         # Here and not above: rarely needed, and it loads all that is asked of brokers besides records.
-        from penstock.client.admin import EARLIEST_OFFSET, LATEST_OFFSET, list_offsets  # noqa: PLC0415
+        from penstock.client.admin import list_offsets  # noqa: PLC0415
 
         wanted = self._topic_partition
         try:
             ends = [
                 list_offsets(self._connections, {wanted: which}, timeout_ms=left_ms(deadline))[wanted]
-                for which in (EARLIEST_OFFSET, LATEST_OFFSET)
+                for which in (LogEnd.EARLIEST, LogEnd.LATEST)
             ]
         except PenstockError as error:
             return self._failure(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition, Where
 
 
 class IsolationLevel(str, Enum):
@@ -25,17 +25,6 @@ class DeliveryGuarantee(str, Enum):
     NONE = "none"
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
-
-
-class StartupMode(str, Enum):
-    """Where a new query starts (Flink's `scan.startup.mode`), and where a bounded one ends."""
-
-    EARLIEST = "earliest-offset"
-    LATEST = "latest-offset"
-    SPECIFIC_OFFSETS = "specific-offsets"
-    GROUP_OFFSETS = "group-offsets"
-    TIMESTAMP = "timestamp"
-    INITIALIZER = "initializer"
 
 
 @dataclass(frozen=True)
@@ -98,32 +87,28 @@ class OffsetsSpec:
     """A starting or stopping point before it is resolved to numbers.
 
     Attributes:
-        mode: which of them; the others are used as follows.
-        offsets: SPECIFIC_OFFSETS. The sentinels EARLIEST_OFFSET (-2), LATEST_OFFSET (-1) and
-            COMMITTED_OFFSET (-3) are allowed in it.
-        fallback: for topic partitions that neither `offsets` nor the group's committed offsets cover:
-            EARLIEST or LATEST. None makes them an error.
-        uses_group: SPECIFIC_OFFSETS: what `offsets` does not name is at the group's committed offset, and
-            only without one at the fallback (Flink's dialect, where a group id is set).
-        timestamp_ms: TIMESTAMP: the first record that is not older. Where there is none: the end.
-        timestamps: TIMESTAMP: the same for each topic partition by itself (Spark's dialect). All are named.
-        needs_match: TIMESTAMP: a topic partition without such a record is an error (Spark's `error`).
-        initializer: INITIALIZER: the user's object, as text (see source/custom_initializer.py).
+        others: where the topic partitions are that `each` does not name. None: `each` has to name all.
+        each: where each topic partition is by itself.
+        without_committed: where a topic partition is that is at COMMITTED, and whose group has no offset.
+            None makes that an error.
+        needs_match: whether a log without a record of a `Time` or later is an error (Spark's `error`).
+            Otherwise its end is meant.
+        initializer: the user's object that decides, as text (see source/custom_initializer.py). Then nothing
+            else is set.
     """
 
-    mode: StartupMode
-    offsets: tuple[tuple[TopicPartition, int], ...] = ()
-    fallback: StartupMode | None = None
-    uses_group: bool = False
-    timestamp_ms: int | None = None
-    timestamps: tuple[tuple[TopicPartition, int], ...] = ()
+    others: Where | None = None
+    each: tuple[tuple[TopicPartition, Where], ...] = ()
+    without_committed: LogEnd | None = None
     needs_match: bool = False
     initializer: str = ""
 
+    @property
+    def places(self) -> frozenset[Where]:
+        """All places that it speaks of."""
+        places = {where for _, where in self.each}
+        return frozenset(places if self.others is None else {self.others, *places})
 
-EARLIEST_OFFSET = -2
-LATEST_OFFSET = -1
-COMMITTED_OFFSET = -3
 
 DISCOVER_EVERY_BATCH_MS = 1
 """Stands for: look with every batch, however soon after the last."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from penstock.errors import OptionError
 from penstock.options import flink
-from penstock.options.config import OffsetsSpec, StartupMode
+from penstock.options.config import OffsetsSpec
 from penstock.options.declare import Option
 from penstock.options.python_objects import INITIALIZER
 from penstock.options.recognise import GivenOptions
@@ -32,4 +32,4 @@ def _custom(given: GivenOptions, option: Option[str], mode: Option[str]) -> Offs
             f"Options '{option.key}' and '{mode.key}' exclude each other: set one of them.", option=option.key
         )
     INITIALIZER.split(text, option.key)
-    return OffsetsSpec(StartupMode.INITIALIZER, initializer=text)
+    return OffsetsSpec(initializer=text)

@@ -11,11 +11,20 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.options.config import COMMITTED_OFFSET, EARLIEST_OFFSET, LATEST_OFFSET
 from penstock.options.values import INT_MAX, LONG_MAX, check_topic_name, parse_integer, split_list
-from penstock.types import TopicPartition
+from penstock.types import At, Committed, LogEnd, TopicPartition, Where
 
 Offsets = tuple[tuple[TopicPartition, int], ...]
+
+EARLIEST_OFFSET = -2
+LATEST_OFFSET = -1
+COMMITTED_OFFSET = -3
+_PLACES: dict[int, Where] = {
+    EARLIEST_OFFSET: LogEnd.EARLIEST,
+    LATEST_OFFSET: LogEnd.LATEST,
+    COMMITTED_OFFSET: Committed(),
+}
+"""What users write for an offset that they cannot know."""
 
 FLINK_OFFSETS_FORM = (
     "'partition:0,offset:42;partition:1,offset:300' for a single topic, or "
@@ -29,6 +38,11 @@ TOPIC_PARTITIONS_FORM = "'orders:0;orders:1;payments:0'"
 _SPECIFIC_OFFSET = re.compile(
     r"\s*(?:topic:(?P<topic>[^,;:]+),\s*)?partition:(?P<partition>[0-9]+),\s*offset:(?P<offset>-?[0-9]+)\s*"
 )
+
+
+def where_of(offset: int) -> Where:
+    """Return what an offset means that a user wrote: a number, or one of the three that stand for a place."""
+    return _PLACES.get(offset) or At(offset)
 
 
 def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:

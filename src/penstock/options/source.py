@@ -17,7 +17,6 @@ from penstock.options.config import (
     KafkaProperties,
     OffsetsSpec,
     SourceConfig,
-    StartupMode,
     Subscription,
     TopicList,
     TopicPartitionSet,
@@ -35,6 +34,7 @@ from penstock.options.source_offsets import (
     spark_stopping,
 )
 from penstock.options.warn import warn_once
+from penstock.types import LogEnd
 
 _log = logging.getLogger("penstock.options")
 
@@ -114,7 +114,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
     starting = spark_starting(given, subscription)
     stopping = spark_stopping(given, subscription)
     check_spark_ends(given, starting, stopping, streaming)
-    default = OffsetsSpec(StartupMode.LATEST if streaming else StartupMode.EARLIEST)
+    default = OffsetsSpec(LogEnd.LATEST if streaming else LogEnd.EARLIEST)
     delay_ms = given.value(spark.MAX_TRIGGER_DELAY)
     return SourceConfig(
         properties=_with_poll_timeout(given),

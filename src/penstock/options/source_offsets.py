@@ -7,29 +7,25 @@ what needs a consumer group is refused without one.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink, offsets, spark
-from penstock.options.config import (
-    COMMITTED_OFFSET,
-    EARLIEST_OFFSET,
-    LATEST_OFFSET,
-    OffsetsSpec,
-    StartupMode,
-    Subscription,
-    TopicList,
-    TopicPattern,
-)
+from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Option
 from penstock.options.properties import property_value
 from penstock.options.recognise import GivenOptions, raise_not_allowed
 from penstock.options.warn import warn_once
+from penstock.types import Committed, LogEnd, Time, TopicPartition, Where
 
 _log = logging.getLogger("penstock.options")
 
-_SPARK_WORDS = {"earliest": StartupMode.EARLIEST, "latest": StartupMode.LATEST}
-_RESETS = {"earliest": StartupMode.EARLIEST, "latest": StartupMode.LATEST, "none": None}
+_ENDS_BY_WORD = {"earliest": LogEnd.EARLIEST, "latest": LogEnd.LATEST}
+_PLACES_BY_MODE: dict[str, Where] = {
+    "earliest-offset": LogEnd.EARLIEST,
+    "latest-offset": LogEnd.LATEST,
+    "group-offsets": Committed(),
+}
 _RESET_KEY = "auto.offset.reset"
 
 
@@ -48,16 +44,17 @@ _BOUNDED = _End(flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, flink.BOUNDE
 
 def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec:
     """Where Flink's options say that reading begins."""
-    spec = _flink_end(given, _STARTUP, subscription) or OffsetsSpec(StartupMode.EARLIEST)
-    reset = property_value(given.properties, _RESET_KEY)
-    if spec.mode is StartupMode.GROUP_OFFSETS:
-        return OffsetsSpec(StartupMode.GROUP_OFFSETS, fallback=_RESETS[reset or "none"])
+    spec = _flink_end(given, _STARTUP, subscription) or OffsetsSpec(LogEnd.EARLIEST)
+    mode, reset = given.value(flink.STARTUP_MODE), property_value(given.properties, _RESET_KEY)
+    if spec == OffsetsSpec(Committed()):
+        return replace(spec, without_committed=_ENDS_BY_WORD.get(reset or "none"))
     if reset is not None:
         warn_once(
             _log,
             f"Option 'properties.{_RESET_KEY}' has no effect. It says where "
             f"'{flink.STARTUP_MODE.key}' = 'group-offsets' begins without a committed offset; the mode is "
-            f"{spec.mode.value!r}. What happens when records are gone is '{flink.ON_DATA_LOSS.key}'.",
+            f"{mode or 'earliest-offset'!r}."
+            f" What happens when records are gone is '{flink.ON_DATA_LOSS.key}'.",
         )
     return spec
 
@@ -82,13 +79,14 @@ def _flink_end(given: GivenOptions, end: _End, subscription: Subscription) -> Of
             )
     if mode in (None, "unbounded"):
         return None
-    if mode == StartupMode.TIMESTAMP.value:
-        return OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=given.value(end.timestamp))
-    if mode == StartupMode.SPECIFIC_OFFSETS.value:
+    if mode == "specific-offsets":
         return _flink_specific(given, end, subscription)
-    if mode == StartupMode.GROUP_OFFSETS.value:
+    time_ms = given.value(end.timestamp)
+    if time_ms is not None:
+        return OffsetsSpec(Time(time_ms))
+    if mode == "group-offsets":
         _need_group_id(given, f"'{end.mode.key}' = 'group-offsets'")
-    return OffsetsSpec(StartupMode(mode))
+    return OffsetsSpec(_PLACES_BY_MODE[mode])
 
 
 def _flink_specific(given: GivenOptions, end: _End, subscription: Subscription) -> OffsetsSpec:
@@ -99,15 +97,15 @@ def _flink_specific(given: GivenOptions, end: _End, subscription: Subscription) 
         raise_not_allowed(end.offsets.key, text, str(error))
     _check_subscribed(parsed, subscription, end.offsets.key)
     for topic_partition, offset in parsed:
-        if offset == COMMITTED_OFFSET:
+        if offset == offsets.COMMITTED_OFFSET:
             _need_group_id(given, f"the offset {offset} of {topic_partition} in '{end.offsets.key}'")
     # Flink: what is not named begins at the group's offset, else at its beginning, and ends there too.
-    return OffsetsSpec(
-        StartupMode.SPECIFIC_OFFSETS,
-        parsed,
-        fallback=StartupMode.EARLIEST,
-        uses_group=bool(given.properties.get("group.id")),
-    )
+    others = Committed() if given.properties.get("group.id") else LogEnd.EARLIEST
+    return OffsetsSpec(others, _each(parsed), without_committed=LogEnd.EARLIEST)
+
+
+def _each(parsed: offsets.Offsets) -> tuple[tuple[TopicPartition, Where], ...]:
+    return tuple((topic_partition, offsets.where_of(offset)) for topic_partition, offset in parsed)
 
 
 def _need_group_id(given: GivenOptions, what: str) -> None:
@@ -155,7 +153,7 @@ def _spark_times(
 ) -> OffsetsSpec | None:
     timestamp_ms = given.value(for_all)
     if timestamp_ms is not None:
-        return OffsetsSpec(StartupMode.TIMESTAMP, timestamp_ms=timestamp_ms, needs_match=needs_match)
+        return OffsetsSpec(Time(timestamp_ms), needs_match=needs_match)
     text = given.text(for_each)
     if text is None:
         return None
@@ -164,7 +162,7 @@ def _spark_times(
     except ValueError as error:
         raise_not_allowed(for_each.key, text, str(error))
     _check_subscribed(parsed, subscription, for_each.key)
-    return OffsetsSpec(StartupMode.TIMESTAMP, timestamps=parsed, needs_match=needs_match)
+    return OffsetsSpec(each=tuple((tp, Time(time_ms)) for tp, time_ms in parsed), needs_match=needs_match)
 
 
 def _spark_offsets(
@@ -173,15 +171,15 @@ def _spark_offsets(
     text = given.text(option)
     if text is None:
         return None
-    mode = _SPARK_WORDS.get(text.strip().lower())
-    if mode is not None:
-        return OffsetsSpec(mode)
+    end = _ENDS_BY_WORD.get(text.strip().lower())
+    if end is not None:
+        return OffsetsSpec(end)
     try:
         parsed = offsets.parse_spark_offsets(text)
     except ValueError as error:
         raise_not_allowed(option.key, text, f"earliest, latest, or {error}")
     _check_subscribed(parsed, subscription, option.key)
-    return OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, parsed)
+    return OffsetsSpec(each=_each(parsed))
 
 
 def check_spark_ends(
@@ -197,16 +195,16 @@ def check_spark_ends(
             "docs/source.md.",
             option=key,
         )
-    if not streaming and _points_at(starting, StartupMode.LATEST, LATEST_OFFSET):
+    if not streaming and _points_at(starting, LogEnd.LATEST):
         text = given.text(spark.STARTING_OFFSETS) or ""
         raise_not_allowed(spark.STARTING_OFFSETS.key, text, "in a batch read, anything but latest (-1)")
-    if _points_at(stopping, StartupMode.EARLIEST, EARLIEST_OFFSET):
+    if _points_at(stopping, LogEnd.EARLIEST):
         text = given.text(spark.ENDING_OFFSETS) or ""
         raise_not_allowed(spark.ENDING_OFFSETS.key, text, "anything but earliest (-2)")
 
 
-def _points_at(spec: OffsetsSpec | None, mode: StartupMode, sentinel: int) -> bool:
-    return spec is not None and (spec.mode is mode or any(offset == sentinel for _, offset in spec.offsets))
+def _points_at(spec: OffsetsSpec | None, place: LogEnd) -> bool:
+    return spec is not None and place in spec.places
 
 
 def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: str) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.client.admin import EARLIEST_OFFSET, LATEST_OFFSET, list_offsets_each
+from penstock.client.admin import list_offsets_each
 from penstock.client.connection import KafkaConnections
 from penstock.client.fetcher import fetch_range
 from penstock.client.metadata import NO_LEADER, fetch_metadata
@@ -22,7 +22,7 @@ from penstock.client.properties import FetchSettings
 from penstock.errors import PenstockError
 from penstock.sink.decision_records import is_decision_key
 from penstock.sink.transaction_names import LOG_SUFFIX
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def _ranges(connections: KafkaConnections, own_topic: str, timeout_ms: int) -> l
     wanted = _logs(connections, own_topic, timeout_ms)
     first, end = (
         list_offsets_each(connections, dict.fromkeys(wanted, which), timeout_ms=timeout_ms)
-        for which in (EARLIEST_OFFSET, LATEST_OFFSET)
+        for which in (LogEnd.EARLIEST, LogEnd.LATEST)
     )
     for topic_partition, error in {**first.errors, **end.errors}.items():
         _LOG.warning("cannot look for decisions in topic %s: %s", topic_partition.topic, error)

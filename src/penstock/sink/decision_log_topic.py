@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.client.admin import LATEST_OFFSET, NewTopic, create_topics, list_offsets
+from penstock.client.admin import NewTopic, create_topics, list_offsets
 from penstock.client.backoff import Backoff
 from penstock.client.broker_errors import error_from_code, is_retriable
 from penstock.client.connection import KafkaConnections
@@ -32,7 +32,7 @@ from penstock.errors import (
 from penstock.options.config import IsolationLevel
 from penstock.sink.decision_log_search import mentions
 from penstock.sink.decision_records import LogRecord
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
@@ -130,7 +130,7 @@ class DecisionTopic:
         Raises:
             DecisionLogError: a transaction stays open, for instance of another prefix's dead driver.
         """
-        wanted = {self._topic_partition: LATEST_OFFSET}
+        wanted = {self._topic_partition: LogEnd.LATEST}
         timeout_ms = self._settings.timeout_ms
         end_offset = list_offsets(self._connections, wanted, timeout_ms=timeout_ms)[self._topic_partition]
         deadline = time.monotonic() + timeout_ms / 1000

@@ -13,14 +13,7 @@ from typing import Protocol
 
 from penstock.errors import PenstockError
 from penstock.options.config import IsolationLevel
-from penstock.types import TopicPartition
-
-
-class LogEnd(Enum):
-    """Which end of a log an offset look-up asks for."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
+from penstock.types import LogEnd, TopicPartition
 
 
 class Wait(Enum):

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from penstock.errors import AuthorizationError
 from penstock.options.config import IsolationLevel
-from penstock.source.admin import LogEnd, OffsetAdmin, Wait
+from penstock.source.admin import OffsetAdmin, Wait
 from penstock.source.limits import cap_bytes
 from penstock.source.window import Window
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 _log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import UnknownTopicOrPartitionError
-from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode, TopicPartitionSet
+from penstock.options.config import OffsetsSpec, SourceConfig, TopicPartitionSet
 from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
+from penstock.source.admin import OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.data_loss import LossPolicy
 from penstock.source.discovery import DiscoverySchedule
 from penstock.source.left import left_after
@@ -23,7 +23,7 @@ from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.ranges import check_log_ends
 from penstock.source.run import Run
 from penstock.source.stopping import StoppingPoint
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Beginnings:
     def __init__(
         self, config: SourceConfig, admin: OffsetAdmin, discovery: DiscoverySchedule, stopping: StoppingPoint
     ) -> None:
-        self.starting = config.starting or OffsetsSpec(StartupMode.EARLIEST)
+        self.starting = config.starting or OffsetsSpec(LogEnd.EARLIEST)
         self._config = config
         self._admin = admin
         self._discovery = discovery

@@ -5,7 +5,7 @@ Runs on the driver. Invariant: the same as for streams; a range is only shortene
 
 from __future__ import annotations
 
-from penstock.options.config import OffsetsSpec, SourceConfig, StartupMode
+from penstock.options.config import OffsetsSpec, SourceConfig
 from penstock.source.admin import OffsetAdmin
 from penstock.source.data_loss import LossPolicy
 from penstock.source.look_ups import ConfiguredLookUps
@@ -13,7 +13,7 @@ from penstock.source.offsets_initializer import resolve_offsets
 from penstock.source.ranges import check_log_ends, plan_splits
 from penstock.source.splits import Split
 from penstock.source.subscriber import discover
-from penstock.types import OffsetRange
+from penstock.types import At, Committed, LogEnd, OffsetRange
 
 
 def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
@@ -27,15 +27,15 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
     look_ups = ConfiguredLookUps(config, admin)
     discovery = discover(admin, config.subscription)
     discovery.raise_if_missing()
-    stopping = config.stopping or OffsetsSpec(StartupMode.LATEST)
+    stopping = config.stopping or OffsetsSpec(LogEnd.LATEST)
     stops = resolve_offsets(stopping, discovery.topic_partitions, look_ups)
     starts = resolve_offsets(
-        config.starting or OffsetsSpec(StartupMode.EARLIEST), discovery.topic_partitions, look_ups
+        config.starting or OffsetsSpec(LogEnd.EARLIEST), discovery.topic_partitions, look_ups
     )
     # A start past the end of its log never existed; one past the given end is just empty.
     check_log_ends(
         {tp: start for tp, start in starts.items() if start > stops[tp]}, admin, LossPolicy.of(config)
     )
     ranges = [OffsetRange(tp, starts[tp], stops[tp]) for tp in sorted(starts) if starts[tp] < stops[tp]]
-    check_ends = stopping.mode in (StartupMode.SPECIFIC_OFFSETS, StartupMode.GROUP_OFFSETS)
+    check_ends = any(isinstance(where, Committed | At) for where in stopping.places)
     return plan_splits(config, admin, ranges, discovery.topic_ids, check_ends=check_ends)

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 from penstock.errors import OptionError, PenstockError
-from penstock.options.config import COMMITTED_OFFSET, OffsetsSpec, StartupMode
+from penstock.options.config import OffsetsSpec
+from penstock.options.offsets import COMMITTED_OFFSET, where_of
 from penstock.options.python_objects import INITIALIZER
-from penstock.source.admin import LogEnd
 from penstock.source.look_ups import OffsetLookUps
-from penstock.types import TopicPartition
+from penstock.source.places import resolve_places
+from penstock.types import LogEnd, TopicPartition, Where
 
-_FALLBACKS = {"earliest": StartupMode.EARLIEST, "latest": StartupMode.LATEST, "none": None}
+_ENDS_BY_STRATEGY = {"earliest": LogEnd.EARLIEST, "latest": LogEnd.LATEST}
 
 
 class PartitionOffsetsRetriever:
@@ -31,11 +32,16 @@ class PartitionOffsetsRetriever:
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset of the first record of each log."""
-        return dict(self._look_ups.log_ends(_plain(partitions), LogEnd.EARLIEST).all_or_raise())
+        return self.offsets_at(partitions, LogEnd.EARLIEST)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record; under read_committed the last stable offset."""
-        return dict(self._look_ups.log_ends(_plain(partitions), LogEnd.LATEST).all_or_raise())
+        return self.offsets_at(partitions, LogEnd.LATEST)
+
+    def offsets_at(self, partitions: Iterable[TopicPartition], where: Where) -> dict[TopicPartition, int]:
+        """The offset of a place in each log; for a time after the last record that is the end."""
+        wanted = dict.fromkeys(_plain(partitions), where)
+        return dict(resolve_places(wanted, self._look_ups).all_or_raise())
 
     def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The first record that is not older; topic partitions without one are left out."""
@@ -71,8 +77,9 @@ def ask_initializer(
             initializer=name,
         ) from error
     offsets = _checked(name, given, asked)
-    fallback = _FALLBACKS.get(getattr(strategy, "value", strategy))
-    return OffsetsSpec(StartupMode.SPECIFIC_OFFSETS, tuple(sorted(offsets.items())), fallback=fallback)
+    each = tuple((tp, where_of(offset)) for tp, offset in sorted(offsets.items()))
+    without_committed = _ENDS_BY_STRATEGY.get(getattr(strategy, "value", strategy))
+    return OffsetsSpec(each=each, without_committed=without_committed)
 
 
 def _checked(name: str, given: Any, asked: Collection[TopicPartition]) -> dict[TopicPartition, int]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from penstock.options.config import SourceConfig
-from penstock.source.admin import LogEnd, OffsetAdmin
+from penstock.source.admin import OffsetAdmin
 from penstock.source.alignment import Alignment
 from penstock.source.batch_bytes import BatchBytes
 from penstock.source.beginning import Beginning, Beginnings, warn_of
@@ -37,7 +37,7 @@ from penstock.source.splits import Split
 from penstock.source.stopping import StoppingPoint
 from penstock.source.subscriber import is_subscribed
 from penstock.source.window import Cap, Window, cap_at_stops, narrow
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 
 class SplitEnumerator:

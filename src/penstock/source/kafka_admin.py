@@ -14,9 +14,9 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.log_sizes import log_sizes
 from penstock.client.results import Results
 from penstock.errors import PenstockError
-from penstock.options.config import EARLIEST_OFFSET, LATEST_OFFSET, IsolationLevel
-from penstock.source.admin import LogEnd, OffsetAnswers, TopicView, Wait
-from penstock.types import TopicPartition
+from penstock.options.config import IsolationLevel
+from penstock.source.admin import OffsetAnswers, TopicView, Wait
+from penstock.types import LogEnd, Time, TopicPartition
 
 STRAGGLERS_TIMEOUT_MS = 3_000
 """How long the other topic partitions of a batch wait for one that does not answer."""
@@ -24,8 +24,6 @@ KNOWN_STRAGGLERS_TIMEOUT_MS = 500
 """The same for those that did not answer the last time either."""
 _FULL_WAIT_EVERY = 5
 """Each fifth time known stragglers get the time of the others: a slow broker is not left out for ever."""
-
-_SENTINELS = {LogEnd.EARLIEST: EARLIEST_OFFSET, LogEnd.LATEST: LATEST_OFFSET}
 
 
 class KafkaOffsetAdmin:
@@ -59,7 +57,7 @@ class KafkaOffsetAdmin:
         """See `OffsetAdmin`."""
         timeout_ms = self._connections.settings.default_api_timeout_ms
         started = time.monotonic()
-        wanted = dict.fromkeys(topic_partitions, _SENTINELS[end])
+        wanted = dict.fromkeys(topic_partitions, end)
         answers: Results[TopicPartition, int] = Results()
         for part, part_timeout_ms in self._parts(wanted, wait):
             found = admin.list_offsets_each(
@@ -75,13 +73,13 @@ class KafkaOffsetAdmin:
         return OffsetAnswers(answers.values, answers.errors)
 
     def _parts(
-        self, wanted: Mapping[TopicPartition, int], wait: Wait
-    ) -> list[tuple[Mapping[TopicPartition, int], int]]:
+        self, wanted: Mapping[TopicPartition, LogEnd], wait: Wait
+    ) -> list[tuple[Mapping[TopicPartition, LogEnd], int]]:
         """What to ask for how long: nobody waits with each batch again for those known not to answer."""
         if wait is Wait.FOR_ALL:
             return [(wanted, self._connections.settings.default_api_timeout_ms)]
-        prompt = {tp: sentinel for tp, sentinel in wanted.items() if tp not in self._stragglers}
-        others = {tp: sentinel for tp, sentinel in wanted.items() if tp in self._stragglers}
+        prompt = {tp: end for tp, end in wanted.items() if tp not in self._stragglers}
+        others = {tp: end for tp, end in wanted.items() if tp in self._stragglers}
         self._short_waits = self._short_waits + 1 if others else 0
         is_short = self._short_waits % _FULL_WAIT_EVERY != 0
         for_others_ms = KNOWN_STRAGGLERS_TIMEOUT_MS if is_short else STRAGGLERS_TIMEOUT_MS
@@ -97,7 +95,8 @@ class KafkaOffsetAdmin:
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> OffsetAnswers:
         """See `OffsetAdmin`."""
-        answers = admin.list_offsets_each(self._connections, timestamps_ms, isolation_level)
+        wanted = {tp: Time(time_ms) for tp, time_ms in timestamps_ms.items()}
+        answers = admin.list_offsets_each(self._connections, wanted, isolation_level)
         found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
         return OffsetAnswers(found, answers.errors)
 

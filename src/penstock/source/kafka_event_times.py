@@ -24,7 +24,7 @@ from penstock.source.admin import OffsetAnswers
 from penstock.source.alignment import Alignment, RecordTimes, RecordTimesAnswers
 from penstock.source.discovery import monotonic_ms
 from penstock.source.kafka_admin import STRAGGLERS_TIMEOUT_MS
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import OffsetRange, Time, TopicPartition
 
 _THREADS = 16
 _COLUMNS = ("offset", "timestamp")
@@ -50,8 +50,9 @@ class KafkaRecordClock:
 
     def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
         """See `RecordClock`."""
+        wanted = {tp: Time(time_ms) for tp, time_ms in times_ms.items()}
         answers = admin.list_offsets_each(
-            self._connections, times_ms, self._isolation_level, timeout_ms=STRAGGLERS_TIMEOUT_MS
+            self._connections, wanted, self._isolation_level, timeout_ms=STRAGGLERS_TIMEOUT_MS
         )
         found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
         return OffsetAnswers(found, answers.errors)

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.options.config import SourceConfig
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
+from penstock.source.admin import OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.offsets_json import Positions
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
 
 
 class OffsetLookUps(Protocol):

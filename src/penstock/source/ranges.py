@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
-from penstock.source.admin import LogEnd, OffsetAdmin, OffsetAnswers, Wait
+from penstock.source.admin import OffsetAdmin, OffsetAnswers, Wait
 from penstock.source.data_loss import LossPolicy
 from penstock.source.offsets_json import Positions
 from penstock.source.splits import Split, divide
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 _log = logging.getLogger(__name__)
 

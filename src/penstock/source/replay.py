@@ -7,12 +7,12 @@ it, planning fails, or takes the first record of the log, as Spark's own source 
 from __future__ import annotations
 
 from penstock.errors import CheckpointError
-from penstock.source.admin import LogEnd
 from penstock.source.beginning import Beginnings
 from penstock.source.discovery import DiscoverySchedule
 from penstock.source.offsets_initializer import is_fixed
 from penstock.source.offsets_json import Positions, SourceOffset
 from penstock.source.run import Run
+from penstock.types import LogEnd
 
 
 class Replays:
