@@ -58,7 +58,11 @@ def scan_batches(data: bytes | memoryview) -> tuple[int | None, int, int]:
             break
         last_offset = base_offset
         if is_v2:
-            last_offset += _LAST_OFFSET_DELTA.unpack_from(data, position + _LAST_OFFSET_DELTA_AT)[0]
+            (delta,) = _LAST_OFFSET_DELTA.unpack_from(data, position + _LAST_OFFSET_DELTA_AT)
+            if delta < 0:
+                msg = f"{base_offset}: {delta}"
+                raise CorruptBatchError(msg)
+            last_offset += delta
         next_offset, leader_epoch, position = last_offset + 1, epoch if is_v2 else -1, end
     return next_offset, leader_epoch, position
 

@@ -74,6 +74,12 @@ def test_a_damaged_header_is_told_in_its_place() -> None:
         scan_batches(data, "t", 3)
 
 
+def test_a_batch_that_ends_before_it_begins_is_an_error_and_no_step_back() -> None:
+    data = hand.Batch(base_offset=9, last_delta=-1).encode()
+    with pytest.raises(CorruptBatchError, match=r"offset 9 of t-3 .* last offset delta is -1"):
+        scan_batches(data, "t", 3)
+
+
 def test_who_wrote_a_batch() -> None:
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=0, is_transactional=True, producer_id=70_000_000_000, producer_epoch=3,

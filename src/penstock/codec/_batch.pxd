@@ -32,6 +32,7 @@ cdef extern from "record_batch.h":
         HEADER_BAD_OFFSET
         HEADER_BAD_MAGIC
         HEADER_BAD_LENGTH
+        HEADER_BAD_DELTA
 
     HeaderStatus read_batch_header(const uint8_t* p, int64_t size, BatchFields* batch) noexcept nogil
     void write_batch_header(uint8_t* p, const BatchFields* batch) noexcept nogil
@@ -49,4 +50,6 @@ cdef inline str fault_of(HeaderStatus status, const BatchFields* batch):
         return "its base offset is out of range"
     if status == HEADER_BAD_MAGIC:
         return f"its format version (magic) is {batch.magic}, where 0 to {<int>NEWEST_MAGIC} are known"
+    if status == HEADER_BAD_DELTA:
+        return f"its last offset delta is {batch.last_offset_delta}"
     return f"its length is {batch.size} bytes, too few for a header"

@@ -199,8 +199,6 @@ cdef class RecordBatchDecoder:
                 actual = penstock_crc32c(p + BATCH_CRC_FROM, batch.size - BATCH_CRC_FROM)
             if batch.crc != actual:
                 raise self._corrupt(f"its CRC-32C is {actual:#010x} where its header says {batch.crc:#010x}")
-        if batch.last_offset_delta < 0:
-            raise self._corrupt(f"its last offset delta is {batch.last_offset_delta}")
         if not 0 <= batch.record_count <= <int64_t>batch.last_offset_delta + 1:
             raise self._corrupt(
                 f"it claims {batch.record_count} records for {batch.last_offset_delta + 1} offsets"

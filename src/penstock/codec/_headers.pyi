@@ -19,7 +19,7 @@ def scan_batches(data: bytes | bytearray | memoryview, topic: str, partition: in
         partition: the same.
 
     Raises:
-        CorruptBatchError: a length, a base offset or a format version cannot be right.
+        CorruptBatchError: a length, an offset or a format version cannot be right.
     """
 
 @final
@@ -57,7 +57,7 @@ class BatchHeaders(Iterator[BatchHeader]):
         partition: the same.
 
     Raises:
-        CorruptBatchError: in its place, when a length, a base offset or a format version cannot be right.
+        CorruptBatchError: in its place, when a length, an offset or a format version cannot be right.
     """
 
     def __init__(self, data: bytes | bytearray | memoryview, topic: str, partition: int) -> None: ...

@@ -5,7 +5,7 @@
    old format (magic 0 or 1) is one message, or a compressed set at the offset of its last message.
 
    Invariant: `read_batch_header` never touches a byte at or behind `p + size`, and its offsets and sizes do not
-   overflow: `base_offset + last_offset_delta + 1` fits for every int32 delta. */
+   overflow: `base_offset + last_offset_delta + 1` fits into an int64. */
 #ifndef PENSTOCK_RECORD_BATCH_H
 #define PENSTOCK_RECORD_BATCH_H
 
@@ -55,7 +55,8 @@ typedef enum {
     HEADER_CUT,     /* the bytes end before the batch does */
     HEADER_BAD_OFFSET,
     HEADER_BAD_MAGIC,
-    HEADER_BAD_LENGTH
+    HEADER_BAD_LENGTH,
+    HEADER_BAD_DELTA
 } HeaderStatus;
 
 static inline void read_fields_v2(const uint8_t *p, BatchFields *batch) {
@@ -93,7 +94,7 @@ static inline HeaderStatus read_batch_header(const uint8_t *p, int64_t size, Bat
     if (batch->size > size) return HEADER_CUT;
     if (batch->magic == NEWEST_MAGIC) read_fields_v2(p, batch);
     else clear_fields_v2(batch);
-    return HEADER_WHOLE;
+    return batch->last_offset_delta < 0 ? HEADER_BAD_DELTA : HEADER_WHOLE;
 }
 
 /* Writes a header of format v2, except its CRC, which covers what follows it. */
