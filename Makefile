@@ -21,7 +21,7 @@ setup: $(SETUP) $(JARS) ## Make .venv, build the codec, fetch Kafka's jars
 demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to Kafka
 	$(BIN)/penstock demo
 
-test: unit kafka spark chaos parity ## Run all tests
+test: unit kafka spark chaos parity package ## Run all tests
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 30 s
@@ -38,6 +38,9 @@ chaos: $(SETUP) $(JARS) ## Kills and faults
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) tests/parity $(PYTEST_ARGS)
+
+package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's quick start in it
+	$(PYTEST) tests/package $(PYTEST_ARGS)
 
 ##@ Checks
 lint: $(SETUP) ## ruff (check and format) and codespell
@@ -85,4 +88,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
 	@touch $@
 
-.PHONY: help setup demo test unit kafka spark chaos parity lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo test unit kafka spark chaos parity package lint types arch docs ci bench bench-check clean

@@ -16,7 +16,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
 
-KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat"}
+KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat", "package"}
 MARKER_OF = {"contract": "unit", "compat": "spark"}
 
 

@@ -354,6 +354,28 @@ def test_a_query_that_failed_goes_on_with_dead_letters(
         }
 
 
+def test_a_stream_whose_dead_letter_topic_is_missing_stops_before_its_first_batch(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    judge.produce(bootstrap, topic, b'{"id":1}')  # not a bad one: nothing is to be written there
+    nowhere = {"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": f"{topic}-nowhere"}
+    quick = {"properties.max.block.ms": "2000"}
+    seen: list[Row] = []
+    rows = read_stream(spark, bootstrap, topic, "id BIGINT", JSON | nowhere | quick)
+    start = rows.writeStream.foreachBatch(lambda batch, _: seen.extend(batch.collect()))
+    start = start.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    with (
+        stopped(start.start()) as query,
+        pytest.raises(
+            StreamingQueryException,
+            match=f"'{topic}-nowhere', which option 'scan.dead-letter.topic' names",
+        ),
+    ):
+        query.awaitTermination(QUERY_TIMEOUT_S)
+    assert seen == []
+
+
 def test_rows_are_written_with_headers_and_timestamps_exactly_once(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

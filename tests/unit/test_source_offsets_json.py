@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -106,3 +109,18 @@ def test_what_sparks_own_source_writes_is_read() -> None:
 def test_what_cannot_be_understood_is_an_error_and_not_a_guess(raw: object) -> None:
     with pytest.raises(CheckpointError):
         SourceOffset.from_json(raw)
+
+
+@given(OFFSETS)
+def test_the_filter_of_the_docs_leaves_the_topics(offset: SourceOffset) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "from-spark.md").read_text()
+    [code] = [
+        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def topic_offsets" in code
+    ]
+    scope: dict[str, Any] = {}
+    exec(code, scope)  # noqa: S102 - running the example is the point
+    found = scope["topic_offsets"](json.dumps(offset.to_json()))
+    assert {
+        key: value for key, value in offset.to_json().items() if not key.startswith("$penstock/")
+    } == found
+    assert {each.topic for each in offset.positions} <= found.keys()

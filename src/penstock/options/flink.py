@@ -380,7 +380,7 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
         "or `set_parallelism(n)` of `penstock.KafkaSink.builder()`; docs/sink.md says when that keeps the "
         "order of each key.",
     ),
-    not_yet("sink.buffer-flush.*", _F, _SINK, "It is for upsert tables, which there are none of yet."),
+    not_yet("sink.buffer-flush.*", _F, _SINK, "Only for upsert tables, which are not supported yet."),
     *TABLE_OPTIONS,
     *FORMAT_OPTIONS,
     *(

@@ -1,0 +1,160 @@
+"""The wheel, installed with nothing but what it declares, does what README's quick start says.
+
+One build and one environment serve all tests of this file: PySpark alone is 450 MB.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.devbroker.paths import cache_folder
+from penstock.devbroker.ports import free_ports
+from tests.package.readme import README, pattern_of, quick_start
+
+pytestmark = pytest.mark.timeout(1500)  # downloads and compiles
+
+NOT_OF_A_CHECKOUT = shutil.ignore_patterns(
+    ".*", "build", "dist", "*.so", "*.egg-info", "__pycache__", "spark-warehouse"
+)
+MARK = "===== step"
+EXTRAS = {  # in this order: the next one brings what the one before is for
+    "protobuf": "from penstock.formats.protobuf_types import library; library('message')",
+    # Without what it needs PySpark ends such a process with status 0.
+    "connect": "import grpc, grpc_status, pandas; from pyspark.sql.connect.session import SparkSession",
+    "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
+}
+SPARKS_LIMIT = "Python worker failed to connect back"
+"""Spark gives a Python worker 10 s to start, whatever its settings say. A busy machine takes longer."""
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    """Run a command, with all that it starts in a process group that does not outlive it."""
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        try:
+            out, err = child.communicate()
+        except BaseException:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.communicate()
+            raise
+    assert child.returncode == 0, f"{command} failed:\n{out}\n{err}"
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as README says, from a copy that holds what a checkout holds."""
+    checkout = tmp_path_factory.mktemp("package") / "checkout"
+    shutil.copytree(README.parent, checkout, ignore=NOT_OF_A_CHECKOUT)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", ".", cwd=checkout)
+    [built] = checkout.glob("penstock-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path) -> Path:
+    """A virtual environment with the wheel and what it declares."""
+    folder = wheel.parent / ".venv"
+    run(_base_python(), "-m", "venv", folder, cwd=wheel.parent)
+    run(folder / "bin" / "python", "-m", "pip", "install", wheel, cwd=wheel.parent)
+    return folder
+
+
+def _base_python() -> str:
+    return str(getattr(sys, "_base_executable", sys.executable))
+
+
+def shell_environment(cache: Path) -> dict[str, str]:
+    """That of a user: nothing of the environment that runs these tests."""
+    ours = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "PENSTOCK", "PYTEST", "SPARK_HOME")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    folders = [
+        folder for folder in kept["PATH"].split(os.pathsep) if folder != str(Path(sys.executable).parent)
+    ]
+    cache.mkdir()
+    (cache / "jars").symlink_to(cache_folder() / "jars")
+    return {
+        **kept,
+        "PATH": os.pathsep.join(folders),
+        "PENSTOCK_CACHE": str(cache),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def retried(command: str) -> str:
+    """A Spark job that ran into Spark's limit is run again, as a user would."""
+    if not command.startswith("python "):
+        return command
+    again = f"grep -q '{SPARKS_LIMIT}' errors.txt"
+    return (
+        f"for attempt in 1 2 3 4 5; do if {command} 2> errors.txt; then break; fi; "
+        f"if ! {again} || [ $attempt = 5 ]; then cat errors.txt >&2; exit 1; fi; done"
+    )
+
+
+def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path, tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    replaced = {
+        "9092": str(port),
+        "/tmp/orders-copy": str(tmp_path / "checkpoint"),  # noqa: S108 - the text of the page
+        # Made once for all tests of this file, and from the wheel: compiling twice would cost a minute.
+        "python3 -m venv .venv": "true",
+        "pip install .": f"pip install {wheel}",
+    }
+
+    def here(text: str) -> str:
+        for old, new in replaced.items():
+            text = text.replace(old, new)
+        return text
+
+    steps = quick_start()
+    script = ["set -e", "trap 'penstock broker stop >&2 || true' EXIT"]
+    for number, step in enumerate(steps):
+        if step.file_text is not None:
+            (environment.parent / step.command).write_text(here(step.file_text))
+            continue
+        script += [f"echo '{MARK} {number}'", retried(here(step.command))]
+    env = shell_environment(tmp_path / "cache")
+
+    said = run("bash", "-c", "\n".join(script), cwd=environment.parent, env=env)
+
+    printed = {int(part.split("\n", 1)[0]): part.split("\n", 1)[1] for part in said.split(f"{MARK} ")[1:]}
+    shown = {number: here(step.prints) for number, step in enumerate(steps) if step.prints}
+    assert {
+        number: printed[number]
+        for number, text in shown.items()
+        if not pattern_of(text).fullmatch(printed[number])
+    } == {}
+    assert any("one\ntwo\nthree\n" in text for text in shown.values())
+    run(environment / "bin" / "python", "-m", "pip", "check", cwd=tmp_path)
+
+
+def test_each_extra_brings_what_it_is_for(environment: Path, wheel: Path, tmp_path: Path) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    shutil.copytree(environment, tmp_path / "venv", symlinks=True, copy_function=os.link)
+    for extra, use in EXTRAS.items():
+        works = f"{use}; print('works')"
+        lacking = subprocess.run([python, "-c", works], capture_output=True, cwd=tmp_path, check=False)
+        assert b"works" not in lacking.stdout, f"what the extra {extra} is for works without it"
+        run(python, "-m", "pip", "install", f"{wheel}[{extra}]", cwd=tmp_path)
+        assert run(python, "-c", works, cwd=tmp_path) == "works\n"
+
+
+def test_each_extra_is_tried() -> None:
+    declared = README.with_name("pyproject.toml").read_text()
+    section = declared.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    assert {line.partition(" =")[0] for line in section.splitlines() if line} == set(EXTRAS)
