@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.formats import Format, format_for
+from penstock.formats import Format, format_of
 from penstock.formats.avro_schema import schema_of
 from penstock.formats.protobuf_schema import type_for
+from penstock.options.parse_table import format_spec
+from penstock.options.table_spec import FormatSpec
 
 ROUNDS = 30
 COLUMNS = pa.schema(
@@ -76,10 +78,10 @@ def report(name: str, made: Format, values: pa.Array, rows: pa.RecordBatch) -> N
 def main(count: int) -> None:
     """Measure the formats; Protobuf, which makes Python objects, with a tenth of the values."""
     values = pa.array(sample(count), pa.binary())
-    rows = format_for("json", {}).decoder(COLUMNS).decode(values).rows
-    report("json", format_for("json", {}), values, rows)
+    rows = format_of(FormatSpec("json")).decoder(COLUMNS).decode(values).rows
+    report("json", format_of(FormatSpec("json")), values, rows)
     for name, options in (("csv", {}), ("avro", {"avro.schema": schema_of(COLUMNS)})):
-        made = format_for(name, options)
+        made = format_of(format_spec(options, name))
         report(name, made, made.encoder(COLUMNS).encode(rows), rows)
     zoned = rows.slice(0, max(1, len(values) // 10)).cast(PROTOBUF_COLUMNS)
     made = protobuf()
@@ -93,7 +95,7 @@ def protobuf() -> Format:
         path = Path(folder) / "rows.desc"
         path.write_bytes(made.files)
         options = {"protobuf.descriptor-file": str(path), "protobuf.message-class-name": made.full_name}
-        return format_for("protobuf", options)
+        return format_of(format_spec(options, "protobuf"))
 
 
 if __name__ == "__main__":

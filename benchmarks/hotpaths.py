@@ -25,9 +25,10 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.fetcher import Chunk, SplitFetches
 from penstock.client.properties import connection_settings, fetch_settings
 from penstock.codec import RecordBatchDecoder
-from penstock.formats import format_for
+from penstock.formats import format_of
 from penstock.options.config import SinkConfig
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
+from penstock.options.table_spec import FormatSpec
 from penstock.sink.writer import write_rows
 from penstock.types import OffsetRange, TopicPartition
 
@@ -74,7 +75,7 @@ def _reading(bench: Bench) -> dict[str, Costs]:
     chunks = list(_fetch(bench))
     batches = list(_decode(bench, chunks))
     values = [pa.chunked_array([each.column("value")]).combine_chunks() for each in batches]
-    decoder = format_for("json", {}).decoder(JSON_SCHEMA)
+    decoder = format_of(FormatSpec("json")).decoder(JSON_SCHEMA)
     count = bench.record_count
     return {
         "read: fetch from the socket": _cost(count, lambda: _drain(_fetch(bench))),
@@ -166,13 +167,13 @@ def _decode(bench: Bench, chunks: list[tuple[int, Chunk]]) -> Iterator[pa.Record
 
 
 def _sink(bench: Bench) -> SinkConfig:
-    return parse_sink_options(
+    return parse_write(
         {
             "kafka.bootstrap.servers": bench.bootstrap_servers,
             "kafka.compression.type": "lz4",
             "topic": bench.output_topic,
         }
-    )
+    ).sink
 
 
 def _send(batches: list[pa.RecordBatch]) -> None:

@@ -17,7 +17,7 @@ from penstock.client.connection import connections_for
 from penstock.client.properties import connection_settings
 from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.options.config import SinkConfig
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows
 from penstock.types import LogEnd, TopicPartition
 
@@ -140,10 +140,10 @@ def _fill_transactions(bootstrap_servers: str, name: str, count: int) -> None:
 
 
 def _sink(bootstrap_servers: str, topic: str, compression_type: str) -> SinkConfig:
-    return parse_sink_options(
+    return parse_write(
         {
             "kafka.bootstrap.servers": bootstrap_servers,
             "kafka.compression.type": compression_type,
             "topic": topic,
         }
-    )
+    ).sink

@@ -18,7 +18,7 @@ from penstock.client.connection import KafkaConnections
 from penstock.client.properties import connection_settings
 from penstock.client.topic_admin import NewTopic, create_topics
 from penstock.devbroker import DevCluster
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
@@ -58,7 +58,7 @@ def measure(bootstrap_servers: str, partition_count: int, rounds: int) -> dict[s
 
 def fill(bootstrap_servers: str, partition_count: int) -> None:
     """The topic, and a few records in each partition."""
-    config = parse_sink_options({"kafka.bootstrap.servers": bootstrap_servers, "topic": TOPIC})
+    config = parse_write({"kafka.bootstrap.servers": bootstrap_servers, "topic": TOPIC}).sink
     connections = KafkaConnections(connection_settings(config.properties, client_id="bench"))
     create_topics(connections, {TOPIC: NewTopic(partition_count)})
     connections.close()

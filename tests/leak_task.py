@@ -25,7 +25,7 @@ from pyspark.sql.types import BinaryType, StructType
 from penstock.client.connection import close_shared_connections
 from penstock.client.producer_pool import close_kept_producers
 from penstock.client.properties import connection_settings
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
@@ -88,7 +88,7 @@ def write_once(bootstrap_servers: str, topic: str) -> None:
         "sink.delivery-guarantee": "exactly-once",
         "sink.transactional-id-prefix": topic,
     }
-    config = parse_sink_options({"properties.bootstrap.servers": bootstrap_servers, **options})
+    config = parse_write({"properties.bootstrap.servers": bootstrap_servers, **options}).sink
     settings = ExactlyOnceSettings(connection_settings(config.properties, client_id=CLIENT_ID), topic)
     mandate = driver_side(settings).recover()
     place = TaskPlace("6f7a2c1e", next(_batch_ids), 0, 0)

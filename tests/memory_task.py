@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows
 from penstock.source.splits import Split
 from penstock.spark.datasource import PenstockDataSource
@@ -89,9 +89,9 @@ def write(
 ) -> tuple[int, int]:
     """Write values until they are so many bytes, as fast as the broker lets us, or slower ones."""
     host, port = bootstrap_servers.rsplit(":", 1)
-    config = parse_sink_options(
+    config = parse_write(
         {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic, **(options or {})}
-    )
+    ).sink
     batch = values(kind, value_bytes)
     batch_count = -(-total_bytes // (batch.num_rows * value_bytes))
     batches = iter([batch] * batch_count)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.formats import format_for
 from penstock.formats.protobuf_schema import type_for
 from tests.registry_server import Registry, running_registry
+from tests.table_specs import format_for
 
 SECONDS_MAX = 10.0
 """Generous for a busy machine; what these values are meant to cost is minutes, or never to end."""

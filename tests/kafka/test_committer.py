@@ -33,7 +33,7 @@ from penstock.errors import (
     TransactionsLostError,
 )
 from penstock.options.config import SinkConfig
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.committable import TaskReport
 from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
 from penstock.sink.committer_mandate import TaskPlan
@@ -95,7 +95,7 @@ def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:
 
 
 def sink_config(bootstrap: str, sink: SinkUnderTest, **options: str) -> SinkConfig:
-    return parse_sink_options(
+    return parse_write(
         {
             "kafka.bootstrap.servers": bootstrap,
             "topic": sink.topic,
@@ -103,7 +103,7 @@ def sink_config(bootstrap: str, sink: SinkUnderTest, **options: str) -> SinkConf
             "sink.transactional-id-prefix": sink.prefix,
             **options,
         }
-    )
+    ).sink
 
 
 def run_batch(sink: SinkUnderTest, batch_id: int) -> None:

@@ -11,7 +11,7 @@ from penstock.client.admin import NewTopic, create_topics, describe_topics
 from penstock.client.connection import KafkaConnections, close_shared_connections
 from penstock.client.properties import ConnectionSettings
 from penstock.errors import ProduceError, TargetTopicError, TransactionsInDoubtError
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.committable import TargetTopic, TaskReport
 from penstock.sink.committable_digest import NO_RECORDS
 from penstock.sink.committer_mandate import Mandate
@@ -38,14 +38,14 @@ def sink(bootstrap: str, make_topic: MakeTopic) -> Iterator[SinkUnderTest]:
 
 def write(sink: SinkUnderTest, mandate: Mandate, rows: list[bytes], batch_id: int = 0) -> TaskReport:
     """What the sink's own task does with rows."""
-    config = parse_sink_options(
+    config = parse_write(
         {
             "kafka.bootstrap.servers": ",".join(sink.settings.bootstrap_servers),
             "topic": sink.topic,
             "sink.delivery-guarantee": "exactly-once",
             "sink.transactional-id-prefix": sink.prefix,
         }
-    )
+    ).sink
     batch = pa.record_batch({"value": pa.array(rows, pa.binary())})
     return write_in_transaction(
         config, mandate, TaskPlace(QUERY, batch_id, 0, 0), [batch.slice(0, 1), batch.slice(1)]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.connection import KafkaConnections
 from penstock.options.config import SourceConfig
-from penstock.options.source import parse_source_options
+from penstock.options.parse import parse_read
 from penstock.source.alignment import RecordTimes
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.kafka_admin import KafkaOffsetAdmin
@@ -30,7 +30,7 @@ def config_of(bootstrap: str, topic: str, **options: str) -> SourceConfig:
         "scan.watermark.alignment.max-drift": "1 min",
         **options,
     }
-    return parse_source_options(given, streaming=True)
+    return parse_read(given, streaming=True).source
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
 
 def test_the_drift_is_off_without_the_option(connections: KafkaConnections, config: SourceConfig) -> None:
     assert alignment_of(config, connections) is not None
-    plain = parse_source_options(
+    plain = parse_read(
         {"properties.bootstrap.servers": "a:1", "topic": "t", "scan.idle-timeout": "1 s"}, streaming=True
-    )
+    ).source
     assert alignment_of(plain, connections) is None

@@ -26,7 +26,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.options.config import SinkConfig
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.writer import WriteSummary, write_rows
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -47,7 +47,7 @@ def config_for(bootstrap: str, topic: str | None = None, **options: str) -> Sink
     given = {"kafka.bootstrap.servers": bootstrap} | {
         f"kafka.{name.replace('_', '.')}": value for name, value in options.items()
     }
-    return parse_sink_options(given if topic is None else {**given, "topic": topic})
+    return parse_write(given if topic is None else {**given, "topic": topic}).sink
 
 
 def table(**columns: pa.Array) -> pa.RecordBatch:
@@ -187,7 +187,7 @@ def test_without_a_guarantee_records_arrive_as_well(bootstrap: str, make_topic: 
         "properties.acks": "1",
         "sink.delivery-guarantee": "none",
     }
-    assert write_rows(parse_sink_options(options), [table(value=numbered(0, 100))]).record_count == 100
+    assert write_rows(parse_write(options).sink, [table(value=numbered(0, 100))]).record_count == 100
     assert values_by_partition(bootstrap, topic) == {0: numbered(0, 100).to_pylist()}
 
 

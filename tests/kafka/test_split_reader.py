@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from penstock.options.config import SourceConfig
-from penstock.options.source import parse_source_options
+from penstock.options.parse import parse_read
 from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
 from penstock.types import OffsetRange, TopicPartition
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 def config_for(bootstrap: str, topic: str, **options: str) -> SourceConfig:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **options}
-    return parse_source_options(given, streaming=False)
+    return parse_read(given, streaming=False).source
 
 
 def whole(topic: str, count: int) -> Split:
@@ -77,12 +77,12 @@ def test_a_topic_deleted_after_planning_is_dropped_only_where_the_user_says_so(
         "properties.default.api.timeout.ms": "1500",  # as long as a topic may be unknown
         "topic": topic,
     }
-    config = parse_source_options(flink, streaming=True)
+    config = parse_read(flink, streaming=True).source
     judge.delete_topic(bootstrap, topic)
     for fails in (config, dataclasses.replace(config, fail_on_data_loss=False)):
         with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-0"):
             list(read_split(fails, whole(topic, 3), ["offset"]))
-    drops = parse_source_options({**flink, "scan.on-removed-partition": "drop"}, streaming=True)
+    drops = parse_read({**flink, "scan.on-removed-partition": "drop"}, streaming=True).source
     assert list(read_split(drops, whole(topic, 3), ["offset"])) == []
     assert f"was reading {topic}-0, which Kafka does not have any more" in caplog.text
 

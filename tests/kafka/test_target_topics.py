@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client.connection import KafkaConnections
 from penstock.errors import UnknownTopicOrPartitionError
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.spark import target_topics
 from penstock.spark.target_topics import check_target_topic
 from tests.fix_broker import MakeTopic
@@ -36,7 +36,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_a_missing_topic_is_named_with_its_option(bootstrap: str, topic_name: str) -> None:
-    config = parse_sink_options({"properties.bootstrap.servers": bootstrap, "topic": topic_name})
+    config = parse_write({"properties.bootstrap.servers": bootstrap, "topic": topic_name}).sink
     with pytest.raises(
         UnknownTopicOrPartitionError, match=f"'{topic_name}', which option 'scan.dead-letter.t"
     ):
@@ -46,14 +46,14 @@ def test_a_missing_topic_is_named_with_its_option(bootstrap: str, topic_name: st
 def test_it_is_asked_for_once_however_many_batches(
     bootstrap: str, make_topic: MakeTopic, requests: Counter[str]
 ) -> None:
-    config = parse_sink_options({"properties.bootstrap.servers": bootstrap, "topic": make_topic()})
+    config = parse_write({"properties.bootstrap.servers": bootstrap, "topic": make_topic()}).sink
     for _ in range(3):
         check_target_topic(config, "topic")
     assert requests == {"MetadataRequest": 1}
 
 
 def test_rows_that_name_their_topics_need_no_look(bootstrap: str, requests: Counter[str]) -> None:
-    check_target_topic(parse_sink_options({"properties.bootstrap.servers": bootstrap}), "topic")
+    check_target_topic(parse_write({"properties.bootstrap.servers": bootstrap}).sink, "topic")
     assert not requests
 
 
@@ -64,5 +64,5 @@ def test_a_broker_that_is_away_is_left_to_the_tasks() -> None:
         "properties.request.timeout.ms": "400",
         "topic": "t",
     }
-    check_target_topic(parse_sink_options(away), "topic")
+    check_target_topic(parse_write(away).sink, "topic")
     assert not target_topics._found

@@ -22,6 +22,7 @@ def _source() -> type:
     from pyspark.sql.types import StructType  # noqa: PLC0415 - see above
 
     from penstock.errors import BrokerUnavailableError  # noqa: PLC0415 - see above
+    from penstock.options.parse import parse_write  # noqa: PLC0415 - see above
     from penstock.sink.committer_steps import Step, observe  # noqa: PLC0415 - see above
     from penstock.spark.datasource import PenstockDataSource  # noqa: PLC0415 - see above
     from penstock.spark.exactly_once import (  # noqa: PLC0415 - see above
@@ -65,9 +66,9 @@ def _source() -> type:
             return "penstock-silent-end"
 
         def writer(self, schema: StructType, overwrite: bool) -> Any:
-            return Writer(self._sink_config(), schema, overwrite=overwrite)
+            return Writer(parse_write(self.options).sink, schema, overwrite=overwrite)
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-            return StreamWriter(self._sink_config(), schema)
+            return StreamWriter(parse_write(self.options).sink, schema)
 
     return Source

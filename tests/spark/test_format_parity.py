@@ -21,7 +21,7 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.formats import format_for
+from tests.table_specs import format_for
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats-compared.md").read_text()
 BAD = "bad record"

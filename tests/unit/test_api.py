@@ -17,8 +17,8 @@ from penstock import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaSou
 from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
 from penstock.options.config import OffsetsSpec, SourceConfig, TopicPartitionSet, TopicPattern
+from penstock.options.parse import parse_read
 from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
-from penstock.options.source import parse_source_options
 from penstock.source.admin import OffsetAnswers, Wait
 from penstock.source.custom_initializer import ask_initializer
 from penstock.source.offsets_initializer import is_fixed, resolve_offsets
@@ -35,7 +35,7 @@ def builder() -> KafkaSourceBuilder:
 
 
 def config_of(source: KafkaSource) -> SourceConfig:
-    return parse_source_options(source.options, streaming=not source.is_bounded)
+    return parse_read(source.options, streaming=not source.is_bounded).source
 
 
 class TestOptions:
@@ -360,12 +360,12 @@ class TestInitializersOfUsers:
     def test_a_text_of_another_make_is_refused_without_loading_it(self, text: str, says: str) -> None:
         options = {"properties.bootstrap.servers": "a:1", "topic": "t", "scan.startup.initializer": text}
         with pytest.raises(OptionError, match=says):
-            parse_source_options(options, streaming=True)
+            parse_read(options, streaming=True)
 
     def test_mode_and_object_exclude_each_other(self) -> None:
         options = {**builder().set_starting_offsets(FromMiddle()).build().options}
         with pytest.raises(OptionError, match="exclude each other"):
-            parse_source_options({**options, "scan.startup.mode": "latest-offset"}, streaming=True)
+            parse_read({**options, "scan.startup.mode": "latest-offset"}, streaming=True)
 
     def test_another_python_is_refused(self) -> None:
         text = INITIALIZER.join(pickle.dumps(1), "3.99")

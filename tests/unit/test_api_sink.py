@@ -26,8 +26,8 @@ from penstock.api import KafkaRecordSerializationSchemaBuilder, KafkaSinkBuilder
 from penstock.api.functions import Role, RowFunction
 from penstock.api.pickling import to_text
 from penstock.errors import ExactlyOnceError, MissingOptionError, OptionError, RowError
+from penstock.options.parse import parse_write
 from penstock.options.python_objects import FUNCTION
-from penstock.options.sink import parse_sink_options
 from penstock.sink.custom_partitioner import load_partitioner
 from penstock.spark.write_batch import MicroBatchWriter, write_batch
 
@@ -90,7 +90,7 @@ class TestSink:
             .set_parallelism(3)
             .build()
         )
-        config = parse_sink_options(built.options)
+        config = parse_write(built.options).sink
         assert config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
         assert (config.transactional_id_prefix, config.commit_log_topic) == ("orders", "decisions")
         assert (config.topic, config.partitioner) == ("t", "fixed")
@@ -142,7 +142,7 @@ class TestSink:
     def test_a_prefix_without_exactly_once_is_kept_for_later(self) -> None:
         built = sink().set_transactional_id_prefix("orders").build()
         assert built.options["sink.transactional-id-prefix"] == "orders"
-        assert parse_sink_options(built.options).transactional_id_prefix is None
+        assert parse_write(built.options).sink.transactional_id_prefix is None
 
 
 class TestSerializer:
@@ -155,7 +155,7 @@ class TestSerializer:
     @pytest.mark.parametrize("partitioner", [BySize(), first_of, functools.partial(first_of), BySize])
     def test_partitioners_of_the_user_travel(self, partitioner: Any) -> None:
         options = sink(serializer().set_partitioner(partitioner)).build().options
-        _, loaded = load_partitioner(parse_sink_options(options).partitioner)
+        _, loaded = load_partitioner(parse_write(options).sink.partitioner)
         assert loaded.partition({}, None, None, "t", [4, 5]) in (0, 4) or isinstance(loaded, KafkaPartitioner)
 
     @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ class TestWriteBatch:
         rows = FakeRows("q-1")
         write_batch(rows, 7, EXACTLY_ONCE)
         assert rows.saved == [{**EXACTLY_ONCE, "sink.query-id": "q-1", "sink.batch-id": "7"}]
-        config = parse_sink_options(rows.saved[0])
+        config = parse_write(rows.saved[0]).sink
         assert (config.query_id, config.batch_id) == ("q-1", 7)
 
     def test_without_exactly_once_nothing_has_to_be_known(self) -> None:
@@ -353,7 +353,7 @@ class TestWriteBatch:
             write_batch(rows, batch_id, EXACTLY_ONCE)
             write_batch(rows, batch_id, other)
         write_batch(rows, 9, other)
-        siblings = [parse_sink_options(each).sibling_prefixes for each in rows.saved]
+        siblings = [parse_write(each).sink.sibling_prefixes for each in rows.saved]
         assert siblings == [frozenset(), {"orders"}, frozenset(), {"orders"}, frozenset()]
 
     def test_a_batch_that_comes_again_in_another_run_goes_to_the_log_of_decisions(self) -> None:

@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 from penstock.api.pickling import to_text
 from penstock.errors import DecodeError, OptionError
 from penstock.options.python_objects import DESERIALIZER
+from penstock.options.table_spec import OnDecodeError
 from penstock.table import (
     BadRecords,
-    OnDecodeError,
     RecordFailure,
     TableDecoder,
     make_table,
-    parse_deserializer_options,
-    parse_table_options,
 )
 from penstock.table.bad_record_reasons import by_reason, summarise
 from penstock.table.bad_records import LEAST_RECORDS
+from tests.table_specs import read_spec, table_spec
 from tests.unit.test_table import record, records
 
 SKIP, FAIL, DEAD_LETTER = OnDecodeError.SKIP, OnDecodeError.FAIL, OnDecodeError.DEAD_LETTER
@@ -43,7 +42,7 @@ def failing(count: int, reason: str = "no", first: int = 0) -> list[RecordFailur
 
 def json_failures(*values: bytes) -> tuple[pa.RecordBatch, list[RecordFailure]]:
     given = records(*[record(value) for value in values])
-    return given, list(TableDecoder(make_table(DECODED, parse_table_options(JSON))).decode(given).failures)
+    return given, list(TableDecoder(make_table(DECODED, table_spec(JSON))).decode(given).failures)
 
 
 def message_of(policy: BadRecords, given: pa.RecordBatch, failures: list[RecordFailure]) -> str:
@@ -182,25 +181,25 @@ SKIPPING = {**JSON, "scan.on-decode-error": "skip"}
 
 
 def test_the_limit_is_on_unless_it_is_set() -> None:
-    assert parse_table_options(SKIPPING).max_bad_share == 0.5
+    assert table_spec(SKIPPING).bad_records.max_share == 0.5
     limit = {"Scan.On-Decode-Error.Max-Share": " .25 "}
-    assert parse_table_options({**SKIPPING, **limit}).max_bad_share == 0.25
+    assert table_spec({**SKIPPING, **limit}).bad_records.max_share == 0.25
     code = to_text(len, DESERIALIZER)
     with_code = {"scan.deserializer": code, "scan.on-decode-error": "skip", **limit}
-    made = parse_deserializer_options(with_code)
+    made = read_spec(with_code)
     assert made is not None
-    assert made.max_bad_share == 0.25
+    assert made.bad_records.max_share == 0.25
 
 
 @pytest.mark.parametrize("text", ["", "-0.1", "1.1", "50%", "nan", "1e-1", "half", "\u0660.5"])
 def test_a_limit_is_a_number_from_0_to_1(text: str) -> None:
     with pytest.raises(OptionError, match=r"Allowed: a number from 0 to 1"):
-        parse_table_options({**SKIPPING, "scan.on-decode-error.max-share": text})
+        table_spec({**SKIPPING, "scan.on-decode-error.max-share": text})
 
 
 def test_a_limit_where_the_first_bad_record_stops_is_refused() -> None:
     with pytest.raises(OptionError, match="is 'fail': the first bad record stops the query"):
-        parse_table_options({**JSON, "scan.on-decode-error.max-share": "0.5"})
+        table_spec({**JSON, "scan.on-decode-error.max-share": "0.5"})
 
 
 # -- times, as docs/from-spark.md has them -------------------------------------------------------------------
@@ -222,7 +221,7 @@ def test_times_are_read_as_the_page_says_and_not_otherwise(text: str, kind: str,
     given = records(record(b'{"ts":"%s"}' % text.encode()))
 
     def failures(column: pa.DataType, options: dict[str, str]) -> int:
-        table = make_table(pa.schema([("ts", column)]), parse_table_options({**JSON, **options}))
+        table = make_table(pa.schema([("ts", column)]), table_spec({**JSON, **options}))
         return len(TableDecoder(table).decode(given).failures)
 
     assert failures(wanted, standard) == 0

@@ -23,12 +23,13 @@ from penstock.errors import (
     SchemaRegistryError,
     UnsupportedOptionError,
 )
-from penstock.formats import DecodedRows, Format, format_for
+from penstock.formats import DecodedRows, Format
 from penstock.formats.avro import AvroFormat
 from penstock.formats.avro_confluent import LOOKUPS_PER_BATCH_MAX
 from penstock.formats.avro_schema import parse_schema, schema_of
 from tests.contract import formats_rows as rows_of
 from tests.registry_server import Registry, running_registry
+from tests.table_specs import format_for, from_options
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 
@@ -57,7 +58,7 @@ def decode(
     columns: pa.Schema,
     wanted: list[str] | None = None,
 ) -> DecodedRows:
-    made = AvroFormat.from_options({"avro.schema": json.dumps(schema)})
+    made = from_options(AvroFormat, {"avro.schema": json.dumps(schema)})
     found = made.decoder(columns, wanted).decode(pa.array(values, pa.binary()))
     found.rows.validate(full=True)
     return found
@@ -287,7 +288,7 @@ def test_a_null_for_a_column_that_is_not_null_is_a_failure() -> None:
 )
 def test_what_is_no_schema_is_refused(text: str) -> None:
     with pytest.raises(SchemaError):
-        AvroFormat.from_options({"avro.schema": text}).decoder(pa.schema([("a", pa.int8())]))
+        from_options(AvroFormat, {"avro.schema": text}).decoder(pa.schema([("a", pa.int8())]))
 
 
 @pytest.mark.parametrize(
@@ -315,9 +316,9 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
 def test_a_wrong_schema_is_told_with_option_and_place(schema: Any, reason: str) -> None:
     text = "What option 'value.avro.schema' is set to is not an Avro schema: "
     with pytest.raises(SchemaError, match=text + reason):
-        AvroFormat.from_options({"value.avro.schema": json.dumps(schema)}, "value.")
+        from_options(AvroFormat, {"value.avro.schema": json.dumps(schema)}, "value.")
     with pytest.raises(SchemaError, match=r"'avro.schema' is set to is not an Avro schema: it is not JSON"):
-        AvroFormat.from_options({"avro.schema": "{"})
+        from_options(AvroFormat, {"avro.schema": "{"})
 
 
 def test_a_decimal_without_precision_is_no_decimal() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import OptionError, RowError, SchemaError
 from penstock.formats import DecodedRows
 from penstock.formats.csv import CsvFormat
+from tests.table_specs import from_options
 
 ABC = pa.schema([("a", pa.int32()), ("b", pa.string()), ("c", pa.float64())])
 
@@ -22,7 +23,7 @@ ABC = pa.schema([("a", pa.int32()), ("b", pa.string()), ("c", pa.float64())])
 def decode(
     values: Sequence[bytes | None], schema: pa.Schema = ABC, options: dict[str, str] | None = None
 ) -> DecodedRows:
-    made = CsvFormat.from_options({f"csv.{name}": text for name, text in (options or {}).items()})
+    made = from_options(CsvFormat, {f"csv.{name}": text for name, text in (options or {}).items()})
     found = made.decoder(schema).decode(pa.array(values, pa.binary()))
     found.rows.validate(full=True)
     return found
@@ -196,7 +197,7 @@ def test_text_that_begins_with_a_byte_order_mark_comes_back(value: str) -> None:
     rows = pa.RecordBatch.from_pydict({"a": [value], "b": [value]})
     values = CsvFormat().encoder(rows.schema).encode(rows)
     assert CsvFormat().decoder(rows.schema).decode(values).rows.equals(rows)
-    bare = CsvFormat.from_options({"csv.disable-quote-character": "true"}).encoder(rows.schema)
+    bare = from_options(CsvFormat, {"csv.disable-quote-character": "true"}).encoder(rows.schema)
     with pytest.raises(RowError, match="byte order mark"):
         bare.encode(rows)
 
@@ -250,7 +251,7 @@ def dialects(draw: Any) -> dict[str, str]:
     }
     options: dict[str, str] = draw(st.fixed_dictionaries({}, optional=optional))
     try:
-        CsvFormat.from_options(options)
+        from_options(CsvFormat, options)
     except OptionError:
         reject()
     return options
@@ -275,7 +276,7 @@ def test_rows_written_with_any_allowed_options_come_back_or_are_refused(
     schema = pa.schema([ANY_ROW.field(first)] + [one for one in ANY_ROW if one.name != first])
     record = data.draw(st.fixed_dictionaries(drawn))
     rows = pa.RecordBatch.from_pylist([record], schema=schema)
-    made = CsvFormat.from_options(options)
+    made = from_options(CsvFormat, options)
     try:
         values = made.encoder(schema).encode(rows)
     except RowError:
@@ -316,7 +317,7 @@ def test_what_is_written() -> None:
         b'2026-01-02 03:04:05.6Z,100.00,"a""b","x;y,z"',
         b",,,",
     ]
-    made = CsvFormat.from_options({"csv.null-literal": "N"})
+    made = from_options(CsvFormat, {"csv.null-literal": "N"})
     assert made.encoder(schema).encode(rows).to_pylist()[1] == b"N,N,,"
 
 
@@ -340,7 +341,7 @@ def test_decimals_are_written_as_flink_2_3_writes_them(
 ) -> None:
     options = {} if scientific is None else {"csv.write-bigdecimal-in-scientific-notation": scientific}
     rows = pa.RecordBatch.from_pydict({"d": pa.array([Decimal(value)], pa.decimal128(38, scale))})
-    made = CsvFormat.from_options(options)
+    made = from_options(CsvFormat, options)
     values = made.encoder(rows.schema).encode(rows)
     assert values.to_pylist() == [expected]
     assert made.decoder(rows.schema).decode(values).rows.equals(rows)
@@ -364,7 +365,7 @@ def test_text_that_could_not_be_read_back_is_refused(
 ) -> None:
     rows = pa.RecordBatch.from_pydict({"v": pa.array([value], kind)})
     with pytest.raises(RowError, match="column 'v"):
-        CsvFormat.from_options(options).encoder(rows.schema).encode(rows)
+        from_options(CsvFormat, options).encoder(rows.schema).encode(rows)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +383,7 @@ def test_what_the_null_literal_means_is_not_written_for_something_else(
     value: Any, kind: pa.DataType, literal: str, column: str
 ) -> None:
     rows = pa.RecordBatch.from_pydict({"a": [1, 2], "v": pa.array([None, value], kind)})
-    made = CsvFormat.from_options({"value.csv.null-literal": literal}, "value.")
+    made = from_options(CsvFormat, {"value.csv.null-literal": literal}, "value.")
     with pytest.raises(RowError, match=f"column '{column}' of row 1 .*'value.csv.null-literal'"):
         made.encoder(rows.schema).encode(rows)
 
@@ -390,7 +391,7 @@ def test_what_the_null_literal_means_is_not_written_for_something_else(
 def test_maps_and_failing_quotes_are_named_as_what_they_are() -> None:
     with pytest.raises(SchemaError, match="column 'm' of type map<string, int32>: CSV holds no maps"):
         CsvFormat().decoder(pa.schema([("m", pa.map_(pa.string(), pa.int32()))]))
-    bare = CsvFormat.from_options({"key.csv.disable-quote-character": "true"}, "key.")
+    bare = from_options(CsvFormat, {"key.csv.disable-quote-character": "true"}, "key.")
     rows = pa.RecordBatch.from_pydict({"a": [" a"]})
     with pytest.raises(RowError, match=r"a blank .* at an end, or begins with #.*'key.csv.disable-quote-cha"):
         bare.encoder(rows.schema).encode(rows)
@@ -434,4 +435,4 @@ def test_the_place_of_bytes_that_are_not_utf8_is_told() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(OptionError):
-        CsvFormat.from_options(options)
+        from_options(CsvFormat, options)

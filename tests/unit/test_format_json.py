@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from penstock.errors import OptionError, RowError, SchemaError
 from penstock.formats import DecodedRows
 from penstock.formats.json import JsonFormat
+from tests.table_specs import from_options
 
 UTC = timezone.utc
 IGNORE = {"json.ignore-parse-errors": "true"}
@@ -27,7 +28,7 @@ ISO = {"json.timestamp-format.standard": "ISO-8601"}
 def decode(
     values: Sequence[bytes | None], schema: pa.Schema, options: dict[str, str] | None = None
 ) -> DecodedRows:
-    found = JsonFormat.from_options(options or {}).decoder(schema).decode(pa.array(values, pa.binary()))
+    found = from_options(JsonFormat, options or {}).decoder(schema).decode(pa.array(values, pa.binary()))
     found.rows.validate(full=True)
     return found
 
@@ -442,7 +443,7 @@ def test_a_time_that_nothing_would_help_gets_no_advice(text: str) -> None:
 
 
 def test_the_option_of_times_is_named_as_the_user_writes_it() -> None:
-    made = JsonFormat.from_options({}, "value.")
+    made = from_options(JsonFormat, {}, "value.")
     found = made.decoder(pa.schema([("v", NAIVE)])).decode(
         pa.array([b'{"v":"2026-05-01T12:00:00"}'], pa.binary())
     )
@@ -512,7 +513,7 @@ def test_missing_fields_are_null_or_refused_whether_read_or_not() -> None:
     schema = pa.schema([("a", pa.int8()), ("b", pa.int8())])
     values = pa.array([b'{"a":1}'], pa.binary())
     assert decode([b'{"a":1}'], schema).rows.to_pylist() == [{"a": 1, "b": None}]
-    strict = JsonFormat.from_options({"json.fail-on-missing-field": "true"})
+    strict = from_options(JsonFormat, {"json.fail-on-missing-field": "true"})
     failure = strict.decoder(schema, ["a"]).decode(values).failures[0]
     assert "field is missing (field 'b'" in failure.reason
 
@@ -562,7 +563,7 @@ def test_deep_schemas_and_odd_types_are_refused_on_the_driver() -> None:
 def test_decimals_are_written_as_flink_writes_them(value: str, plain: str, expected: bytes) -> None:
     schema = pa.schema([("d", pa.decimal128(20, 9))])
     rows = pa.RecordBatch.from_pydict({"d": [Decimal(value)]}, schema=schema)
-    made = JsonFormat.from_options({"json.encode.decimal-as-plain-number": plain}).encoder(schema)
+    made = from_options(JsonFormat, {"json.encode.decimal-as-plain-number": plain}).encoder(schema)
     assert made.encode(rows).to_pylist() == [b'{"d":' + expected + b"}"]
 
 
@@ -580,7 +581,7 @@ def test_what_is_written() -> None:
         {"a": [1.0, 1e300], "b": [0.1, math.nan], "c": ['\x01"\\é', None], "d": [1500, 0], "e": [0, -1]},
         schema=schema,
     )
-    values = JsonFormat.from_options(ISO).encoder(schema).encode(rows).to_pylist()
+    values = from_options(JsonFormat, ISO).encoder(schema).encode(rows).to_pylist()
     assert values == [
         '{"a":1.0,"b":0.1,"c":"\\u0001\\"\\\\é","d":"00:00:01.5","e":"1970-01-01T00:00:00Z"}'.encode(),
         b'{"a":1e+300,"b":"NaN","c":null,"d":"00:00:00","e":"1969-12-31T23:59:59.999999999Z"}',
@@ -606,7 +607,7 @@ def test_doubles_are_written_so_that_they_read_back(value: float) -> None:
 
 def test_the_options_for_null_keys_of_maps_are_taken() -> None:
     options = {"json.map-null-key.mode": "literal", "json.map-null-key.literal": "none"}
-    assert JsonFormat.from_options(options) == JsonFormat()
+    assert from_options(JsonFormat, options) == JsonFormat()
 
 
 def test_a_row_that_cannot_be_written_is_named() -> None:
@@ -631,7 +632,7 @@ def test_a_row_that_cannot_be_written_is_named() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        JsonFormat.from_options(options)
+        from_options(JsonFormat, options)
 
 
 def test_memory_of_python_is_no_part_of_decoding() -> None:

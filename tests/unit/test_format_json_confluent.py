@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import MissingOptionError, OptionError, SchemaRegistryError
-from penstock.formats import format_for
 from tests.registry_server import Registry, running_registry
+from tests.table_specs import format_for
 
 COLUMNS = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), ("tags", pa.list_(pa.string())), ("x", pa.float64())]

@@ -18,11 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MissingOptionError, OptionError, RowError, SchemaError
-from penstock.formats import DecodedRows, Format, format_for
+from penstock.formats import DecodedRows, Format
 from penstock.formats.protobuf_confluent import LOOKUPS_PER_BATCH_MAX, read_header, write_indexes
 from penstock.formats.protobuf_schema import type_for
 from penstock.formats.protobuf_types import MessageType, library
 from tests.registry_server import Registry, running_registry
+from tests.table_specs import format_for
 
 descriptor_pb2: Any = library("descriptor_pb2")
 F = descriptor_pb2.FieldDescriptorProto

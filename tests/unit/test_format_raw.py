@@ -11,12 +11,13 @@ import pytest
 from penstock.errors import OptionError, RowError, SchemaError
 from penstock.formats import DecodedRows
 from penstock.formats.raw import RawFormat
+from tests.table_specs import from_options
 
 
 def decode(
     values: list[bytes | None], kind: pa.DataType, options: dict[str, str] | None = None
 ) -> DecodedRows:
-    made = RawFormat.from_options(options or {})
+    made = from_options(RawFormat, options or {})
     return made.decoder(pa.schema([("v", kind)])).decode(pa.array(values, pa.binary()))
 
 
@@ -41,7 +42,7 @@ def test_numbers_have_the_byte_order_of_the_option(
     found = decode([packed, None, packed], kind, options)
     assert found.rows.column(0).to_pylist() == [value, None, value]
     assert found.value_indices is None
-    encoder = RawFormat.from_options(options).encoder(found.rows.schema)
+    encoder = from_options(RawFormat, options).encoder(found.rows.schema)
     assert encoder.encode(found.rows).to_pylist() == [packed, None, packed]
 
 
@@ -67,7 +68,7 @@ def test_text_is_read_and_written_in_its_charset(charset: str, value: bytes) -> 
     options = {"raw.charset": charset}
     found = decode([value, None], pa.string(), options)
     assert found.rows.column(0).to_pylist() == ["é", None]
-    encoder = RawFormat.from_options(options).encoder(found.rows.schema)
+    encoder = from_options(RawFormat, options).encoder(found.rows.schema)
     assert encoder.encode(found.rows).to_pylist() == [value, None]
 
 
@@ -89,7 +90,7 @@ def test_utf_32_without_a_mark_is_big_endian_as_in_java(charset: str) -> None:
     found = decode(values, pa.string(), options)
     assert found.rows.column(0).to_pylist() == ["é", "é", "é", ""]
     assert [(one.value_index, one.reason) for one in found.failures] == [(3, f"the bytes are not {charset}")]
-    encoder = RawFormat.from_options(options).encoder(found.rows.schema)
+    encoder = from_options(RawFormat, options).encoder(found.rows.schema)
     assert encoder.encode(found.rows).to_pylist() == [b"\0\0\0\xe9"] * 3 + [b""]
 
 
@@ -98,7 +99,7 @@ def test_utf_32_without_a_mark_is_big_endian_as_in_java(charset: str) -> None:
 def test_marks_at_the_beginning_of_text_stay(charset: str, delimiter: str | None) -> None:
     rows = pa.RecordBatch.from_pydict({"v": ["\ufeffx", "\ufeff", "", "a\ufeff", None]})
     options = {"raw.charset": charset} | ({"raw.line-delimiter": delimiter} if delimiter else {})
-    made = RawFormat.from_options(options)
+    made = from_options(RawFormat, options)
     values = made.encoder(rows.schema).encode(rows)
     found = made.decoder(rows.schema).decode(values)
     wanted = rows if delimiter is None else rows.slice(0, 4)
@@ -107,7 +108,7 @@ def test_marks_at_the_beginning_of_text_stay(charset: str, delimiter: str | None
 
 def test_empty_text_in_utf_16_is_an_empty_value_as_in_java() -> None:
     rows = pa.RecordBatch.from_pydict({"v": ["", "a"]})
-    made = RawFormat.from_options({"raw.charset": "UTF-16"})
+    made = from_options(RawFormat, {"raw.charset": "UTF-16"})
     assert made.encoder(rows.schema).encode(rows).to_pylist() == [b"", b"\xfe\xff\0a"]
 
 
@@ -138,7 +139,7 @@ def test_lines_are_rows() -> None:
     assert found.rows.column(0).to_pylist() == ["a", "", "b", "c"]
     assert found.indices().to_pylist() == [0, 0, 0, 3]
     assert [failure.value_index for failure in found.failures] == [4]
-    encoder = RawFormat.from_options(options).encoder(found.rows.schema)
+    encoder = from_options(RawFormat, options).encoder(found.rows.schema)
     assert encoder.encode(found.rows).to_pylist() == [b"a\r\n", b"\r\n", b"b\r\n", b"c\r\n"]
 
 
@@ -167,4 +168,4 @@ def test_other_tables_are_refused(schema: pa.Schema, message: str) -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(OptionError):
-        RawFormat.from_options(options)
+        from_options(RawFormat, options)

@@ -8,10 +8,11 @@ import sys
 import pytest
 
 from penstock.errors import OptionError, UnsupportedOptionError
-from penstock.formats import format_for, format_names
+from penstock.formats import format_names
 from penstock.formats.base import excerpt
 from penstock.formats.json import JsonFormat
 from penstock.options.formats import PLAIN_FORMAT_OF_CHANGELOG
+from tests.table_specs import format_for
 from tests.waiting import PATIENCE_S
 
 
@@ -50,7 +51,8 @@ def test_an_unknown_option_is_refused_with_the_nearest() -> None:
 
 def test_formats_are_imported_when_they_are_asked_for() -> None:
     code = (
-        "import sys, penstock.formats as f; f.format_for('raw', {});"
+        "import sys; from penstock.options.table_spec import FormatSpec as S; import penstock.formats as f;"
+        "f.format_of(S('raw'));"
         "bad = {'penstock.formats.json', 'kafka', 'pyspark', 'fastavro', 'google.protobuf'}"
         "& set(sys.modules);"
         "assert not bad, bad"
@@ -70,22 +72,22 @@ class XmlFormat:
     options = (Option("xml.depth", Dialect.FLINK, Reader.BOTH, POSITIVE_INT, "How deep."),)
 
     @classmethod
-    def from_options(cls, options, prefix=""):
+    def from_spec(cls, spec):
         from penstock.formats.options import options_of
-        return options_of(cls.name, cls.options, options, prefix).value(cls.options[0])
+        return options_of(cls.options, spec).value(cls.options[0])
 
 home = types.ModuleType("somewhere.xml")
 home.XmlFormat = XmlFormat
 sys.modules["somewhere.xml"] = home
 formats.FORMATS += (formats.FormatEntry("xml", "somewhere.xml", "XmlFormat"),)
 
-from penstock.formats import format_for, format_names
+from penstock.formats import format_names, format_of
+from penstock.options.parse import parse_read
 from penstock.options.reference import render
-from penstock.options.source import parse_source_options
 assert format_names()[-1] == "xml"
 options = {"format": "xml", "xml.depth": "3", "topic": "t", "properties.bootstrap.servers": "b:1"}
-assert format_for("xml", options) == 3
-parse_source_options(options, streaming=True)
+spec = parse_read(options, streaming=True).table
+assert format_of(spec.value_format) == 3
 assert "`xml.depth`" in render() and "protobuf-confluent, xml" in render()
 """
 

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
-from penstock.options.declare import Dialect
+from penstock.options.declare import Dialect, parse_value
 from penstock.options.properties import (
     GROUPS,
     PROPERTIES,
     Handling,
     Property,
     Role,
-    parse_property,
     property_value,
 )
 from penstock.options.properties.check import check_properties
@@ -55,7 +54,7 @@ def test_a_declaration_is_whole(declared: Property) -> None:
     for value, instead in declared.unsupported_values.items():
         assert value == value.lower()
         assert not instead.endswith(".")
-        parse_property(declared, value, shown_as=declared.name)
+        parse_value(declared.type, value, declared.name)
 
 
 @pytest.mark.parametrize(

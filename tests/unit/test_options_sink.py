@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties, SinkConfig
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 
 FLINK = {"properties.bootstrap.servers": "broker:9092"}
 SPARK = {"kafka.bootstrap.servers": "broker:9092"}
@@ -15,47 +15,47 @@ SERVERS = KafkaProperties((("bootstrap.servers", "broker:9092"),))
 
 @pytest.mark.parametrize("options", [FLINK, SPARK])
 def test_defaults(options: dict[str, str]) -> None:
-    assert parse_sink_options(options) == SinkConfig(
+    assert parse_write(options).sink == SinkConfig(
         properties=SERVERS, topic=None, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE
     )
 
 
 @pytest.mark.parametrize("options", [FLINK, SPARK])
 def test_both_dialects_name_the_topic_alike(options: dict[str, str]) -> None:
-    assert parse_sink_options(options | {"topic": " orders "}).topic == "orders"
+    assert parse_write(options | {"topic": " orders "}).sink.topic == "orders"
 
 
 def test_a_guarantee_of_none() -> None:
-    config = parse_sink_options(FLINK | {"sink.delivery-guarantee": "NONE", "sink.partitioner": "default"})
+    config = parse_write(FLINK | {"sink.delivery-guarantee": "NONE", "sink.partitioner": "default"}).sink
     assert config.delivery_guarantee is DeliveryGuarantee.NONE
 
 
 def test_the_checkpoint_location_is_kept() -> None:
     options = SPARK | {"checkpointlocation": "/there", "queryname": "q", "path": "p"}
-    assert parse_sink_options(options).checkpoint_location == "/there"
+    assert parse_write(options).sink.checkpoint_location == "/there"
 
 
 @pytest.mark.parametrize("dialect", [FLINK, SPARK])
 def test_exactly_once_goes_with_a_prefix_in_either_dialect(dialect: dict[str, str]) -> None:
     options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "orders"}
-    config = parse_sink_options(dialect | options | {"sink.commit-log.topic": "decisions"})
+    config = parse_write(dialect | options | {"sink.commit-log.topic": "decisions"}).sink
     assert config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
     assert (config.transactional_id_prefix, config.commit_log_topic) == ("orders", "decisions")
 
 
 def test_exactly_once_without_a_prefix_says_what_is_missing() -> None:
     with pytest.raises(MissingOptionError, match=r"'sink\.transactional-id-prefix' is required with"):
-        parse_sink_options(FLINK | {"sink.delivery-guarantee": "exactly-once"})
+        parse_write(FLINK | {"sink.delivery-guarantee": "exactly-once"})
 
 
 def test_a_log_topic_that_cannot_be_is_refused() -> None:
     options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "orders"}
     with pytest.raises(OptionError, match=r"'sink\.commit-log\.topic' cannot be 'a b'"):
-        parse_sink_options(FLINK | options | {"sink.commit-log.topic": "a b"})
+        parse_write(FLINK | options | {"sink.commit-log.topic": "a b"})
 
 
 def test_what_belongs_to_exactly_once_is_left_alone_without_it() -> None:
-    config = parse_sink_options(FLINK | {"sink.transactional-id-prefix": "orders"})
+    config = parse_write(FLINK | {"sink.transactional-id-prefix": "orders"}).sink
     assert config.transactional_id_prefix is None
 
 
@@ -71,22 +71,22 @@ def test_what_belongs_to_exactly_once_is_left_alone_without_it() -> None:
 )
 @pytest.mark.parametrize("dialect", [FLINK, SPARK])
 def test_partitioners(dialect: dict[str, str], text: str, partitioner: str) -> None:
-    assert parse_sink_options(dialect | {"sink.partitioner": text}).partitioner == partitioner
+    assert parse_write(dialect | {"sink.partitioner": text}).sink.partitioner == partitioner
 
 
 def test_a_partitioner_that_was_damaged_on_its_way_is_refused() -> None:
     with pytest.raises(OptionError, match=r"'sink\.partitioner' is damaged"):
-        parse_sink_options(FLINK | {"sink.partitioner": "penstock-partitioner-1:3.11:?"})
+        parse_write(FLINK | {"sink.partitioner": "penstock-partitioner-1:3.11:?"})
 
 
 def test_round_robin_excludes_key_fields() -> None:
     options = {"sink.partitioner": "round-robin", "key.format": "raw", "key.fields": "id", "format": "json"}
     with pytest.raises(OptionError, match=r"only when option 'key\.fields' is not set"):
-        parse_sink_options(FLINK | options)
+        parse_write(FLINK | options)
 
 
 def test_a_batch_write_can_say_which_micro_batch_it_carries_out() -> None:
-    config = parse_sink_options(FLINK | {"sink.query-id": "6f7a-1", "sink.batch-id": "41"})
+    config = parse_write(FLINK | {"sink.query-id": "6f7a-1", "sink.batch-id": "41"}).sink
     assert (config.query_id, config.batch_id) == ("6f7a-1", 41)
 
 
@@ -106,22 +106,22 @@ def test_a_batch_write_can_say_which_micro_batch_it_carries_out() -> None:
 )
 def test_a_micro_batch_is_named_in_full(options: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError, match=says):
-        parse_sink_options(FLINK | options)
+        parse_write(FLINK | options)
 
 
 def test_a_batch_write_can_have_a_name() -> None:
     options = FLINK | {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
     run_id = "scheduled__2026-11-22T00:00:00+00:00"
-    assert parse_sink_options(options | {"sink.write-id": run_id}).write_id == run_id
-    assert parse_sink_options(options).write_id is None
+    assert parse_write(options | {"sink.write-id": run_id}).sink.write_id == run_id
+    assert parse_write(options).sink.write_id is None
     both = {"sink.write-id": "w", "sink.query-id": "q", "sink.batch-id": "1"}
     with pytest.raises(OptionError, match=r"'sink\.write-id' and 'sink\.query-id' both say"):
-        parse_sink_options(options | both)
+        parse_write(options | both)
 
 
 def test_parallelism_is_answered() -> None:
     with pytest.raises(UnsupportedOptionError, match=r"df\.repartition\(n, 'key'\).*set_parallelism"):
-        parse_sink_options(FLINK | {"sink.parallelism": "4"})
+        parse_write(FLINK | {"sink.parallelism": "4"})
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_parallelism_is_answered() -> None:
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported"):
-        parse_sink_options(FLINK | {key: "1"})
+        parse_write(FLINK | {key: "1"})
 
 
 @pytest.mark.parametrize(
@@ -149,19 +149,19 @@ def test_what_cannot_be_honoured_is_refused(key: str) -> None:
 )
 def test_a_bad_value(key: str, text: str, allowed: str) -> None:
     with pytest.raises(OptionError) as caught:
-        parse_sink_options(FLINK | {key: text})
+        parse_write(FLINK | {key: text})
     assert str(caught.value).startswith(f"Option '{key}' cannot be '{text}'. Allowed: {allowed}")
     assert caught.value.facts["option"] == key
 
 
 def test_no_bootstrap_servers() -> None:
     with pytest.raises(MissingOptionError, match=r"^Option 'properties.bootstrap.servers' or 'kafka.boot"):
-        parse_sink_options({"qqqqqqqq": "x"})
+        parse_write({"qqqqqqqq": "x"})
 
 
 def test_two_dialects_in_one_writer_are_named() -> None:
     with pytest.raises(OptionError) as caught:
-        parse_sink_options(SPARK | {"topic": "orders", "connector": "kafka"})
+        parse_write(SPARK | {"topic": "orders", "connector": "kafka"})
     assert caught.value.facts == {
         "flink": ("connector",),
         "spark": ("kafka.bootstrap.servers",),
@@ -176,10 +176,8 @@ def test_the_other_sides_options_pass() -> None:
         "scan.idle-timeout": "1 s",
         "properties.isolation.level": "read_committed",
     }
-    assert parse_sink_options(FLINK | table) == parse_sink_options(FLINK)
-    assert parse_sink_options(SPARK | {"subscribe": "a", "startingTimestamp": "1"}) == parse_sink_options(
-        SPARK
-    )
+    assert parse_write(FLINK | table).sink == parse_write(FLINK).sink
+    assert parse_write(SPARK | {"subscribe": "a", "startingTimestamp": "1"}).sink == parse_write(SPARK).sink
 
 
 @pytest.mark.parametrize("prefix", ["properties.", "kafka."])
@@ -188,9 +186,9 @@ def test_properties_that_contradict_the_guarantee_are_found_on_the_driver(prefix
     with pytest.raises(
         OptionError, match=f"'{prefix}acks' = '1' contradicts the delivery guarantee at-least-once"
     ):
-        parse_sink_options(options)
+        parse_write(options)
 
 
 def test_without_a_guarantee_they_do_not_contradict() -> None:
-    config = parse_sink_options(FLINK | {"sink.delivery-guarantee": "none", "properties.acks": "1"})
+    config = parse_write(FLINK | {"sink.delivery-guarantee": "none", "properties.acks": "1"}).sink
     assert config.properties.get("acks") == "1"

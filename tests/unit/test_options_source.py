@@ -17,7 +17,7 @@ from penstock.options.config import (
     TopicPartitionSet,
     TopicPattern,
 )
-from penstock.options.source import parse_source_options
+from penstock.options.parse import parse_read
 from penstock.options.warn import forget_warnings
 from penstock.types import At, Committed, LogEnd, Time, TopicPartition
 
@@ -33,7 +33,7 @@ def _fresh_warnings() -> Iterator[None]:
 
 
 def parse(options: dict[str, str], *, streaming: bool = True) -> SourceConfig:
-    return parse_source_options(options, streaming=streaming)
+    return parse_read(options, streaming=streaming).source
 
 
 def refused(options: dict[str, str], *, streaming: bool = True) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError
 from penstock.options.config import TopicPattern
-from penstock.options.source import parse_source_options
+from penstock.options.parse import parse_read
 from penstock.options.topic_pattern import compile_pattern, parse_pattern
 from penstock.source.subscriber import is_subscribed
 from penstock.types import TopicPartition
@@ -45,7 +45,7 @@ def test_what_java_and_python_share(pattern: str, matching: tuple[str, ...], oth
 def test_what_they_do_not_share_is_refused_where_options_are_checked(pattern: str, key: str) -> None:
     prefix = "kafka." if key == "subscribePattern" else "properties."
     with pytest.raises(OptionError) as caught:
-        parse_source_options({f"{prefix}bootstrap.servers": "b:1", key: pattern}, streaming=True)
+        parse_read({f"{prefix}bootstrap.servers": "b:1", key: pattern}, streaming=True)
     message = str(caught.value)
     assert message.startswith(f"Option '{key}' cannot be '{pattern}'. Allowed: a regular expression")
     assert message.endswith(

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError
 from penstock.options.declare import Dialect, Reader, Status
+from penstock.options.parse import parse_read, parse_write
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import FOREIGN_NAMES, advice_for
 from penstock.options.properties.refused import refusal_of
-from penstock.options.sink import parse_sink_options
-from penstock.options.source import parse_source_options
 from penstock.options.spelling import edit_distance, misspelt
 from penstock.options.unknown import OPTIONS
 from penstock.options.warn import forget_warnings, said_elsewhere
@@ -44,9 +43,9 @@ def refused(options: Mapping[str, str], *, side: Reader = Reader.SOURCE) -> str:
 
 def parse(options: Mapping[str, str], *, side: Reader = Reader.SOURCE) -> None:
     if side is Reader.SOURCE:
-        parse_source_options(options, streaming=True)
+        parse_read(options, streaming=True)
     else:
-        parse_sink_options(options)
+        parse_write(options)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,7 @@ def test_all_options_of_sparks_own_source_and_sink_pass(
     parse(everything, side=side)
     parse(SPARK | {case(key): text for key, text in SPARK_ENDS.items() if "starting" in key}, side=side)
     if side is Reader.SOURCE:
-        parse_source_options(SPARK | {case(key): text for key, text in SPARK_ENDS.items()}, streaming=False)
+        parse_read(SPARK | {case(key): text for key, text in SPARK_ENDS.items()}, streaming=False)
     parse({case(key): text for key, text in (SPARK | {"topic": "t"}).items()}, side=Reader.SINK)
     for by in ({"subscribePattern": "o.*"}, {"assign": '{"orders":[0]}'}):
         options = {"kafka.bootstrap.servers": "b:1", **by}
@@ -327,7 +326,7 @@ def test_an_error_has_the_names_of_properties_as_they_have_to_be_written(
 
     options = {prefix + name: text for name, text in {"bootstrap.servers": "b:1", **properties}.items()}
     with pytest.raises(OptionError) as caught:
-        check_connection(parse_sink_options(options).properties)
+        check_connection(parse_write(options).sink.properties)
     quoted = set(re.findall(r"'([a-z.-]+)'", str(caught.value)))
     named = {word for word in quoted if word in PROPERTIES or word.partition(".")[2] in PROPERTIES}
     assert named
@@ -343,7 +342,7 @@ def test_a_missing_login_shows_the_line_to_write(mechanism: str, module: str) ->
 
     options = SPARK | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
     with pytest.raises(OptionError) as caught:
-        check_connection(parse_source_options(options, streaming=True).properties)
+        check_connection(parse_read(options, streaming=True).source.properties)
     assert str(caught.value).endswith(
         "'kafka.sasl.jaas.config' is required with 'kafka.sasl.mechanism' = "
         f"'{mechanism}': it holds the user name and password. It is written like this: "
@@ -370,13 +369,11 @@ def test_options_that_spark_lost_are_told_from_a_missing_one() -> None:
 
 @pytest.mark.parametrize("word", ["EXACTLY_ONCE", "exactly_once", "Exactly-Once"])
 def test_words_are_read_with_hyphens_and_underscores(word: str) -> None:
-    config = parse_sink_options(
-        FLINK | {"sink.delivery-guarantee": word, "sink.transactional-id-prefix": "p"}
-    )
+    config = parse_write(FLINK | {"sink.delivery-guarantee": word, "sink.transactional-id-prefix": "p"}).sink
     assert config.delivery_guarantee.value == "exactly-once"
-    isolated = parse_source_options(FLINK | {"properties.isolation.level": "READ-COMMITTED"}, streaming=True)
+    isolated = parse_read(FLINK | {"properties.isolation.level": "READ-COMMITTED"}, streaming=True).source
     assert isolated.isolation_level.value == "read_committed"
-    assert parse_sink_options(FLINK | {"sink.partitioner": "ROUND_ROBIN"}).partitioner == "round-robin"
+    assert parse_write(FLINK | {"sink.partitioner": "ROUND_ROBIN"}).sink.partitioner == "round-robin"
 
 
 def test_warnings_that_another_process_of_the_query_says_are_kept_back(

@@ -18,10 +18,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from penstock.api.pickling import to_text
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, OptionError, SchemaRegistryError
+from penstock.options.parse import parse_read
 from penstock.options.python_objects import DESERIALIZER, INITIALIZER
-from penstock.options.source import parse_source_options
+from penstock.options.table_spec import OnDecodeError
 from penstock.spark.tables import PythonSource, table_source
-from penstock.table import BadRecords, OnDecodeError, TableRows
+from penstock.table import BadRecords, TableRows
 from penstock.table.deserialization import (
     ArrowDeserializationSchema,
     ConsumerRecord,
@@ -402,7 +403,9 @@ def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
         "scan.deserializer": text,
         "scan.on-decode-error": "skip",
     }
-    source = table_source(schema, options, parse_source_options(options, streaming=True))
+    spec = parse_read(options, streaming=True).table
+    assert spec is not None
+    source = table_source(schema, spec)
     assert isinstance(source, PythonSource)
     maker = source.open()
     found = maker.rows(records(b'{"id": 1, "name": "a"}', b"{", None).select(list(maker.columns)))
@@ -413,14 +416,12 @@ def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
 def test_options_that_contradict_a_deserializer_are_found_on_the_driver() -> None:
     text = to_text(TravellingDeserializer(print, Gets.VALUE, True), DESERIALIZER)
     base = {"topic": "orders", "properties.bootstrap.servers": "nowhere:1", "scan.deserializer": text}
-    config = parse_source_options(base, streaming=True)
-    schema = StructType([StructField("value", StringType())])
     for key, value in (("format", "json"), ("value.json.ignore-parse-errors", "true"), ("key.fields", "a")):
         with pytest.raises(OptionError, match=key):
-            table_source(schema, base | {key: value}, config)
+            parse_read(base | {key: value}, streaming=True)
     with pytest.raises(OptionError, match="dead-letter"):
-        table_source(schema, base | {"scan.dead-letter.topic": "dead"}, config)
+        parse_read(base | {"scan.dead-letter.topic": "dead"}, streaming=True)
     with pytest.raises(OptionError, match=r"does not begin with"):
-        table_source(schema, base | {"scan.deserializer": to_text(Opened(), INITIALIZER)}, config)
+        parse_read(base | {"scan.deserializer": to_text(Opened(), INITIALIZER)}, streaming=True)
     with pytest.raises(OptionError, match="no deserializer"):
         PythonDecoder(to_text(Opened(), DESERIALIZER), ONE)

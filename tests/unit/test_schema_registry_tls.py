@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import OptionError, SchemaRegistryError
-from penstock.formats import format_for
 from penstock.formats.schema_registry import RegistrySettings, SchemaRegistry
 from tests.registry_server import Registry, running_registry
+from tests.table_specs import format_for
 
 DATA = Path(__file__).parents[1] / "data" / "tls"
 CA, STRANGER_CA = str(DATA / "ca.pem"), str(DATA / "stranger-ca.pem")

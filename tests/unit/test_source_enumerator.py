@@ -26,7 +26,7 @@ from penstock.options.config import (
     TopicPartitionSet,
     TopicPattern,
 )
-from penstock.options.source import parse_source_options
+from penstock.options.parse import parse_read
 from penstock.source import data_loss
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.offsets_json import SourceOffset
@@ -374,7 +374,7 @@ class TestUnavailable:
     def test_an_initializer_may_say_more_than_it_is_asked_when_one_answers_late(self) -> None:
         source = KafkaSource.builder().set_bootstrap_servers("a:9092").set_topics("t")
         options = source.set_starting_offsets(SaysAll()).build().options
-        starting = parse_source_options(options, streaming=True).starting
+        starting = parse_read(options, streaming=True).source.starting
         assert starting is not None
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
         admin.failing[tp(1)] = RequestTimeoutError("no leader")

@@ -35,8 +35,7 @@ from pyspark.sql.types import (
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, OptionError, RowError, SchemaError
 from penstock.options.config import DeliveryGuarantee
-from penstock.options.sink import parse_sink_options
-from penstock.options.source import parse_source_options
+from penstock.options.parse import parse_read, parse_write
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.tables import FormatSource, TableSink, TableSource, table_sink, table_source
 
@@ -52,16 +51,18 @@ def marked(name: str, kind: Any, key: Any, nullable: bool = True) -> StructField
 
 def source_of(schema: StructType, options: dict[str, str]) -> FormatSource:
     given = READ | options
-    found = table_source(schema, given, parse_source_options(given, streaming=True))
+    spec = parse_read(given, streaming=True).table
+    assert spec is not None
+    found = table_source(schema, spec)
     assert isinstance(found, FormatSource)
     return found
 
 
 def sink_of(schema: StructType, options: dict[str, str]) -> TableSink:
     given = WRITE | options
-    found = table_sink(schema, given, parse_sink_options(given))
-    assert found is not None
-    return found
+    config = parse_write(given)
+    assert config.table is not None
+    return table_sink(schema, config.table, config.sink.topic)
 
 
 def records(*values: bytes | None) -> pa.RecordBatch:
@@ -216,7 +217,7 @@ ID = StructType([StructField("id", LongType())])
 
 
 def test_dead_letters_are_written_with_the_producers_properties_of_the_source() -> None:
-    sink = source_of(ID, DEAD | {"properties.max.request.size": "5000000"}).dead_letters
+    sink = source_of(ID, DEAD | {"properties.max.request.size": "5000000"}).bad_records.dead_letters
     assert sink is not None
     assert (sink.topic, sink.delivery_guarantee) == ("bad", DeliveryGuarantee.AT_LEAST_ONCE)
     assert sink.properties.get("max.request.size") == "5000000"
@@ -313,8 +314,9 @@ def test_times_of_day_are_written_and_read(name: str) -> None:
 def test_without_a_topic_a_column_names_it() -> None:
     options = {"properties.bootstrap.servers": "unused:1"} | JSON
     where = StructType([StructField("id", LongType()), marked("t", StringType(), "topic")])
-    sink = table_sink(where, options, parse_sink_options(options))
-    assert sink is not None
+    spec = parse_write(options).table
+    assert spec is not None
+    sink = table_sink(where, spec, None)
     batch = pa.RecordBatch.from_pylist([{"id": 1, "t": "a"}], schema=to_arrow_schema(where))
     assert [rows.to_pylist() for rows in sink.records([batch])] == [
         [{"key": None, "value": b'{"id":1}', "topic": "a"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, ClassVar
 
@@ -17,18 +17,17 @@ from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, MissingOptionError, OptionError, SchemaError
 from penstock.formats import DecodedRows, Decoder, Encoder
 from penstock.formats.json import JsonFormat
+from penstock.options.table_spec import FormatSpec, OnDecodeError, TableSpec
 from penstock.table import (
     DEAD_LETTERS,
     BadRecords,
-    OnDecodeError,
+    Table,
     TableDecoder,
     TableEncoder,
-    TableOptions,
     TableRows,
-    has_table_options,
     make_table,
-    parse_table_options,
 )
+from tests.table_specs import read_spec, table_spec, write_spec
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678000, timezone.utc)
 AT_MS = 1767323045678
@@ -72,7 +71,7 @@ KEYED_SCHEMA = pa.schema([("k_id", pa.int64()), ("k_sub id", pa.string()), ("id"
 def decode(
     options: dict[str, str], schema: pa.Schema, batch: pa.RecordBatch, columns: Sequence[str] | None = None
 ) -> TableRows:
-    table = make_table(schema, parse_table_options(options))
+    table = make_table(schema, table_spec(options))
     decoder = TableDecoder(pickle.loads(pickle.dumps(table)), columns)  # noqa: S301 - our own bytes
     found = decoder.decode(batch.select(list(decoder.record_columns)))
     found.rows.validate(full=True)
@@ -84,7 +83,7 @@ def decode(
 
 
 def test_key_columns_lose_their_prefix_in_the_key_only() -> None:
-    table = make_table(KEYED_SCHEMA, parse_table_options(KEYED))
+    table = make_table(KEYED_SCHEMA, table_spec(KEYED))
     assert table.key_schema.names == ["id", "sub id"]
     assert table.value_schema.names == ["id"]
 
@@ -92,7 +91,7 @@ def test_key_columns_lose_their_prefix_in_the_key_only() -> None:
 def test_the_key_has_the_order_of_key_fields_and_the_value_that_of_the_table() -> None:
     schema = pa.schema([("a", pa.int8()), ("b", pa.int8()), ("c", pa.int8())])
     options = {"key.format": "json", "key.fields": "c;a", "format": "json"}
-    table = make_table(schema, parse_table_options(options))
+    table = make_table(schema, table_spec(options))
     assert (table.key_schema.names, table.value_schema.names) == (["c", "a"], ["a", "b", "c"])
 
 
@@ -123,7 +122,7 @@ def test_with_all_the_value_wins_also_where_it_is_null_and_keys_are_not_read() -
     options = {"key.format": "json", "key.fields": "id", "value.format": "json"}
     schema = pa.schema([("id", pa.int8()), ("v", pa.int8())])
     batch = records(record(b'{"v":1}', b'{"id":9}'), record(b'{"id":2,"v":2}', b"not json"))
-    table = make_table(schema, parse_table_options(options))
+    table = make_table(schema, table_spec(options))
     assert "key" not in TableDecoder(table).record_columns
     assert decode(options, schema, batch).rows.to_pylist() == [{"id": None, "v": 1}, {"id": 2, "v": 2}]
 
@@ -306,7 +305,7 @@ def test_headers_of_a_slice_are_its_own() -> None:
 
 
 def test_only_what_is_wanted_is_asked_for_and_decoded() -> None:
-    table = make_table(METADATA_SCHEMA, parse_table_options(METADATA))
+    table = make_table(METADATA_SCHEMA, table_spec(METADATA))
     decoder = TableDecoder(table, ["epoch", "topic"])
     assert decoder.record_columns == ("value", "topic", "partition", "offset", "leader_epoch")
     found = decode(
@@ -343,13 +342,16 @@ class LengthFormat:
 
 
 def test_a_formats_own_metadata_is_read_with_the_value_prefix() -> None:
-    options = TableOptions(LengthFormat(), metadata_columns=(("n", "value.length"),))
     schema = pa.schema([("n", pa.int64()), ("v", pa.int8())])
-    found = TableDecoder(make_table(schema, options)).decode(records(record(None), record(b'{"v":1}')))
+
+    def table(columns: str) -> Table:
+        made = make_table(schema, table_spec({**JSON, "metadata.columns": columns}))
+        return replace(made, value_format=LengthFormat())
+
+    found = TableDecoder(table("n=value.length")).decode(records(record(None), record(b'{"v":1}')))
     assert found.rows.to_pylist() == [{"n": 7, "v": 1}]
-    wrong = TableOptions(LengthFormat(), metadata_columns=(("n", "value.size"),))
     with pytest.raises(SchemaError, match=r"metadata 'value.size'.* value.length"):
-        TableDecoder(make_table(schema, wrong))
+        TableDecoder(table("n=value.size"))
 
 
 @pytest.mark.parametrize(
@@ -375,14 +377,14 @@ def test_a_formats_own_metadata_is_read_with_the_value_prefix() -> None:
 )
 def test_metadata_that_does_not_fit_is_refused(schema: pa.Schema, columns: str, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        TableDecoder(make_table(schema, parse_table_options({**JSON, "metadata.columns": columns})))
+        TableDecoder(make_table(schema, table_spec({**JSON, "metadata.columns": columns})))
 
 
 # -- writing -------------------------------------------------------------------------------------------------
 
 
 def encode(options: dict[str, str], rows: pa.RecordBatch, topic: str | None = "t") -> list[dict[str, Any]]:
-    encoder = TableEncoder(make_table(rows.schema, parse_table_options(options)), topic)
+    encoder = TableEncoder(make_table(rows.schema, table_spec(options)), topic)
     written: list[dict[str, Any]] = encoder.encode(rows).to_pylist()
     return written
 
@@ -460,7 +462,7 @@ def test_metadata_that_cannot_be_written_is_refused(
     columns: str, kinds: list[pa.DataType], topic: str | None, message: str
 ) -> None:
     schema = pa.schema(list(zip("xy", kinds, strict=False)))
-    table = make_table(schema, parse_table_options({**JSON, "metadata.columns": columns}))
+    table = make_table(schema, table_spec({**JSON, "metadata.columns": columns}))
     with pytest.raises(SchemaError, match=message):
         TableEncoder(table, topic)
 
@@ -471,7 +473,7 @@ def test_metadata_that_cannot_be_written_is_refused(
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, MissingOptionError, "set 'format' or 'value.format'"),
+        ({"value.fields-include": "ALL"}, MissingOptionError, "set 'format' or 'value.format'"),
         ({"format": "json", "value.format": "json"}, OptionError, "say the same thing"),
         ({**JSON, "key.fields": "a"}, OptionError, "there is no 'key.format'"),
         ({**JSON, "key.format": "json"}, MissingOptionError, "needs 'key.fields'"),
@@ -500,7 +502,7 @@ def test_options_that_contradict_are_refused(
     options: dict[str, str], error: type[OptionError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        parse_table_options(options)
+        table_spec(options)
 
 
 @pytest.mark.parametrize(
@@ -514,13 +516,17 @@ def test_options_that_contradict_are_refused(
 )
 def test_key_fields_that_do_not_fit_the_columns_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        make_table(KEYED_SCHEMA, parse_table_options(options))
+        make_table(KEYED_SCHEMA, table_spec(options))
 
 
 def test_tables_are_told_from_plain_reads() -> None:
-    assert has_table_options({"Format": "json"})
-    assert has_table_options({"topic": "t", "key.JSON.ignore-parse-errors": "true"})
-    assert not has_table_options({"topic": "t", "properties.group.id": "json."})
+    assert table_spec({"Format": "json"}).value_format == FormatSpec("json", topic="t")
+    with pytest.raises(MissingOptionError, match="needs a format for its values"):
+        read_spec({"key.JSON.ignore-parse-errors": "true"})
+    assert read_spec({"properties.group.id": "json."}) is None
+    of_reads = {"scan.on-decode-error": "skip", "scan.deserializer": "made by a builder"}
+    assert write_spec(of_reads) is None
+    assert write_spec({**JSON, **of_reads}) == TableSpec(FormatSpec("json"))
 
 
 # -- bad records ---------------------------------------------------------------------------------------------
@@ -556,10 +562,10 @@ def test_skip_counts_and_logs_a_sample(caplog: pytest.LogCaptureFixture) -> None
 
 def test_dead_letters_carry_the_record_and_why() -> None:
     options = {**JSON, "scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": "dlt"}
-    made = parse_table_options(options)
+    made = table_spec(options)
     decoder = TableDecoder(make_table(V, made))
     batch = BAD.select(list(decoder.record_columns))
-    policy = BadRecords(made.on_decode_error, made.dead_letter_topic)
+    policy = BadRecords(made.bad_records.policy, made.bad_records.dead_letter_topic)
     letters = policy.handle(batch, decoder.decode(batch).failures)
     assert letters is not None
     assert letters.schema == DEAD_LETTERS

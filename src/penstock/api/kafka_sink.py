@@ -14,7 +14,7 @@ from penstock.api.functions import functions_for
 from penstock.api.record_serialization import KafkaRecordSerializationSchema
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import DeliveryGuarantee
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -208,7 +208,7 @@ class KafkaSinkBuilder:
 
 
 def _check(options: Mapping[str, str], guarantee: DeliveryGuarantee) -> None:
-    config = parse_sink_options(options)
+    config = parse_write(options).sink
     if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         from penstock.sink.transaction_names import TransactionNames  # noqa: PLC0415 - loads Arrow
 

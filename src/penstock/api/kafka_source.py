@@ -23,7 +23,8 @@ from penstock.api.offsets_initializer import (
 from penstock.api.pickling import to_text
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.offsets import COMMITTED_OFFSET, format_flink_offsets, format_topic_partitions
-from penstock.options.source import parse_source_options
+from penstock.options.parse import ReadConfig, parse_read
+from penstock.options.table_spec import TableSpec
 from penstock.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -221,11 +222,7 @@ class KafkaSourceBuilder:
         if twice:
             raise OptionError(f"set_option repeats what other methods have set: {', '.join(twice)}.")
         options |= self._own
-        parse_source_options(options, streaming=not self._is_bounded)
-        if made is not None and "format" in made.options:
-            from penstock.table import parse_table_options  # noqa: PLC0415 - it loads Arrow
-
-            parse_table_options(options)
+        _check_formats(parse_read(options, streaming=not self._is_bounded))
         return KafkaSource(options, self._is_bounded, None if made is None else made.schema)
 
     def _subscribe(self, what: str, option: dict[str, str]) -> KafkaSourceBuilder:
@@ -291,6 +288,16 @@ def _topic_names(given: Collection[Any]) -> list[str]:
                 f"set_topics takes names of topics, not {type(name).__name__}: set_topics('a', 'b')."
             )
     return names
+
+
+def _check_formats(config: ReadConfig) -> None:
+    """Let the formats judge their own options."""
+    if isinstance(config.table, TableSpec):
+        from penstock.formats import format_of  # noqa: PLC0415 - it loads Arrow
+
+        for spec in (config.table.value_format, config.table.key_format):
+            if spec is not None:
+                format_of(spec)
 
 
 def _end_options(end: str, initializer: KafkaOffsetsInitializer) -> dict[str, str]:

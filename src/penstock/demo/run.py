@@ -31,7 +31,7 @@ from penstock.demo.flights import flight_records, load_flights
 from penstock.demo.pipeline import WATERMARK_DELAY_DAYS, daily_delays, read_flights, write_delays
 from penstock.devbroker import DevCluster
 from penstock.errors import PenstockError
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _run_on(bootstrap_servers: str, flights: pa.Table, folder: Path, progress: P
 
 def _load(bootstrap_servers: str, flights: pa.Table, progress: Progress) -> None:
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": INPUT_TOPIC}
-    config = parse_sink_options(options)
+    config = parse_write(options).sink
     connections = connections_for(connection_settings(config.properties, client_id="penstock-demo"))
     # Record timestamps are of 2013: Kafka's usual retention of a week would delete them at once.
     topic = NewTopic(PARTITION_COUNT, configs={"retention.ms": "-1"})

@@ -8,7 +8,7 @@ an error (the usual sign of a wrong schema).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, se
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error
 from penstock.formats.options import VERBATIM, format_option, options_of, refused_option
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 from penstock.options.values import choice
 
 
@@ -59,14 +60,14 @@ class AvroFormat:
     schema_text: str | None = None
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> AvroFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> AvroFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown or has a value that is not allowed.
             SchemaError: `avro.schema` is not an Avro schema.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         given.value(ENCODING)
         text = given.value(SCHEMA)
         if text is not None:

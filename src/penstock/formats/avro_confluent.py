@@ -35,6 +35,7 @@ from penstock.formats.options import options_of
 from penstock.formats.registry_options import RegistryOptions
 from penstock.formats.schema_registry import RegistrySettings, SchemaRegistry, registry_for
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 
 HEADER_BYTES = 5
 NO_HEADER = -2
@@ -59,19 +60,19 @@ class AvroConfluentFormat:
     registers: bool = True
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> AvroConfluentFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> AvroConfluentFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown or has a value that is not allowed.
             MissingOptionError: no URL of a registry.
             SchemaError: the schema to write is not an Avro schema.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         text = given.value(REGISTRY.schema)
         if text is not None:
             parse_schema(text, option=given.spelled(REGISTRY.schema))
-        subject = REGISTRY.subject_of(given, options)
+        subject = REGISTRY.subject_of(given, spec.topic)
         return cls(REGISTRY.settings(given), subject, text, given.flag(REGISTRY.auto_register))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:

@@ -7,13 +7,14 @@ it cannot decode is reported under its index, and neither ever moves another row
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 
 EXCERPT_BYTES = 100
 
@@ -109,8 +110,8 @@ class FormatClass(Protocol):
     options: Sequence[Option[Any]]
     """Every option of the format, each key beginning with the format's name."""
 
-    def from_options(self, options: Mapping[str, str], prefix: str = "") -> Format:
-        """Read the format's options out of a table's."""
+    def from_spec(self, spec: FormatSpec) -> Format:
+        """Make the format that a table names."""
         ...
 
 

@@ -14,7 +14,7 @@ A null string and an empty one look the same unless `csv.null-literal` is set to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from penstock.formats.native_rows import check_schema, decoded_rows, row_error, 
 from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 from penstock.options.values import ValueType
 
 
@@ -130,13 +131,13 @@ class CsvFormat:
     """What stands before `csv.` where the user writes the options, for messages."""
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> CsvFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> CsvFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         quote = (given.value(QUOTE_CHARACTER) or QUOTE_CHARACTER.default).encode()
         if given.flag(DISABLE_QUOTE_CHARACTER):
             if given.value(QUOTE_CHARACTER) is not None:
@@ -161,7 +162,7 @@ class CsvFormat:
             fail_on_missing_columns=given.flag(FAIL_ON_MISSING_COLUMNS),
             empty_string_as_null=given.flag(EMPTY_STRING_AS_NULL),
             is_decimal_scientific=given.flag(SCIENTIFIC_NOTATION),
-            prefix=prefix,
+            prefix=spec.prefix,
         )
         made.check_marks(given)
         return made

@@ -15,7 +15,7 @@ Flink. A string column takes any JSON: an object or array as its own text withou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from penstock.formats.native_rows import check_schema, decoded_rows
 from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 from penstock.options.values import choice
 
 FAIL_ON_MISSING_FIELD = flag_option(
@@ -93,17 +94,17 @@ class JsonFormat:
     """How the user spells the option of the timestamps' standard, for messages."""
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> JsonFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> JsonFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
         """
-        return cls.from_format_options(options_of(cls.name, cls.options, options, prefix))
+        return cls.from_format_options(options_of(cls.options, spec))
 
     @classmethod
     def from_format_options(cls, given: FormatOptions, name: str = "json") -> JsonFormat:
-        """Read the format's options, which the user spells under `name`; see `from_options`."""
+        """Read the format's options, which the user spells under `name`; see `from_spec`."""
         fail_on_missing_field = given.flag(FAIL_ON_MISSING_FIELD)
         ignore_parse_errors = given.flag(IGNORE_PARSE_ERRORS)
         if fail_on_missing_field and ignore_parse_errors:

@@ -8,7 +8,7 @@ allowed and not how to read it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from penstock.formats.options import FormatOptions, options_of
 from penstock.formats.registry_options import RegistryOptions
 from penstock.formats.schema_registry import RegistrySettings, registry_for
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 
 HEADER_BYTES = 5
 NO_HEADER = -2
@@ -55,20 +56,20 @@ class JsonConfluentFormat:
     registers: bool = True
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> JsonConfluentFormat:
-        """Read the format's options out of a table's: the registry's, and those of `json` under this name.
+    def from_spec(cls, spec: FormatSpec) -> JsonConfluentFormat:
+        """Read the format's options: the registry's, and those of `json` under this name.
 
         Raises:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
             MissingOptionError: no URL of a registry.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         texts = {key.replace("json-confluent.", "json.", 1): text for key, text in given.texts.items()}
-        inner = JsonFormat.from_format_options(FormatOptions(prefix, texts), cls.name)
+        inner = JsonFormat.from_format_options(FormatOptions(spec.prefix, texts), cls.name)
         return cls(
             REGISTRY.settings(given),
             inner,
-            REGISTRY.subject_of(given, options),
+            REGISTRY.subject_of(given, spec.topic),
             given.value(REGISTRY.schema),
             given.flag(REGISTRY.auto_register),
         )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options.declare import Dialect, Option, Reader, Status, refused
+from penstock.options.declare import Dialect, Option, Reader, Status, parse_value, refused
+from penstock.options.table_spec import FormatSpec
 from penstock.options.values import BOOLEAN, ValueType
 
 T = TypeVar("T")
@@ -58,12 +59,7 @@ class FormatOptions:
             OptionError: the value is not allowed.
         """
         text = self.texts.get(option.key.lower())
-        if text is None:
-            return None
-        try:
-            return option.type.parse(text)
-        except ValueError as error:
-            raise self.not_allowed(option, text, str(error)) from None
+        return None if text is None else parse_value(option.type, text, self.spelled(option))
 
     def flag(self, option: Option[bool]) -> bool:
         """Return a switch; its declared default when it is not set."""
@@ -82,54 +78,29 @@ class FormatOptions:
             raise MissingOptionError(f"Option '{key}' is required and not set. {option.doc}", option=key)
         return value
 
-    def not_allowed(self, option: Option[Any], text: str, allowed: str) -> OptionError:
-        """Make the error for a value that an option cannot have; a secret is not repeated."""
-        key = self.spelled(option)
-        shown = "what it is set to" if option.type.name == "secret" else f"'{text}'"
-        return OptionError(
-            f"Option '{key}' cannot be {shown}. Allowed: {allowed}.", option=key, allowed=allowed
-        )
 
-
-def options_of(
-    name: str, known: Sequence[Option[Any]], options: Mapping[str, str], prefix: str
-) -> FormatOptions:
-    """Pick the options of format `name` under `prefix` out of all options of a table.
-
-    Args:
-        name: The format.
-        known: What the format declares; a key that ends in `*` stands for every key with that beginning.
-        options: All options of the table, keys in any case (Spark hands them over in lower case).
-        prefix: "", "key." or "value.".
+def options_of(known: Sequence[Option[Any]], spec: FormatSpec) -> FormatOptions:
+    """Check the options of a format against those that it declares.
 
     Raises:
         OptionError: an option under the format's name that it does not have.
         UnsupportedOptionError: one that Flink's format has and ours has not.
     """
-    start = f"{prefix}{name}."
-    keys = {option.key.lower() for option in known}
-    not_here = {option.key.lower(): option for option in known if option.status is Status.REFUSED}
-    texts = {}
-    for key, text in options.items():
-        lower = key.lower()
-        if not lower.startswith(start):
-            continue
-        bare = lower[len(prefix) :]
-        if bare in not_here:
-            doc = not_here[bare].doc.replace("`", "'")
-            raise UnsupportedOptionError(f"Option '{key}' is not supported. {doc}", option=key)
-        if bare in keys:
-            texts[bare] = text
-        elif wildcard := next((k for k in keys if k.endswith("*") and bare.startswith(k[:-1])), None):
-            texts[wildcard[:-1] + key[len(prefix) + len(wildcard) - 1 :]] = text
-        else:
-            raise OptionError(_unknown(key, name, prefix, known), option=key)
-    return FormatOptions(prefix, texts)
+    declared = {option.key.lower(): option for option in known}
+    for key, _ in spec.items:
+        option = declared.get(key)
+        spelled = spec.prefix + key
+        if option is None:
+            raise OptionError(_unknown(spelled, spec, known), option=spelled)
+        if option.status is Status.REFUSED:
+            doc = option.doc.replace("`", "'")
+            raise UnsupportedOptionError(f"Option '{spelled}' is not supported. {doc}", option=spelled)
+    return FormatOptions(spec.prefix, dict(spec.items))
 
 
-def _unknown(key: str, name: str, prefix: str, known: Sequence[Option[Any]]) -> str:
-    spelled = [prefix + option.key for option in known if option.status is not Status.REFUSED]
-    near = difflib.get_close_matches(key.lower(), spelled, n=1)
+def _unknown(key: str, spec: FormatSpec, known: Sequence[Option[Any]]) -> str:
+    spelled = [spec.prefix + option.key for option in known if option.status is not Status.REFUSED]
+    near = difflib.get_close_matches(key, spelled, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     allowed = ", ".join(spelled) or "none"
-    return f"Format '{name}' has no option '{key}'.{hint} Its options: {allowed}."
+    return f"Format '{spec.name}' has no option '{key}'.{hint} Its options: {allowed}."

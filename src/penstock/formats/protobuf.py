@@ -11,7 +11,7 @@ give their default), empty arrays and maps are null, and nulls in arrays and map
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from penstock.formats.protobuf_read import MessageReader
 from penstock.formats.protobuf_types import MessageType, from_options
 from penstock.formats.protobuf_write import MessageWriter
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 from penstock.options.values import TEXT
 
 
@@ -74,14 +75,14 @@ class ProtobufFormat:
     null_literal: str = ""
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> ProtobufFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> ProtobufFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
             MissingOptionError: nothing names the message.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         return cls(
             from_options(
                 given.value(OPTIONS.descriptor_file),

@@ -34,6 +34,7 @@ from penstock.formats.schema_registry import (
     registry_for,
 )
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 
 HEADER_BYTES = 5
 INDEXES_MAX = 100
@@ -69,20 +70,20 @@ class ProtobufConfluentFormat:
     null_literal: str = ""
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> ProtobufConfluentFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> ProtobufConfluentFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
             MissingOptionError: no URL of a registry.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
         library("message")
         has_message = file is not None or name is not None
         return cls(
             REGISTRY.settings(given),
-            REGISTRY.subject_of(given, options),
+            REGISTRY.subject_of(given, spec.topic),
             from_options(file, name, given.spelled(OPTIONS.message_name)) if has_message else None,
             given.flag(REGISTRY.auto_register),
             given.flag(OPTIONS.ignore_parse_errors),

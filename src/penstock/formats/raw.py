@@ -9,7 +9,7 @@ from __future__ import annotations
 import array
 import codecs
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, Ro
 from penstock.formats.native_rows import unsupported
 from penstock.formats.options import VERBATIM, format_option, options_of
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
 from penstock.options.values import ValueType, choice
 
 
@@ -75,13 +76,13 @@ class RawFormat:
     line_delimiter: str | None = None
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str], prefix: str = "") -> RawFormat:
-        """Read the format's options out of a table's.
+    def from_spec(cls, spec: FormatSpec) -> RawFormat:
+        """Read the format's options.
 
         Raises:
             OptionError: an option is unknown or has a value that is not allowed.
         """
-        given = options_of(cls.name, cls.options, options, prefix)
+        given = options_of(cls.options, spec)
         return cls(
             given.value(CHARSET) or CHARSET.default,
             (given.value(ENDIANNESS) or ENDIANNESS.default) == "big-endian",

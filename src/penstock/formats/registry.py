@@ -6,13 +6,11 @@ imported only when its name is asked for, because some of them need packages tha
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Mapping
 
-from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.formats.base import Format, FormatClass
-from penstock.options.formats import FORMAT_PREFIXES, FORMATS, PLAIN_FORMAT_OF_CHANGELOG
+from penstock.options.formats import FORMATS
+from penstock.options.table_spec import FormatSpec
 
 _ENTRIES = {entry.name: entry for entry in FORMATS}
 
@@ -29,40 +27,11 @@ def format_class(name: str) -> FormatClass:
     return found
 
 
-def format_for(name: str, options: Mapping[str, str], prefix: str = "") -> Format:
+def format_of(spec: FormatSpec) -> Format:
     """Make the format that a table names.
 
-    Args:
-        name: What `format`, `key.format` or `value.format` is set to.
-        options: All options of the table; those of other formats are left alone.
-        prefix: Where the format's own options stand: "" for `format`, "key." for `key.format`, "value." for
-            `value.format`.
-
     Raises:
-        OptionError: no such format, or one of its options is unknown or wrong.
-        UnsupportedOptionError: a format of Flink that is not there yet.
+        OptionError: one of its options is unknown or wrong.
+        UnsupportedOptionError: one of them is an option of Flink's that penstock does not have.
     """
-    if prefix not in FORMAT_PREFIXES:
-        raise ValueError(f"prefix must be one of {FORMAT_PREFIXES}, not {prefix!r}")
-    canonical = name.strip().lower()
-    if canonical in PLAIN_FORMAT_OF_CHANGELOG:
-        raise _not_yet(f"{prefix}format", canonical)
-    if canonical not in _ENTRIES:
-        near = difflib.get_close_matches(canonical, _ENTRIES, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        key = f"{prefix}format"
-        raise OptionError(
-            f"Option '{key}' names no format: '{name}'.{hint} Formats: {', '.join(_ENTRIES)}.", option=key
-        )
-    return format_class(canonical).from_options(options, prefix)
-
-
-def _not_yet(key: str, name: str) -> UnsupportedOptionError:
-    plain = PLAIN_FORMAT_OF_CHANGELOG[name]
-    return UnsupportedOptionError(
-        f"Option '{key}' = '{name}' is not supported by this version of penstock yet, which has no changelog "
-        f"(CDC) formats. With '{plain}' such records are read as they are: a column for each field of the "
-        "envelope (Debezium's are before, after, op ...).",
-        option=key,
-        value=name,
-    )
+    return format_class(spec.name).from_spec(spec)

@@ -5,7 +5,6 @@ Runs on the driver. Invariant: the same options under each format's name, with F
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import OptionError
@@ -101,10 +100,9 @@ class RegistryOptions:
             key_password=given.value(self.keystore_password),
         )
 
-    def subject_of(self, given: FormatOptions, options: Mapping[str, str]) -> str | None:
+    def subject_of(self, given: FormatOptions, topic: str | None) -> str | None:
         """Return the subject to write under: the option's, else one made from the table's one topic."""
         subject = given.value(self.subject)
-        topic = next((text for key, text in options.items() if key.lower() == "topic"), "").strip().strip(";")
-        if subject is not None or not topic or ";" in topic:
+        if subject is not None or topic is None:
             return subject
         return f"{topic}-key" if given.prefix == "key." else f"{topic}-value"

@@ -6,24 +6,22 @@ come back as the next bad record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from penstock.errors import OptionError
 from penstock.options.config import SinkConfig, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Reader
 from penstock.options.properties.promise import produce_promise
-from penstock.options.recognise import recognise
+from penstock.options.recognise import FoundOptions
 from penstock.options.table import DEAD_LETTER_TOPIC
 from penstock.options.topic_pattern import compile_pattern
 
 
-def dead_letter_sink(options: Mapping[str, str], topic: str, subscription: Subscription) -> SinkConfig:
+def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str) -> SinkConfig:
     """Make the config by which dead letters are written, at-least-once.
 
     Args:
-        options: of the source; its Kafka properties for producers count.
-        topic: what `scan.dead-letter.topic` says.
+        found: the options of the source; its Kafka properties for producers count.
         subscription: what the source reads.
+        topic: what `scan.dead-letter.topic` says.
 
     Raises:
         OptionError: the source reads that topic, or a property contradicts the guarantee.
@@ -35,7 +33,7 @@ def dead_letter_sink(options: Mapping[str, str], topic: str, subscription: Subsc
             option=DEAD_LETTER_TOPIC.key,
             topic=topic,
         )
-    config = SinkConfig(recognise(options, Reader.SINK).properties, topic)
+    config = SinkConfig(found.of_side(Reader.SINK).properties, topic)
     produce_promise(config.properties, config.delivery_guarantee)
     return config
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
+from penstock.errors import OptionError
 from penstock.options.values import TEXT, ValueType
 
 T = TypeVar("T")
@@ -54,6 +55,34 @@ class Option(Generic[T]):
     doc: str
     default: str = ""
     status: Status = Status.SUPPORTED
+
+
+def parse_value(kind: ValueType[T], text: str, key: str) -> T:
+    """Parse what the user wrote for an option or Kafka property.
+
+    Args:
+        kind: the type of its values.
+        text: what the user wrote.
+        key: its name as the user has to write it, e.g. `kafka.acks`.
+
+    Raises:
+        OptionError: the value is not allowed. A secret is not shown.
+    """
+    try:
+        return kind.parse(text)
+    except ValueError as error:
+        if not kind.is_secret:
+            raise_not_allowed(key, text, str(error))
+        raise OptionError(
+            f"Option '{key}' cannot be (not shown). Allowed: {error}.", option=key, allowed=str(error)
+        ) from None
+
+
+def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
+    """Raise the error for a value that an option cannot have."""
+    raise OptionError(
+        f"Option '{key}' cannot be '{text}'. Allowed: {allowed}.", option=key, value=text, allowed=allowed
+    ) from None
 
 
 def not_yet(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:

@@ -11,6 +11,7 @@ from penstock.options import offsets
 from penstock.options.declare import Dialect, Option, Reader, Status, not_yet, refused
 from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
+from penstock.options.table_spec import Connector
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
@@ -31,19 +32,22 @@ from penstock.options.values import TOPIC as TOPIC_NAME
 
 _F = Dialect.FLINK
 _SOURCE, _SINK, _BOTH = Reader.SOURCE, Reader.SINK, Reader.BOTH
+_CONNECTORS = tuple(each.value for each in Connector)
 
 
 def _parse_connector(text: str) -> str:
     if text.strip().lower() == "upsert-kafka":
-        raise ValueError("kafka, penstock; upsert tables are not supported by this version of penstock yet")
-    return choice("kafka", "penstock").parse(text)
+        raise ValueError(
+            f"{', '.join(_CONNECTORS)}; upsert tables are not supported by this version of penstock yet"
+        )
+    return choice(*_CONNECTORS).parse(text)
 
 
 CONNECTOR = Option(
     "connector",
     _F,
     _BOTH,
-    ValueType("word", "kafka, penstock", _parse_connector),
+    ValueType("word", ", ".join(_CONNECTORS), _parse_connector),
     "Flink's name for the format; accepted so that table options can be copied whole.",
 )
 PROPERTY_VERSION = Option(

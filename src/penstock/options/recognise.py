@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
-from penstock.options.declare import Dialect, Option, Reader, Status
+from penstock.options.declare import Dialect, Option, Reader, Status, parse_value
 from penstock.options.flink import TOPIC
 from penstock.options.properties import Role
 from penstock.options.properties.check import check_properties
@@ -59,63 +59,53 @@ class GivenOptions:
         text = self.texts.get(option.key)
         if text is None:
             return None
-        return parse_option(option, text)
+        return parse_value(option.type, text, option.key)
 
 
-def parse_option(option: Option[T], text: str) -> T:
-    """Parse the value of an option.
+@dataclass(frozen=True)
+class FoundOptions:
+    """All options, looked up: canonical key to option and text, and the keys that are not known."""
 
-    Raises:
-        OptionError: the value is not allowed.
-    """
-    try:
-        return option.type.parse(text)
-    except ValueError as error:
-        raise_not_allowed(option.key, text, str(error))
+    known: Mapping[str, tuple[Option[Any], str]]
+    unknown: tuple[str, ...]
+
+    def of_side(self, side: Reader) -> GivenOptions:
+        """Sort out what a reader (SOURCE) or writer (SINK) reads.
+
+        Raises:
+            OptionError: both dialects at once, a property with a value that is not allowed.
+            MissingOptionError: no bootstrap servers.
+            UnsupportedOptionError: an option that is known and cannot be honoured.
+        """
+        dialect = _dialect(self.known, side)
+        texts, properties = {}, {}
+        for key, (option, text) in self.known.items():
+            if option.key in _PROPERTY_OPTIONS:
+                properties[key[len(option.key) - 1 :]] = text
+            elif option.reader in (side, Reader.BOTH):
+                texts[key] = text
+                if option.status is Status.NO_EFFECT:
+                    parse_value(option.type, text, option.key)
+        if dialect is None:
+            raise _no_servers(self.known, self.unknown, dialect)
+        judge_options(self.unknown, dialect, side)
+        role = Role.CONSUMER if side is Reader.SOURCE else Role.PRODUCER
+        checked = check_properties(properties, dialect=dialect, role=role)
+        if checked.get(_SERVERS) is None:
+            raise _no_servers(self.known, self.unknown, dialect)
+        return GivenOptions(dialect, texts, checked)
 
 
-def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
-    """Raise the error for a value that an option cannot have."""
-    raise OptionError(
-        f"Option '{key}' cannot be '{text}'. Allowed: {allowed}.", option=key, value=text, allowed=allowed
-    )
-
-
-def recognise(options: Mapping[str, str], side: Reader) -> GivenOptions:
-    """Sort the options of a reader or writer out.
+def look_up(options: Mapping[str, str]) -> FoundOptions:
+    """Look every key up. This is the only place that reads what Spark or a builder hands over.
 
     Args:
-        options: as Spark hands them over: keys in any case (usually lower), values as written.
-        side: SOURCE or SINK.
+        options: keys in any case (Spark's are lower), values as written.
 
     Raises:
-        OptionError: both dialects at once, one key twice, a property with a value that is not allowed.
-        MissingOptionError: no bootstrap servers.
-        UnsupportedOptionError: an option that is known and cannot be honoured.
+        OptionError: one key twice.
     """
-    found, unknown = _find(options)
-    dialect = _dialect(found, side)
-    texts, properties = {}, {}
-    for key, (option, text) in found.items():
-        if option.key in _PROPERTY_OPTIONS:
-            properties[key[len(option.key) - 1 :]] = text
-        elif option.reader in (side, Reader.BOTH):
-            texts[key] = text
-            if option.status is Status.NO_EFFECT:
-                parse_option(option, text)
-    if dialect is None:
-        raise _no_servers(found, unknown, dialect)
-    judge_options(unknown, dialect, side)
-    role = Role.CONSUMER if side is Reader.SOURCE else Role.PRODUCER
-    checked = check_properties(properties, dialect=dialect, role=role)
-    if checked.get(_SERVERS) is None:
-        raise _no_servers(found, unknown, dialect)
-    return GivenOptions(dialect, texts, checked)
-
-
-def _find(options: Mapping[str, str]) -> tuple[dict[str, tuple[Option[Any], str]], list[str]]:
-    """Look the keys up; canonical key to option and text, and the keys that are not known."""
-    found: dict[str, tuple[Option[Any], str]] = {}
+    known: dict[str, tuple[Option[Any], str]] = {}
     unknown = []
     for key, text in sorted(options.items()):
         option = _option_of(key.lower())
@@ -123,10 +113,10 @@ def _find(options: Mapping[str, str]) -> tuple[dict[str, tuple[Option[Any], str]
             unknown.append(key)
             continue
         canonical = key.lower() if option.key.endswith("*") else option.key
-        if canonical in found:
+        if canonical in known:
             raise OptionError(f"Option '{canonical}' is given twice, in different case.", option=canonical)
-        found[canonical] = (option, text)
-    return found, unknown
+        known[canonical] = (option, text)
+    return FoundOptions(known, tuple(unknown))
 
 
 def _option_of(key: str) -> Option[Any] | None:

@@ -7,7 +7,6 @@ taken on.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink, spark
@@ -18,10 +17,11 @@ from penstock.options.config import (
     DeliveryGuarantee,
     SinkConfig,
 )
-from penstock.options.declare import Reader
+from penstock.options.declare import raise_not_allowed
 from penstock.options.properties.promise import produce_promise
 from penstock.options.python_objects import PARTITIONER
-from penstock.options.recognise import GivenOptions, raise_not_allowed, recognise
+from penstock.options.recognise import GivenOptions
+from penstock.options.table import KEY_FIELDS
 from penstock.options.values import as_word, check_topic_name
 
 _DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
@@ -29,16 +29,12 @@ _WRITE_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,200}")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
-def parse_sink_options(options: Mapping[str, str]) -> SinkConfig:
-    """Parse the options of a write.
-
-    Args:
-        options: as Spark hands them over; keys in any case.
+def sink_config(given: GivenOptions) -> SinkConfig:
+    """Parse the options of a write, except those of its table; see `parse_write`.
 
     Raises:
         OptionError: naming the option, what it was, and what is allowed.
     """
-    given = recognise(options, Reader.SINK)
     given.value(flink.CONNECTOR)
     guarantee = _delivery_guarantee(given)
     produce_promise(given.properties, guarantee)
@@ -107,11 +103,11 @@ def _partitioner(given: GivenOptions) -> str:
         PARTITIONER.split(text, flink.PARTITIONER.key)
         return text
     word = as_word(text)
-    if word == ROUND_ROBIN_PARTITIONER and given.texts.get("key.fields"):
+    if word == ROUND_ROBIN_PARTITIONER and given.text(KEY_FIELDS):
         raise OptionError(
-            f"Option '{flink.PARTITIONER.key}' can be 'round-robin' only when option 'key.fields' is not "
-            "set: it would spread equal keys over all partitions, and their order would be lost. Leave one "
-            "of them out.",
+            f"Option '{flink.PARTITIONER.key}' can be 'round-robin' only when option '{KEY_FIELDS.key}' is "
+            "not set: it would spread equal keys over all partitions, and their order would be lost. Leave "
+            "one of them out.",
             option=flink.PARTITIONER.key,
         )
     if word in PARTITIONER_WORDS:

@@ -7,7 +7,6 @@ default is left open that the dialects see differently.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError
@@ -23,9 +22,9 @@ from penstock.options.config import (
     TopicPattern,
 )
 from penstock.options.custom_offsets import custom_starting, custom_stopping
-from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.declare import Dialect, Option
 from penstock.options.properties import property_value
-from penstock.options.recognise import GivenOptions, recognise
+from penstock.options.recognise import GivenOptions
 from penstock.options.source_offsets import (
     check_spark_ends,
     flink_starting,
@@ -46,17 +45,12 @@ SPARK_DISCOVERY_INTERVAL_MS = 1
 """Spark's own source looks for new topic partitions in every micro-batch."""
 
 
-def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceConfig:
-    """Parse the options of a read.
-
-    Args:
-        options: as Spark hands them over; keys in any case.
-        streaming: whether it is a stream; a few options mean something in batch reads only.
+def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
+    """Parse the options of a read, except those of its table; see `parse_read`.
 
     Raises:
         OptionError: naming the option, what it was, and what is allowed.
     """
-    given = recognise(options, Reader.SOURCE)
     if given.dialect is Dialect.SPARK:
         return _of_spark(given, streaming)
     return _of_flink(given, streaming)
@@ -191,14 +185,3 @@ def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
 
 def _isolation_level(properties: KafkaProperties) -> IsolationLevel:
     return IsolationLevel(property_value(properties, "isolation.level"))
-
-
-def wants_headers(options: Mapping[str, str]) -> bool:
-    """Whether a read shall have the column `headers`; all that the columns of a read depend on.
-
-    Raises:
-        OptionError: as `parse_source_options`, which also checks what differs for batches and streams.
-    """
-    given = recognise(options, Reader.SOURCE)
-    is_sparks = given.dialect is Dialect.SPARK
-    return given.flag(spark.INCLUDE_HEADERS if is_sparks else flink.INCLUDE_HEADERS, default=False)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink, offsets, spark
 from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPattern
-from penstock.options.declare import Option
+from penstock.options.declare import Option, raise_not_allowed
 from penstock.options.properties import property_value
-from penstock.options.recognise import GivenOptions, raise_not_allowed
+from penstock.options.recognise import GivenOptions
 from penstock.options.warn import warn_once
 from penstock.types import Committed, LogEnd, Time, TopicPartition, Where
 

@@ -44,6 +44,11 @@ class ValueType(Generic[T]):
     allowed: str
     parse: Callable[[str], T]
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether a value must never be shown."""
+        return self.name == "secret"
+
 
 def parse_integer(text: str, minimum: int, maximum: int) -> int:
     """Parse a decimal integer within bounds."""

@@ -13,9 +13,8 @@ from pyspark.sql.types import StructType
 
 from penstock.client.properties import check_connection
 from penstock.errors import OptionError
-from penstock.options.config import DeliveryGuarantee, SinkConfig, SourceConfig
-from penstock.options.sink import parse_sink_options
-from penstock.options.source import parse_source_options, wants_headers
+from penstock.options.config import DeliveryGuarantee, SinkConfig
+from penstock.options.parse import ReadConfig, parse_columns, parse_read, parse_write
 from penstock.options.warn import said_elsewhere
 from penstock.spark.batch_reader import PenstockReader
 from penstock.spark.batch_writer import PenstockWriter
@@ -23,7 +22,7 @@ from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWrit
 from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
-from penstock.spark.tables import refuse_missing_schema, table_sink, table_source
+from penstock.spark.tables import TableSink, TableSource, missing_schema, table_sink, table_source
 from penstock.spark.target_topics import check_target_topic
 from penstock.spark.worker import begin_task, is_spark_worker, repeats_parsing
 
@@ -42,25 +41,26 @@ class PenstockDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a read, where the user gives no schema."""
-        refuse_missing_schema(self.options)
         with said_elsewhere():  # by the reader
-            return source_schema(include_headers=wants_headers(self.options))
+            columns = parse_columns(self.options)
+        if columns.has_table:
+            raise missing_schema()
+        return source_schema(include_headers=columns.include_headers)
 
     def reader(self, schema: StructType) -> PenstockReader:
         """A batch read."""
-        config = self._source_config(streaming=False)
-        return PenstockReader(config, schema, table_source(schema, self.options, config))
+        config = self._read_config(streaming=False)
+        return PenstockReader(config.source, schema, _table_source(config, schema))
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A streaming read."""
         with said_elsewhere(repeats_parsing()):
-            config = self._source_config(streaming=True)
-            return PenstockStreamReader(config, schema, table_source(schema, self.options, config))
+            config = self._read_config(streaming=True)
+            return PenstockStreamReader(config.source, schema, _table_source(config, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:
         """A batch write."""
-        config = self._sink_config()
-        table = table_sink(schema, self.options, config)
+        config, table = self._sink(schema)
         _check_target(config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return ExactlyOnceWriter(config, schema, table, overwrite=overwrite)
@@ -71,7 +71,7 @@ class PenstockDataSource(DataSource):
     ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
         """A streaming write."""
         with said_elsewhere(repeats_parsing()):
-            config = self._sink_config()
+            config, table = self._sink(schema)
         if config.query_id is not None:
             raise OptionError(
                 "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch; a "
@@ -84,21 +84,25 @@ class PenstockDataSource(DataSource):
                 "leave it out.",
                 option="sink.write-id",
             )
-        table = table_sink(schema, self.options, config)
         _check_target(config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return ExactlyOnceStreamWriter(config, schema, table)
         return PenstockStreamWriter(config, schema, table)
 
-    def _source_config(self, *, streaming: bool) -> SourceConfig:
-        config = parse_source_options(self.options, streaming=streaming)
-        check_connection(config.properties)
+    def _read_config(self, *, streaming: bool) -> ReadConfig:
+        config = parse_read(self.options, streaming=streaming)
+        check_connection(config.source.properties)
         return config
 
-    def _sink_config(self) -> SinkConfig:
-        config = parse_sink_options(self.options)
-        check_connection(config.properties)  # a sink connects in its tasks only: too late for bad logins
-        return config
+    def _sink(self, schema: StructType) -> tuple[SinkConfig, TableSink | None]:
+        config = parse_write(self.options)
+        sink, table = config.sink, config.table
+        check_connection(sink.properties)  # a sink connects in its tasks only: too late for bad logins
+        return sink, None if table is None else table_sink(schema, table, sink.topic)
+
+
+def _table_source(config: ReadConfig, schema: StructType) -> TableSource | None:
+    return None if config.table is None else table_source(schema, config.table)
 
 
 def _check_target(config: SinkConfig) -> None:

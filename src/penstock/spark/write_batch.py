@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 
 from penstock.errors import CheckpointError, ExactlyOnceError, MissingOptionError
 from penstock.options.config import DeliveryGuarantee
-from penstock.options.sink import parse_sink_options
+from penstock.options.parse import parse_write
 from penstock.spark.task_context import QUERY_ID_PROPERTY, RUN_ID_PROPERTY, driver_property
 
 
@@ -42,7 +42,7 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
         ExactlyOnceError: this batch was written already under the same prefix in this run; or the function
             has set a job group, so that this cannot be known.
     """
-    config = parse_sink_options(options)
+    config = parse_write(options).sink
     if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         _save(rows, options)
         return

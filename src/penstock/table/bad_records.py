@@ -16,9 +16,9 @@ import pyarrow as pa
 from penstock.codec.schema import HEADERS_TYPE
 from penstock.errors import DecodeError
 from penstock.options.table import MAX_SHARE
+from penstock.options.table_spec import OnDecodeError
 from penstock.table.bad_record_reasons import looks_like_a_wrong_schema, record_facts, summarise
 from penstock.table.decode import RecordFailure
-from penstock.table.options import OnDecodeError
 
 _log = logging.getLogger("penstock.table")
 

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.formats import DecodedRows, RowFailure
+from penstock.options.table_spec import FieldsInclude, OnDecodeError
 from penstock.table.fields import Table, check_readable
 from penstock.table.metadata import READABLE, VALUE_PREFIX
-from penstock.table.options import FieldsInclude, OnDecodeError
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class TableDecoder:
         names = table.schema.names if columns is None else columns
         self._schema = pa.schema([table.schema.field(name) for name in names])
         self._origins = {name: self._origin(name) for name in self._schema.names}
-        self._value = table.options.value_format.decoder(table.value_schema, self._wanted("value"))
+        self._value = table.value_format.decoder(table.value_schema, self._wanted("value"))
         self._key = None
         wanted = self._wanted("key")
         if wanted:
-            assert table.options.key_format is not None  # noqa: S101 - key columns come from a key format only
-            self._key = table.options.key_format.decoder(table.key_schema, wanted)
+            assert table.key_format is not None  # noqa: S101 - key columns come from a key format only
+            self._key = table.key_format.decoder(table.key_schema, wanted)
         self._may_lack_key = all(table.key_schema.field(name).nullable for name in wanted)
 
     @property
@@ -84,7 +84,7 @@ class TableDecoder:
     def record_columns(self) -> tuple[str, ...]:
         """The KafkaRecords columns that `decode` and the policy for bad records need; no others are built."""
         needed = {"value", "topic", "partition", "offset"}
-        if self._table.options.on_decode_error is OnDecodeError.DEAD_LETTER:
+        if self._table.bad_records.policy is OnDecodeError.DEAD_LETTER:
             needed |= {"key", "headers", "timestamp"}
         if self._key is not None:
             needed.add("key")
@@ -120,8 +120,8 @@ class TableDecoder:
         if name in table.metadata:
             key = table.metadata[name]
             return ("metadata", key) if key in READABLE else ("value", key.removeprefix(VALUE_PREFIX))
-        if name in table.key_names and table.options.fields_include is FieldsInclude.EXCEPT_KEY:
-            return "key", name.removeprefix(table.options.key_fields_prefix)
+        if name in table.key_names and table.fields_include is FieldsInclude.EXCEPT_KEY:
+            return "key", table.key_schema.names[table.key_names.index(name)]
         # With ALL both have it and the value wins, so the key need not be read at all.
         return "value", name
 

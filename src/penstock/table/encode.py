@@ -34,10 +34,10 @@ class TableEncoder:
                 metadata="topic",
             )
         self._table = table
-        self._value = table.options.value_format.encoder(table.value_schema)
+        self._value = table.value_format.encoder(table.value_schema)
         self._key = None
-        if table.options.key_format is not None:
-            self._key = table.options.key_format.encoder(table.key_schema)
+        if table.key_format is not None:
+            self._key = table.key_format.encoder(table.key_schema)
 
     def encode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Encode rows that have the table's columns, in any order.

@@ -13,41 +13,46 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.errors import OptionError, SchemaError
+from penstock.formats import Format, format_of
+from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, TableSpec
 from penstock.table.metadata import READABLE, VALUE_PREFIX, WRITABLE
-from penstock.table.options import FieldsInclude, TableOptions
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table, sorted out.
+    """The columns of a table, sorted out, and what reads and writes them. It pickles for the tasks.
 
     `key_names` are the key's columns as the table names them, in the key's order; `key_schema` has the names
     that the key format sees. `metadata` maps a column to its metadata key.
     """
 
     schema: pa.Schema
-    options: TableOptions
+    value_format: Format
+    key_format: Format | None
+    fields_include: FieldsInclude
+    bad_records: BadRecordsSpec
     metadata: Mapping[str, str]
     key_names: tuple[str, ...]
     key_schema: pa.Schema
     value_schema: pa.Schema
 
 
-def make_table(schema: pa.Schema, options: TableOptions) -> Table:
+def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
     """Sort the columns of a table out.
 
     Args:
         schema: All columns of the table, metadata columns included.
-        options: What the table's options say.
+        spec: What the table's options say.
 
     Raises:
+        OptionError: A format has no such option, or does not allow its value.
         SchemaError: a name twice, a metadata column that is not in the schema.
         OptionError: `key.fields` does not fit the schema.
     """
     repeated = [name for name in schema.names if schema.names.count(name) > 1]
     if repeated:
         raise SchemaError(f"Column '{repeated[0]}' is declared twice.", column=repeated[0])
-    metadata = dict(options.metadata_columns or ())
+    metadata = dict(spec.metadata_columns or ())
     for column in metadata:
         if column not in schema.names:
             raise SchemaError(
@@ -56,21 +61,31 @@ def make_table(schema: pa.Schema, options: TableOptions) -> Table:
                 column=column,
             )
     physical = [field for field in schema if field.name not in metadata]
-    key_fields = _key_fields(physical, options)
+    key_fields = _key_fields(physical, spec)
     in_value = [
         field
         for field in physical
-        if options.fields_include is FieldsInclude.ALL or field.name not in options.key_fields
+        if spec.fields_include is FieldsInclude.ALL or field.name not in spec.key_fields
     ]
-    return Table(schema, options, metadata, options.key_fields, pa.schema(key_fields), pa.schema(in_value))
+    return Table(
+        schema=schema,
+        value_format=format_of(spec.value_format),
+        key_format=None if spec.key_format is None else format_of(spec.key_format),
+        fields_include=spec.fields_include,
+        bad_records=spec.bad_records,
+        metadata=metadata,
+        key_names=spec.key_fields,
+        key_schema=pa.schema(key_fields),
+        value_schema=pa.schema(in_value),
+    )
 
 
-def _key_fields(physical: list[pa.Field], options: TableOptions) -> list[pa.Field]:
+def _key_fields(physical: list[pa.Field], spec: TableSpec) -> list[pa.Field]:
     """Return the key's fields with the names that the key format sees."""
     by_name = {field.name: field for field in physical}
-    prefix = options.key_fields_prefix
+    prefix = spec.key_fields_prefix
     found = []
-    for name in options.key_fields:
+    for name in spec.key_fields:
         if name not in by_name:
             raise OptionError(
                 f"Option 'key.fields' names '{name}', which is no regular column of the table (metadata "
@@ -87,7 +102,7 @@ def _key_fields(physical: list[pa.Field], options: TableOptions) -> list[pa.Fiel
                 column=name,
             )
         found.append(by_name[name].with_name(bare))
-    if len(set(options.key_fields)) < len(options.key_fields):
+    if len(set(spec.key_fields)) < len(spec.key_fields):
         raise OptionError("Option 'key.fields' names a column twice.", option="key.fields")
     return found
 
@@ -98,7 +113,7 @@ def check_readable(table: Table) -> None:
     Raises:
         SchemaError: no such metadata, or a type that it cannot be read as.
     """
-    format_metadata = table.options.value_format.metadata
+    format_metadata = table.value_format.metadata
     for column, key in table.metadata.items():
         kind = _readable_type(key, format_metadata)
         if kind is None:

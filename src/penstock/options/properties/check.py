@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from penstock.errors import UnsupportedOptionError
 from penstock.options.config import KafkaProperties
-from penstock.options.declare import Dialect
-from penstock.options.properties import PROPERTIES, Handling, Property, Role, parse_property
+from penstock.options.declare import Dialect, parse_value
+from penstock.options.properties import PROPERTIES, Handling, Property, Role
 from penstock.options.properties.refused import refusal_of
 from penstock.options.unknown import judge_property
 from penstock.options.wording import PROPERTY_PREFIX, worded
@@ -47,7 +47,7 @@ def _check_one(declared: Property, text: str, dialect: Dialect) -> None:
         is_unsupported = declared.handling is Handling.UNSUPPORTED
         what = "is not supported." if is_unsupported else "cannot be set:"
         raise UnsupportedOptionError(f"Option '{key}' {what} {worded(refusal, dialect)}.", option=key)
-    parse_property(declared, text, shown_as=key)
+    parse_value(declared.type, text, key)
     instead = declared.unsupported_values.get(text.strip().lower())
     if instead is not None:
         raise UnsupportedOptionError(

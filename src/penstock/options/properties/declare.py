@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from penstock.options.values import INT_MAX, LONG_MAX, SECRET, TEXT, ValueType, integer
+from penstock.options.values import INT_MAX, LONG_MAX, TEXT, ValueType, integer
 
 
 class Handling(Enum):
@@ -52,7 +52,7 @@ class Property:
     @property
     def is_secret(self) -> bool:
         """Whether the value must never be shown."""
-        return self.type is SECRET
+        return self.type.is_secret
 
     @property
     def default_value(self) -> Any:

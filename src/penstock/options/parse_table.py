@@ -1,0 +1,241 @@
+"""The options of a table as a `TableSpec` or `DeserializerSpec`. Spelled as in Flink.
+
+Runs on the driver. Invariant: what is returned is free of contradictions that can be seen without the table's
+columns and its formats' own options; `penstock.table.fields` and the formats check the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options import python_objects
+from penstock.options.config import SinkConfig
+from penstock.options.declare import Option
+from penstock.options.flink import CONNECTOR, TOPIC
+from penstock.options.formats import FORMATS, PLAIN_FORMAT_OF_CHANGELOG
+from penstock.options.recognise import GivenOptions
+from penstock.options.table import (
+    DEAD_LETTER_TOPIC,
+    DESERIALIZER,
+    FORMAT,
+    FORMAT_OPTIONS,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    KEY_FORMAT,
+    MAX_SHARE,
+    METADATA_COLUMNS,
+    ON_DECODE_ERROR,
+    TABLE_OPTIONS,
+    VALUE_FIELDS_INCLUDE,
+    VALUE_FORMAT,
+)
+from penstock.options.table_spec import (
+    BadRecordsSpec,
+    Connector,
+    DeserializerSpec,
+    FieldsInclude,
+    FormatSpec,
+    OnDecodeError,
+    TableSpec,
+)
+
+DeadLetters = Callable[[str], SinkConfig]
+"""Says how dead letters are written to a topic."""
+
+_PLACES = tuple(option.key.removesuffix("*") for option in FORMAT_OPTIONS)
+_OF_DESERIALIZERS = frozenset({DESERIALIZER.key, ON_DECODE_ERROR.key, MAX_SHARE.key, DEAD_LETTER_TOPIC.key})
+_NAMES = tuple(entry.name for entry in FORMATS)
+
+
+def has_table(given: GivenOptions) -> bool:
+    """Whether the options ask for a table, rather than for keys and values as bytes."""
+    is_set = any(given.has(option) for option in TABLE_OPTIONS)
+    return is_set or any(_format_place(key) for key in given.texts)
+
+
+def read_table(given: GivenOptions, dead_letters: DeadLetters) -> TableSpec | DeserializerSpec:
+    """Parse the table of a read.
+
+    Raises:
+        OptionError: a value is not allowed, or options contradict each other.
+        MissingOptionError: no format for values, or dead letters without a topic.
+    """
+    if given.has(DESERIALIZER):
+        return _deserializer(given, dead_letters)
+    return _table(given, _bad_records(given, dead_letters))
+
+
+def write_table(given: GivenOptions) -> TableSpec:
+    """Parse the table of a write; see `read_table`."""
+    return _table(given, BadRecordsSpec())
+
+
+def format_spec(
+    texts: Mapping[str, str], name: str, prefix: str = "", topic: str | None = None
+) -> FormatSpec:
+    """Pick the options of one format out of all options, whose keys are in lower case.
+
+    Raises:
+        OptionError: no such format.
+        UnsupportedOptionError: a format of Flink that is not there yet.
+    """
+    canonical = _known_format(name, f"{prefix}format")
+    start = f"{prefix}{canonical}."
+    items = ((key.removeprefix(prefix), text) for key, text in texts.items() if key.startswith(start))
+    return FormatSpec(canonical, prefix, tuple(sorted(items)), topic)
+
+
+def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
+    included: str | None = given.value(VALUE_FIELDS_INCLUDE)
+    include = FieldsInclude(included or FieldsInclude.ALL.value)
+    _check_key_options(given, include)
+    topic = _one_topic(given)
+    value_format = _value_format(given, topic)
+    key_name = given.text(KEY_FORMAT)
+    _check_format_options(given)
+    return TableSpec(
+        value_format=value_format,
+        connector=_connector(given),
+        key_format=None if key_name is None else format_spec(given.texts, key_name, "key.", topic),
+        key_fields=given.value(KEY_FIELDS) or (),
+        key_fields_prefix=given.value(KEY_FIELDS_PREFIX) or "",
+        fields_include=include,
+        metadata_columns=given.value(METADATA_COLUMNS),
+        bad_records=bad_records,
+    )
+
+
+def _deserializer(given: GivenOptions, dead_letters: DeadLetters) -> DeserializerSpec:
+    text = given.text(DESERIALIZER) or ""
+    python_objects.DESERIALIZER.split(text, DESERIALIZER.key)
+    others = {option.key for option in TABLE_OPTIONS} - _OF_DESERIALIZERS
+    for key in given.texts:
+        if key in others or _format_place(key):
+            raise OptionError(
+                f"Option '{key}' is for reads with a format, and '{DESERIALIZER.key}' makes the rows of this "
+                "one. Leave one of them out.",
+                option=key,
+            )
+    return DeserializerSpec(text, _connector(given), _bad_records(given, dead_letters))
+
+
+def _connector(given: GivenOptions) -> Connector:
+    word: str | None = given.value(CONNECTOR)
+    return Connector(word or Connector.PENSTOCK.value)
+
+
+def _one_topic(given: GivenOptions) -> str | None:
+    topic = (given.text(TOPIC) or "").strip().strip(";")
+    return topic if topic and ";" not in topic else None
+
+
+def _format_place(key: str) -> str | None:
+    """Return where an option of a format stands, e.g. `key.json.`; None for any other option."""
+    return next((place for place in _PLACES if key.startswith(place)), None)
+
+
+def _known_format(name: str, key: str) -> str:
+    canonical = name.strip().lower()
+    if canonical in PLAIN_FORMAT_OF_CHANGELOG:
+        raise UnsupportedOptionError(
+            f"Option '{key}' = '{canonical}' is not supported by this version of penstock yet, which has no "
+            f"changelog (CDC) formats. With '{PLAIN_FORMAT_OF_CHANGELOG[canonical]}' such records are read "
+            "as they are: a column for each field of the envelope (Debezium's are before, after, op ...).",
+            option=key,
+            value=canonical,
+        )
+    if canonical not in _NAMES:
+        near = difflib.get_close_matches(canonical, _NAMES, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise OptionError(
+            f"Option '{key}' names no format: '{name}'.{hint} Formats: {', '.join(_NAMES)}.", option=key
+        )
+    return canonical
+
+
+def _value_format(given: GivenOptions, topic: str | None) -> FormatSpec:
+    name, value_name = given.text(FORMAT), given.text(VALUE_FORMAT)
+    if name is not None and value_name is not None:
+        raise OptionError(
+            f"Options '{FORMAT.key}' and '{VALUE_FORMAT.key}' say the same thing: set one of them.",
+            option=VALUE_FORMAT.key,
+        )
+    if name is not None:
+        return format_spec(given.texts, name, "", topic)
+    if value_name is not None:
+        return format_spec(given.texts, value_name, "value.", topic)
+    raise MissingOptionError(
+        f"A table needs a format for its values: set '{FORMAT.key}' or '{VALUE_FORMAT.key}'.",
+        option=VALUE_FORMAT.key,
+    )
+
+
+def _check_format_options(given: GivenOptions) -> None:
+    """Refuse options of a format that is not in use: each would be passed over in silence."""
+    names = {option.key: given.text(option) for option in (FORMAT, KEY_FORMAT, VALUE_FORMAT)}
+    used = {
+        f"{key.removesuffix('format')}{name.strip().lower()}."
+        for key, name in names.items()
+        if name is not None
+    }
+    for key in given.texts:
+        place = _format_place(key)
+        if place is not None and place not in used:
+            begins = ", ".join(f"'{one}'" for one in sorted(used))
+            raise OptionError(
+                f"Option '{key}' is for format '{place.removesuffix('.')}', which is not in use. Options of "
+                f"the formats in use begin with {begins}.",
+                option=key,
+            )
+
+
+def _check_key_options(given: GivenOptions, include: FieldsInclude) -> None:
+    key_fields, has_format = given.value(KEY_FIELDS) or (), given.has(KEY_FORMAT)
+    if key_fields and not has_format:
+        raise OptionError(
+            "Option 'key.fields' names columns of the key, and there is no 'key.format' to read or write "
+            "them with. Set it, or leave 'key.fields' out.",
+            option=KEY_FIELDS.key,
+        )
+    if has_format and not key_fields:
+        raise MissingOptionError(
+            "Option 'key.format' needs 'key.fields': the columns that the key holds.", option=KEY_FIELDS.key
+        )
+    if given.value(KEY_FIELDS_PREFIX) and include is FieldsInclude.ALL:
+        raise OptionError(
+            "Option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY': with 'ALL' the value "
+            "would have to hold the prefixed columns as well.",
+            option=KEY_FIELDS_PREFIX.key,
+        )
+
+
+def _bad_records(given: GivenOptions, dead_letters: DeadLetters) -> BadRecordsSpec:
+    word: str | None = given.value(ON_DECODE_ERROR)
+    policy = OnDecodeError(word or OnDecodeError.FAIL.value)
+    topic = given.value(DEAD_LETTER_TOPIC)
+    if policy is OnDecodeError.DEAD_LETTER and topic is None:
+        raise MissingOptionError(
+            f"Option '{ON_DECODE_ERROR.key}' = 'dead-letter' needs '{DEAD_LETTER_TOPIC.key}'.",
+            option=DEAD_LETTER_TOPIC.key,
+        )
+    if policy is not OnDecodeError.DEAD_LETTER and topic is not None:
+        raise OptionError(
+            f"Option '{DEAD_LETTER_TOPIC.key}' is set, and '{ON_DECODE_ERROR.key}' does not say "
+            "'dead-letter': bad records would never get there.",
+            option=DEAD_LETTER_TOPIC.key,
+        )
+    if policy is OnDecodeError.FAIL and given.has(MAX_SHARE):
+        raise OptionError(
+            f"Option '{MAX_SHARE.key}' is set, and '{ON_DECODE_ERROR.key}' is 'fail': the first bad record "
+            f"stops the query. Leave it out, or set '{ON_DECODE_ERROR.key}' to 'skip' or 'dead-letter'.",
+            option=MAX_SHARE.key,
+        )
+    letters = None if topic is None else dead_letters(topic)
+    return BadRecordsSpec(policy, _max_share(given, MAX_SHARE), letters)
+
+
+def _max_share(given: GivenOptions, option: Option[float]) -> float:
+    share = given.value(option)
+    return option.type.parse(option.default) if share is None else share
