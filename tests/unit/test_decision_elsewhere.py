@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import DecisionLogError, PrefixChangedError
+from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedError
 from penstock.sink import decision_log
 from penstock.sink.committable import TargetTopic
 from penstock.sink.committer_driver import DriverSide
@@ -164,6 +164,106 @@ def test_every_row_once_whatever_prefixes_a_query_has(seed: int, sinks: int, sna
             if function.random.random() < 0.4:
                 function.rename_one()
             batch_id += function.run(batch_id)
+        while not function.run(batch_id, is_calm=True):
+            pass
+    wanted = Counter(f"{each}/{sink}" for each in range(batch_id + 1) for sink in range(sinks))
+    assert Counter(function.cluster.committed) == wanted
+
+
+def test_copy_that_turns_to_the_target_of_the_first_doubles_nothing() -> None:
+    cluster = FakeCluster()
+    for batch_id in range(3):
+        run_batch(driver(cluster, "a"), cluster, batch_id, topic="first")
+    for batch_id in range(2):
+        run_batch(driver(cluster, "b"), cluster, batch_id, topic="second")
+    with pytest.raises(PrefixChangedError, match=r"batch 2 .*finished under .*=a "):
+        run_batch(driver(cluster, "b"), cluster, 2, topic="first")
+
+
+def test_prefix_that_comes_back_after_another_target_doubles_nothing() -> None:
+    cluster = FakeCluster()
+    run_batch(driver(cluster, "a"), cluster, 0, topic="first")
+    run_batch(driver(cluster, "b"), cluster, 1, topic="second")
+    with pytest.raises(Death):
+        run_batch(driver(cluster, "b"), cluster, 2, topic="first", dies=True)
+    with pytest.raises(PrefixChangedError, match=r"batch 2 .*decided under .*=b "):
+        run_batch(driver(cluster, "a"), cluster, 2, topic="first")
+
+
+def test_query_whose_batches_go_to_other_topics_each_time_looks_once_for_each() -> None:
+    cluster = FakeCluster()
+    side = driver(cluster, "a")
+    for batch_id in range(6):
+        run_batch(side, cluster, batch_id, topic=f"topic-{batch_id % 2}")
+    assert cluster.calls.count("mentions") == 2, "for each topic"
+    for batch_id in range(6, 9):
+        run_batch(driver(cluster, "a"), cluster, batch_id, topic="topic-0")
+    assert cluster.calls.count("mentions") == 3
+
+
+class SwappingFunction:
+    """A function of foreachBatch whose sinks trade their prefixes between two runs.
+
+    After an error the user does what it says: the function is as it was before.
+    """
+
+    POOL = ("p0", "p1", "p2", "p3")
+
+    def __init__(self, seed: int, sinks: int) -> None:
+        self.random = random.Random(seed)
+        self.cluster = FakeCluster()
+        self.sinks = sinks
+        self.tried = [self.shuffled()]
+        """How the sinks' prefixes were while this batch was tried."""
+
+    def shuffled(self) -> list[str]:
+        return self.random.sample(self.POOL, self.sinks)
+
+    def run(self, batch_id: int, *, is_calm: bool) -> bool:
+        """One try at a batch; whether it is written."""
+        if not is_calm and self.random.random() < 0.4:
+            self.tried.append(self.shuffled())
+        written: list[str] = []
+        for sink, name in enumerate(self.tried[-1]):
+            try:
+                self.write(sink, name, batch_id, written, is_calm=is_calm)
+            except Death:
+                return False
+            except ExactlyOnceError:
+                assert len(self.tried) > 1, "the function that wrote the batch can go on with it"
+                self.tried.pop()
+                return False
+            written.append(name)
+        if is_calm or self.random.random() < 0.8:
+            self.tried = self.tried[-1:]
+            return True
+        return False
+
+    def write(self, sink: int, name: str, batch_id: int, siblings: list[str], *, is_calm: bool) -> None:
+        side = driver(self.cluster, name)
+        reports = [run_task(self.cluster, side.recover(), batch_id, 0, rows=[f"{batch_id}/{sink}"])]
+        if not is_calm and self.random.random() < 0.4:
+            die_at(self.random.choice((Step.BEFORE_DECISION, Step.DECIDED, Step.FINISHED, Step.MARKED)))
+        try:
+            side.commit(reports, siblings)
+        except ExactlyOnceError:
+            with suppress(Death):
+                side.abort(reports)
+            raise
+        finally:
+            observe(None)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), sinks=st.integers(1, 4), snapshot_every=st.sampled_from([3, 200]))
+def test_every_row_once_though_the_sinks_of_a_function_trade_their_prefixes(
+    seed: int, sinks: int, snapshot_every: int
+) -> None:
+    function = SwappingFunction(seed, sinks)
+    batch_id = 0
+    with patch.object(decision_log, "SNAPSHOT_EVERY_OFFSETS", snapshot_every):
+        for _ in range(15):
+            batch_id += function.run(batch_id, is_calm=False)
         while not function.run(batch_id, is_calm=True):
             pass
     wanted = Counter(f"{each}/{sink}" for each in range(batch_id + 1) for sink in range(sinks))

@@ -198,7 +198,9 @@ class Committer:
             check_none_drained(head, _drained(reports))
             if not written:
                 return None
-            decision = decide(head.query_id, head.batch_id, len(reports), written, topics)
+            decision = decide(
+                head.query_id, head.batch_id, len(reports), written, topics, sibling_count=len(siblings)
+            )
             self._check_elsewhere(decision, siblings)
             return decision
         if previous.status is DecisionStatus.LOST:

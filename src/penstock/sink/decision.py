@@ -77,7 +77,8 @@ class Decision:
     the transactions'. None then: 0.1.0 has finished it, which kept the count alone. `topics` are those
     that were written into; one whose id the tasks saw change is named twice. `is_taken_as_written`: a human
     has said so; `record_count` and `digest` are then those of the first replay since, and there is no digest
-    until that has come. `doubt` says what a replay brought that is not what is written.
+    until that has come. `doubt` says what a replay brought that is not what is written. `sibling_count`: so
+    many other prefixes of a function of `foreachBatch` had written the batch before.
     """
 
     query_id: str
@@ -91,6 +92,7 @@ class Decision:
     topics: tuple[TargetTopic, ...] = ()
     is_taken_as_written: bool = False
     doubt: str | None = None
+    sibling_count: int = 0
 
     @property
     def is_batch_write(self) -> bool:
@@ -106,6 +108,11 @@ class Decision:
     def is_over(self) -> bool:
         """Whether it is never asked about again: a batch write that is written whole, or not at all."""
         return self.is_batch_write and self.status in (DecisionStatus.FINISHED, DecisionStatus.WITHDRAWN)
+
+    @property
+    def topic_names(self) -> frozenset[str]:
+        """Of the topics written into; none for a decision of 0.1.0."""
+        return frozenset(each.name for each in self.topics)
 
     @property
     def where(self) -> str:
@@ -191,6 +198,7 @@ def decide(
     spark_partition_count: int,
     committables: Sequence[Committable],
     topics: Iterable[TargetTopic] = (),
+    sibling_count: int = 0,
 ) -> Decision:
     """The decision that a batch is written."""
     return Decision(
@@ -202,6 +210,7 @@ def decide(
         transactions=tuple(map(DecidedTransaction, committables)),
         at_ms=now_ms(),
         topics=_each_once(topics),
+        sibling_count=sibling_count,
     )
 
 

@@ -4,13 +4,15 @@ Runs on the driver, before a batch is decided. It looks into other logs as seldo
 
 - A prefix whose log knows nothing of the query looks through all decision logs, once: its own decision is
   next. Where it finds the query it leaves a *marker*: "moved to me".
+- So does one that wrote the query's batches into other topics, or in another turn of a function of
+  `foreachBatch`: what it knows is about something else. Topics are looked for once in a process.
 - A prefix whose log knows the query, without a marker, was the last to write it.
 - A prefix that finds markers in its own log follows them, and those that they lead to. Then it leaves its own
   markers there, and removes those in its log.
 
 Invariant: from each prefix that has written a query, markers lead to the one that decided last; they are left
 before the decision. *Siblings* are prefixes under which a function of `foreachBatch` writes the same batch:
-what one of them has decided says nothing about another. Nothing is remembered in a process.
+what one of them has decided says nothing about another.
 """
 
 from __future__ import annotations
@@ -34,9 +36,7 @@ class Elsewhere:
 
     def concerns(self, batch: Decision) -> bool:
         """Whether it may have written into a topic of the batch; decisions of 0.1.0 do not say where."""
-        theirs = set() if self.decision is None else {topic.name for topic in self.decision.topics}
-        ours = {topic.name for topic in batch.topics}
-        return not theirs or not ours or not theirs.isdisjoint(ours)
+        return self.decision is None or _may_share_topics(self.decision, batch)
 
     def holds(self, batch: Decision) -> bool:
         """Whether this batch, or a later one, is written by it."""
@@ -44,6 +44,10 @@ class Elsewhere:
         if decision is None or decision.status is DecisionStatus.WITHDRAWN:
             return False
         return decision.batch_id >= batch.batch_id
+
+
+def _may_share_topics(one: Decision, other: Decision) -> bool:
+    return not one.topics or not other.topics or not one.topic_names.isdisjoint(other.topic_names)
 
 
 class Found(NamedTuple):
@@ -81,10 +85,10 @@ def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
 
 def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> list[Elsewhere]:
     """What the other prefixes know that have, or had, the query."""
-    if log.decision(batch.query_id) is None:
-        ahead = log.places_of(batch.query_id)
-    else:
-        ahead = log.moved_to(batch.query_id)
+    ahead = log.moved_to(batch.query_id)
+    if _is_something_else(log, batch):
+        ahead += log.places_of(batch.query_id)
+        log.looked_for.update((batch.query_id, name) for name in batch.topic_names)
     seen, found = {log.place}, list[Elsewhere]()
     while ahead:
         place = ahead.pop()
@@ -97,6 +101,16 @@ def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
         found.append(Elsewhere(other, other.decision(batch.query_id)))
         ahead += other.moved_to(batch.query_id)
     return found
+
+
+def _is_something_else(log: DecisionLog, batch: Decision) -> bool:
+    """Whether what the log knows of the query says nothing about this batch."""
+    own = log.decision(batch.query_id)
+    if own is None or own.sibling_count != batch.sibling_count:
+        return True
+    if _may_share_topics(own, batch):
+        return False
+    return not log.looked_for.issuperset((batch.query_id, name) for name in batch.topic_names)
 
 
 def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewhere]) -> PrefixChangedError:

@@ -52,6 +52,8 @@ class DecisionLog:
         self._incarnation: str | None = None
         self._next_offset = 0
         self._contents = LogContents(store.topic, prefix)
+        self.looked_for: set[tuple[str, str]] = set()
+        """Query ids and topics that other logs were searched for, see `decision_elsewhere`."""
 
     @property
     def topic(self) -> str:

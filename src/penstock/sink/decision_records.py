@@ -15,6 +15,7 @@ to "transactions". Since then there are:
     digest               of all records of the batch, when it is finished (see `committable_digest`)
     is_taken_as_written  true: finished by a human's word (see `Decision`)
     doubt                text: what a replay brought that is not what is written
+    sibling_count        under how many other prefixes foreachBatch had written the batch before; none: 0
 
 One more record, with the empty query id, says that the prefix has used this log: without it, a log that holds
 nothing could not be told from one that was lost. From time to time it is written again, as a snapshot, so
@@ -176,6 +177,8 @@ def encode(decision: Decision) -> bytes:
         stored["is_taken_as_written"] = True
     if decision.doubt is not None:
         stored["doubt"] = decision.doubt
+    if decision.sibling_count:
+        stored["sibling_count"] = decision.sibling_count
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -199,6 +202,7 @@ def decode(query_id: str, value: bytes) -> Decision:
         topics=tuple(TargetTopic(name, topic_id) for name, topic_id in stored.get("topics", ())),
         is_taken_as_written=stored.get("is_taken_as_written", False),
         doubt=stored.get("doubt"),
+        sibling_count=stored.get("sibling_count", 0),
     )
 
 
