@@ -9,11 +9,11 @@ import pytest
 from penstock.client.connection import KafkaConnections
 from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
-from penstock.source.alignment import RecordTimes
+from penstock.source.alignment import Alignment, RecordTimes
+from penstock.source.connections import source_connection_settings
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.kafka_admin import KafkaOffsetAdmin
-from penstock.source.kafka_event_times import KafkaRecordClock, alignment_of
-from penstock.source.split_reader import source_connection_settings
+from penstock.source.kafka_event_times import KafkaRecordClock
 from penstock.types import OffsetRange, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -110,7 +110,7 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
         write(*records(1, minute), is_committed=False)
     write(*records(0, 60, 60.5), *records(1, 60))
     config = config_of(bootstrap, topic, **{"properties.isolation.level": level})
-    alignment = alignment_of(config, connections)
+    alignment = Alignment.of(config, KafkaRecordClock(connections, config))
     enumerator = SplitEnumerator(config, KafkaOffsetAdmin(connections), alignment=alignment)
     clock = KafkaRecordClock(connections, config)
     enumerator.freeze()
@@ -127,8 +127,8 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
 
 
 def test_the_drift_is_off_without_the_option(connections: KafkaConnections, config: SourceConfig) -> None:
-    assert alignment_of(config, connections) is not None
+    assert Alignment.of(config, KafkaRecordClock(connections, config)) is not None
     plain = parse_read(
         {"properties.bootstrap.servers": "a:1", "topic": "t", "scan.idle-timeout": "1 s"}, streaming=True
     ).source
-    assert alignment_of(plain, connections) is None
+    assert Alignment.of(plain, KafkaRecordClock(connections, plain)) is None

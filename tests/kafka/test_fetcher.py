@@ -295,7 +295,7 @@ def test_a_topic_deleted_while_it_is_read_is_an_error(
     assert caught.value.facts["stopping_offset"] == 60
 
 
-def test_a_topic_created_anew_while_it_is_read_is_an_error(
+def test_a_recreated_topic_while_it_is_read_is_an_error(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()

@@ -159,7 +159,7 @@ def test_a_partition_added_meanwhile_can_be_written_to(
     producer = open_to(bootstrap)
     assert len(producer.topic(topic).partitions) == 1
     add_partitions(bootstrap, topic, 2)
-    wait_until(lambda: len(producer.topic_anew(topic).partitions) == 2, "the new partition is seen")
+    wait_until(lambda: len(producer.refresh_topic(topic).partitions) == 2, "the new partition is seen")
     append(producer, TopicPartition(topic, 1), [b"x"])
     producer.flush()
     assert values_of(bootstrap, topic, 1) == [b"x"]
@@ -372,7 +372,7 @@ def test_leaders_that_move_lose_nothing(
             append(producer, TopicPartition(topic, partition), more)
         restart.join(0.2)
     producer.flush()
-    after = {number: found.leader_id for number, found in producer.topic_anew(topic).partitions.items()}
+    after = {number: found.leader_id for number, found in producer.refresh_topic(topic).partitions.items()}
     assert after != before, "no leader has moved, so nothing was tried"
     for partition in range(6):
         assert values_of(bootstrap, topic, partition) == values
@@ -408,7 +408,7 @@ def test_a_deleted_topic_is_an_error_in_seconds(
     assert time.monotonic() - started < 20
 
 
-def test_a_topic_created_anew_is_not_the_same(
+def test_a_recreated_topic_is_not_the_same(
     bootstrap: str, make_topic: MakeTopic, open_to: OpenProducer
 ) -> None:
     topic = make_topic()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import PenstockError, UnknownTopicOrPartitionError
 from penstock.options.config import (
-    DISCOVER_EVERY_BATCH_MS,
+    DiscoveryInterval,
     IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
@@ -130,7 +130,7 @@ def tp(partition: int, topic: str = "t") -> TopicPartition:
 def source_config(
     subscription: Subscription | None = None, starting: OffsetsSpec = EARLIEST, **changes: object
 ) -> SourceConfig:
-    settings: dict[str, object] = {"discovery_interval_ms": DISCOVER_EVERY_BATCH_MS, **changes}
+    settings: dict[str, object] = {"discovery": DiscoveryInterval.EVERY_BATCH, **changes}
     return SourceConfig(
         properties=KafkaProperties((("bootstrap.servers", "unused:9092"),)),
         subscription=subscription or TopicList(("t",)),

@@ -16,7 +16,13 @@ import penstock
 from penstock import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
 from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
-from penstock.options.config import OffsetsSpec, SourceConfig, TopicPartitionSet, TopicPattern
+from penstock.options.config import (
+    DiscoveryInterval,
+    OffsetsSpec,
+    SourceConfig,
+    TopicPartitionSet,
+    TopicPattern,
+)
 from penstock.options.parse import parse_read
 from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
 from penstock.source.admin import OffsetAnswers, Wait
@@ -94,7 +100,7 @@ class TestOptions:
         bounded = source.set_property("partition.discovery.interval.ms", "5").build()
         assert bounded.is_bounded
         assert bounded.options["scan.bounded.mode"] == "latest-offset"
-        assert config_of(bounded).discovery_interval_ms == 0
+        assert config_of(bounded).discovery == DiscoveryInterval.ONCE
         assert (
             "partition.discovery.interval.ms is provided but will be overridden from 5 to -1" in caplog.text
         )
@@ -108,13 +114,13 @@ class TestOptions:
         made = builder().set_group_id("g").set_client_id_prefix("me")
         made.set_property("partition.discovery.interval.ms", "10000")
         config = config_of(made.set_properties({"commit.offsets.on.checkpoint": "true"}).build())
-        assert config.discovery_interval_ms == 10_000
+        assert config.discovery == DiscoveryInterval.every(10_000)
         assert config.properties.get("client.id") == "me"
         assert config.commits_offsets
 
     def test_discovery_can_be_turned_off(self) -> None:
         made = builder().set_property("partition.discovery.interval.ms", "-1").build()
-        assert config_of(made).discovery_interval_ms == 0
+        assert config_of(made).discovery == DiscoveryInterval.ONCE
 
     def test_event_time(self) -> None:
         made = builder().set_option("scan.watermark.alignment.max-drift", "1 min")

@@ -128,7 +128,7 @@ def test_out_of_range_that_was_a_mistake_is_tried_again() -> None:
     assert read(cluster) == [b"v0", b"v1"]
 
 
-def test_a_topic_created_anew_is_an_error_once_something_was_read() -> None:
+def test_a_recreated_topic_is_an_error_once_something_was_read() -> None:
     cluster = FakeCluster([records(0), {"error_code": UNKNOWN_TOPIC_ID}, records(1)])
 
     def recreate(count: int) -> None:
@@ -140,7 +140,7 @@ def test_a_topic_created_anew_is_an_error_once_something_was_read() -> None:
         read(cluster)
 
 
-def test_a_topic_created_anew_before_is_read() -> None:
+def test_a_recreated_topic_before_is_read() -> None:
     cluster = FakeCluster([{"error_code": UNKNOWN_TOPIC_ID}, records(0), records(1)])
 
     def recreate(count: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import (
+    DiscoveryInterval,
     IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
@@ -62,7 +63,7 @@ def test_sparks_defaults(streaming: bool, mode: LogEnd) -> None:
     assert config.stopping is None
     assert config.fail_on_data_loss
     # Spark looks for new topic partitions in each micro-batch.
-    assert config.discovery_interval_ms == 1
+    assert config.discovery == DiscoveryInterval.EVERY_BATCH
 
 
 def test_everything_in_flinks_dialect() -> None:
@@ -88,7 +89,7 @@ def test_everything_in_flinks_dialect() -> None:
         isolation_level=IsolationLevel.READ_COMMITTED,
         include_headers=True,
         fail_on_data_loss=False,
-        discovery_interval_ms=10_000,
+        discovery=DiscoveryInterval.every(10_000),
         max_records_per_batch=1000,
         min_splits=7,
         max_records_per_split=100,
@@ -120,7 +121,7 @@ def test_everything_in_sparks_dialect() -> None:
         ),
         include_headers=True,
         fail_on_data_loss=False,
-        discovery_interval_ms=1,
+        discovery=DiscoveryInterval.EVERY_BATCH,
         max_records_per_batch=1000,
         min_splits=7,
         max_records_per_split=100,

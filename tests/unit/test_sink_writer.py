@@ -55,7 +55,7 @@ class RecordingProducer:
             },
         )
 
-    def topic_anew(self, topic: str) -> TopicMetadata:
+    def refresh_topic(self, topic: str) -> TopicMetadata:
         self.partition_counts |= self.grown
         return self.topic(topic)
 

@@ -20,6 +20,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.options.config import (
+    DiscoveryInterval,
     IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
@@ -205,7 +206,9 @@ class TestDiscovery:
     def test_it_waits_for_its_interval(self) -> None:
         now_ms = 0
         admin = FakeAdmin({tp(0): Log(0, 1)})
-        enumerator = SplitEnumerator(source_config(discovery_interval_ms=1000), admin, lambda: now_ms)
+        enumerator = SplitEnumerator(
+            source_config(discovery=DiscoveryInterval.every(1000)), admin, lambda: now_ms
+        )
         offset = enumerator.latest_offset(enumerator.initial_offset(), None)
         admin.logs[tp(1)] = Log(0, 1)
         now_ms = 999
@@ -217,7 +220,7 @@ class TestDiscovery:
     def test_it_happens_once_when_the_interval_is_zero(self) -> None:
         now_ms = 0
         admin = FakeAdmin({tp(0): Log(0, 1)})
-        enumerator = SplitEnumerator(source_config(discovery_interval_ms=0), admin, lambda: now_ms)
+        enumerator = SplitEnumerator(source_config(discovery=DiscoveryInterval.ONCE), admin, lambda: now_ms)
         offset = enumerator.latest_offset(enumerator.initial_offset(), None)
         admin.logs[tp(1)] = Log(0, 1)
         now_ms = 10**9
@@ -466,7 +469,9 @@ class TestDataLoss:
         start = SourceOffset({tp(0): 2, tp(0, "u"): 5})
         for fails in (True, False):
             admin = FakeAdmin(dict(logs))
-            config = source_config(TopicPattern("[tu]"), discovery_interval_ms=0, fail_on_data_loss=fails)
+            config = source_config(
+                TopicPattern("[tu]"), discovery=DiscoveryInterval.ONCE, fail_on_data_loss=fails
+            )
             enumerator = SplitEnumerator(config, admin)
             enumerator.latest_offset(start, None)
             del admin.logs[tp(0)]

@@ -119,7 +119,7 @@ class FetchPlace:
             end_offset=end_offset,
         )
 
-    def created_anew(self, topic_id: uuid.UUID) -> PenstockError:
+    def recreated(self, topic_id: uuid.UUID) -> PenstockError:
         """The topic has another id than when the range was planned, or when the read began."""
         when = f"while {self} was read" if self.has_read else f"after {self} was planned"
         return TopicPartitionsRemovedError(

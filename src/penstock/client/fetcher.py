@@ -90,7 +90,7 @@ def fetch_range(
         OffsetOutOfRangeError: records of the range are gone, or never were. All that was there before
             `facts["offset"]` has been yielded; `log_start_offset` and `log_end_offset` say what is left.
         LogTruncatedError: the log was cut back behind what was read (unclean leader election).
-        UnknownTopicOrPartitionError, TopicPartitionsRemovedError: deleted, or created anew meanwhile.
+        UnknownTopicOrPartitionError, TopicPartitionsRemovedError: deleted, or created again meanwhile.
         FetchError: no progress in time; names the position and the last cause.
         AuthorizationError, AuthenticationError: at once.
         CorruptBatchError: what came is damaged.
@@ -247,7 +247,7 @@ class SplitFetches:
         now = time.monotonic()
         self._other_topic_since = self._other_topic_since or now
         grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._settings.default_api_timeout_ms // 4)
-        error = place.created_anew(leader.topic_id)
+        error = place.recreated(leader.topic_id)
         if now >= self._other_topic_since + grace_ms / 1000:
             raise error
         self._view.invalidate(self._topic_partition.topic)

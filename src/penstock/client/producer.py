@@ -157,9 +157,9 @@ class Producer:
         """
         return self._topics.learn(topic, self._settings.max_block_ms)
 
-    def topic_anew(self, topic: str) -> TopicMetadata:
+    def refresh_topic(self, topic: str) -> TopicMetadata:
         """Return a topic as the cluster describes it now, e.g. to see partitions just added."""
-        return self._topics.learn_anew(topic, self._settings.max_block_ms)
+        return self._topics.reload(topic, self._settings.max_block_ms)
 
     def has_open_batch(self, topic_partition: TopicPartition) -> bool:
         """Whether rows appended next would go into a batch that already holds some."""

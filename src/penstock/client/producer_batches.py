@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from penstock.types import TopicPartition
 
 FORGOTTEN_AFTER_MS = 600_000
-"""After so long without a write, rule 3 starts anew: the broker may have expired what it knew of us."""
+"""After so long without a write, rule 3 starts over: the broker may have expired what it knew of us."""
 
 REFUSALS_MAX = 3
 """Once or twice a batch may be refused and then not be there, because the leader changed in between."""

@@ -41,7 +41,7 @@ def produce_request(
     Args:
         batches: what to write.
         topic_ids: ids of the topics, as far as the cluster has told any. With them a broker refuses to
-            write into a topic that was deleted and created anew under the same name.
+            write into a topic that was deleted and created again under the same name.
         acks: -1, 0 or 1.
         timeout_ms: how long the broker may wait for its followers.
         identity: who writes; with a transactional id the batches belong to its transaction.

@@ -62,7 +62,7 @@ class ProducerTopics:
             self._accept(metadata)
         return metadata
 
-    def learn_anew(self, topic: str, timeout_ms: int) -> TopicMetadata:
+    def reload(self, topic: str, timeout_ms: int) -> TopicMetadata:
         """Ask the cluster whatever is known: the topic may have grown. Raises as `learn()`."""
         metadata = self._source.reload([topic], timeout_ms=timeout_ms)[topic]
         if metadata.error_code:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 from penstock.types import LogEnd, TopicPartition, Where
 
@@ -110,8 +111,33 @@ class OffsetsSpec:
         return frozenset(places if self.others is None else {self.others, *places})
 
 
-DISCOVER_EVERY_BATCH_MS = 1
-"""Stands for: look with every batch, however soon after the last."""
+@dataclass(frozen=True)
+class DiscoveryInterval:
+    """How often a stream looks for new topics and topic partitions.
+
+    Use `DiscoveryInterval.ONCE`, `DiscoveryInterval.EVERY_BATCH` or `DiscoveryInterval.every(ms)`.
+
+    Attributes:
+        after_ms: so long after the last time, at the next batch; None: never again after the start.
+    """
+
+    after_ms: int | None
+
+    ONCE: ClassVar[DiscoveryInterval]
+    EVERY_BATCH: ClassVar[DiscoveryInterval]
+
+    @classmethod
+    def every(cls, interval_ms: int) -> DiscoveryInterval:
+        """Return the interval of that length; an interval of 0 means once, as in Flink."""
+        return cls(interval_ms) if interval_ms else cls.ONCE
+
+    def is_due(self, since_last_ms: int) -> bool:
+        """Return whether it is time to look, so long after the last time."""
+        return self.after_ms is not None and since_last_ms >= self.after_ms
+
+
+DiscoveryInterval.ONCE = DiscoveryInterval(None)
+DiscoveryInterval.EVERY_BATCH = DiscoveryInterval(0)
 
 
 @dataclass(frozen=True)
@@ -120,9 +146,8 @@ class SourceConfig:
 
     `starting` None means: the caller's default (Spark's dialect: latest for streams, earliest for
     batch; Flink's dialect: earliest). `stopping` None means: streams do not end, batch reads end at latest.
-    `discovery_interval_ms` 0 means: the set of topic partitions is looked up once, at the start;
-    DISCOVER_EVERY_BATCH_MS: with every batch (Spark's dialect). `fail_on_removed_partition` None means:
-    as `fail_on_data_loss`. `commits_offsets`: positions that Spark's
+    `discovery`: how often the set of topic partitions is looked up (Spark's dialect: with every batch).
+    `fail_on_removed_partition` None means: as `fail_on_data_loss`. `commits_offsets`: positions that Spark's
     checkpoint holds go to the consumer group.
     """
 
@@ -135,7 +160,7 @@ class SourceConfig:
     fail_on_data_loss: bool = True
     fail_on_removed_partition: bool | None = None
     commits_offsets: bool = False
-    discovery_interval_ms: int = 300_000
+    discovery: DiscoveryInterval = DiscoveryInterval(300_000)
     max_records_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
     min_records_per_batch: int | None = None

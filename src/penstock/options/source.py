@@ -12,6 +12,7 @@ from typing import Any
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink, spark
 from penstock.options.config import (
+    DiscoveryInterval,
     IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
@@ -41,8 +42,6 @@ DISCOVERY_INTERVAL_MS = 300_000
 IDLE_TIMEOUT_MS = 60_000
 MAX_TRIGGER_DELAY_MS = 900_000
 """Spark's own."""
-SPARK_DISCOVERY_INTERVAL_MS = 1
-"""Spark's own source looks for new topic partitions in every micro-batch."""
 
 
 def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
@@ -72,7 +71,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         fail_on_data_loss=given.value(flink.ON_DATA_LOSS) != "continue",
         fail_on_removed_partition=on_removal[given.value(flink.ON_REMOVED_PARTITION)],
         commits_offsets=_commits_offsets(given, streaming),
-        discovery_interval_ms=DISCOVERY_INTERVAL_MS if interval_ms is None else interval_ms,
+        discovery=DiscoveryInterval.every(DISCOVERY_INTERVAL_MS if interval_ms is None else interval_ms),
         max_records_per_batch=given.value(flink.MAX_RECORDS_PER_BATCH),
         max_bytes_per_batch=given.value(flink.MAX_BYTES_PER_BATCH),
         min_splits=given.value(flink.MIN_SPLITS),
@@ -119,7 +118,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         include_headers=given.flag(spark.INCLUDE_HEADERS, default=False),
         fail_on_data_loss=given.flag(spark.FAIL_ON_DATA_LOSS, default=True),
         commits_offsets=_commits_offsets(given, streaming),
-        discovery_interval_ms=SPARK_DISCOVERY_INTERVAL_MS,
+        discovery=DiscoveryInterval.EVERY_BATCH,  # as Spark's own source
         max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
         min_records_per_batch=_min_offsets(given),
         max_batch_delay_ms=MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,

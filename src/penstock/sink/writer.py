@@ -183,7 +183,7 @@ class RowWriter:
         """Return the topic with all partitions that its rows name."""
         metadata = self._producer.topic(topic)
         if first_missing_partition(explicit, len(metadata.partitions)) is not None:
-            metadata = self._producer.topic_anew(topic)
+            metadata = self._producer.refresh_topic(topic)
             row = first_missing_partition(explicit, len(metadata.partitions))
             if explicit is not None and row is not None:
                 raise missing_partition_error(topic, explicit[row].as_py(), len(metadata.partitions))

@@ -27,7 +27,9 @@ from itertools import takewhile
 from typing import Protocol
 
 from penstock.errors import PenstockError
+from penstock.options.config import SourceConfig
 from penstock.source.admin import OffsetAnswers
+from penstock.source.discovery import monotonic_ms
 from penstock.source.offsets_json import Positions
 from penstock.source.window import Window
 from penstock.types import OffsetRange, TopicPartition
@@ -127,6 +129,13 @@ class Alignment:
         self._clock = clock
         self._now_ms = now_ms
         self._states: dict[TopicPartition, _EventTimeState] = {}
+
+    @classmethod
+    def of(cls, config: SourceConfig, clock: RecordClock) -> Alignment | None:
+        """Return the alignment of a query; None if its options do not ask for one."""
+        if config.max_drift_ms is None:
+            return None
+        return cls(config.max_drift_ms, config.idle_timeout_ms, clock, monotonic_ms)
 
     def cap(self, window: Window) -> Window:
         """End the window before the first record that is newer than the limit."""

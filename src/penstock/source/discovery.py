@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from penstock.options.config import DISCOVER_EVERY_BATCH_MS, SourceConfig
+from penstock.options.config import SourceConfig
 from penstock.source import data_loss
 from penstock.source.admin import OffsetAdmin
 from penstock.source.data_loss import LossPolicy
@@ -97,10 +97,7 @@ class DiscoverySchedule:
         return {topic for topic, topic_id in topic_ids.items() if now.get(topic, topic_id) != topic_id}
 
     def _is_due(self) -> bool:
-        interval_ms = self._config.discovery_interval_ms
-        if interval_ms == DISCOVER_EVERY_BATCH_MS:
-            return True
-        return interval_ms > 0 and self._clock_ms() - self._last_at_ms >= interval_ms
+        return self._config.discovery.is_due(self._clock_ms() - self._last_at_ms)
 
     def _gone(self, in_use: Iterable[TopicPartition], discovery: Discovery) -> list[TopicPartition]:
         subscription = self._config.subscription

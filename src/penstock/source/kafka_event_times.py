@@ -21,21 +21,12 @@ from penstock.client.properties import FetchSettings, fetch_settings
 from penstock.errors import OffsetOutOfRangeError, PenstockError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source.admin import OffsetAnswers
-from penstock.source.alignment import Alignment, RecordTimes, RecordTimesAnswers
-from penstock.source.discovery import monotonic_ms
+from penstock.source.alignment import RecordTimes, RecordTimesAnswers
 from penstock.source.kafka_admin import STRAGGLERS_TIMEOUT_MS
 from penstock.types import OffsetRange, Time, TopicPartition
 
 _THREADS = 16
 _COLUMNS = ("offset", "timestamp")
-
-
-def alignment_of(config: SourceConfig, connections: KafkaConnections) -> Alignment | None:
-    """What caps the batches of a query by event time, if its options ask for that."""
-    if config.max_drift_ms is None:
-        return None
-    clock = KafkaRecordClock(connections, config)
-    return Alignment(config.max_drift_ms, config.idle_timeout_ms, clock, monotonic_ms)
 
 
 class KafkaRecordClock:

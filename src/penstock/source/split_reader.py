@@ -13,23 +13,18 @@ import pyarrow as pa
 
 from penstock.client.connection import connections_for
 from penstock.client.fetcher import fetch_range
-from penstock.client.properties import ConnectionSettings, connection_settings, fetch_settings
+from penstock.client.properties import fetch_settings
 from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import data_loss
+from penstock.source.connections import source_connection_settings
 from penstock.source.data_loss import LossPolicy
 from penstock.source.metrics import SPLIT_METRICS
 from penstock.source.splits import Split
 from penstock.types import OffsetRange
 
-_CLIENT_ID = "penstock-source"
 MAX_ROWS = 32_768
 MAX_BYTES = 8 << 20
-
-
-def source_connection_settings(config: SourceConfig) -> ConnectionSettings:
-    """The settings of all connections of one source, on the driver and the executors."""
-    return connection_settings(config.properties, client_id=config.properties.get("client.id") or _CLIENT_ID)
 
 
 def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -35,8 +35,8 @@ class PenstockReader(DataSourceReader):
         # Here and not above: executors read this class, and plan nothing.
         from penstock.client.connection import connections_for  # noqa: PLC0415
         from penstock.source.bounded import plan_bounded  # noqa: PLC0415
+        from penstock.source.connections import source_connection_settings  # noqa: PLC0415
         from penstock.source.kafka_admin import KafkaOffsetAdmin  # noqa: PLC0415
-        from penstock.source.split_reader import source_connection_settings  # noqa: PLC0415
 
         if self._table is not None:
             self._table.check_dead_letter_topic()

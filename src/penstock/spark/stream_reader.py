@@ -29,9 +29,9 @@ from pyspark.sql.types import StructType
 
 from penstock.client.connection import KafkaConnections
 from penstock.options.config import SourceConfig
+from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import SourceMetrics
 from penstock.source.offsets_json import SourceOffset, positions_to_json
-from penstock.source.split_reader import source_connection_settings
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 
@@ -125,9 +125,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _enumerator(self) -> SplitEnumerator:
         if self._opened is None:
             # Here and not above: executors read with this class, and plan nothing.
+            from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
             from penstock.source.kafka_admin import KafkaOffsetAdmin  # noqa: PLC0415
-            from penstock.source.kafka_event_times import alignment_of  # noqa: PLC0415
+            from penstock.source.kafka_event_times import KafkaRecordClock  # noqa: PLC0415
 
             _stop_in_order_on_sigterm()
             if self._table is not None:
@@ -135,7 +136,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Connections of its own, not shared ones: this reader alone decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
             admin = KafkaOffsetAdmin(self._connections)
-            alignment = alignment_of(self._config, self._connections)
+            alignment = Alignment.of(self._config, KafkaRecordClock(self._connections, self._config))
             self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
             self._metrics = SourceMetrics()
             self._committer = _committer(self._config, admin, self._metrics)
