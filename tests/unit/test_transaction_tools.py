@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.transactions import TransactionProtocol
+from penstock.client.transactions import TransactionListing, TransactionProtocol
 from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
@@ -262,3 +262,21 @@ def test_a_replay_that_was_not_the_same_can_be_resolved() -> None:
     assert driver(cluster).recover().known[QUERY].status is DecisionStatus.WITHDRAWN
     driver(cluster).commit([run_task(cluster, driver(cluster).recover(), 0, 0, rows=["b"])])
     assert cluster.committed == ["a", "b"]
+
+
+def test_abort_leaves_what_a_first_start_decides_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    list_open = cluster.list_open
+
+    def list_after_a_first_batch(is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
+        monkeypatch.setattr(cluster, "list_open", list_open)
+        side = driver(cluster)
+        reports = run_tasks(cluster, side.recover(), 0)
+        die_at(Step.DECIDED)
+        with pytest.raises(Death):
+            side.commit(reports)
+        return list_open(is_wanted)
+
+    monkeypatch.setattr(cluster, "list_open", list_after_a_first_batch)
+    TransactionTools(TransactionNames(PREFIX), cluster, cluster).abort()
+    assert Counter(cluster.committed) == expected(range(1))

@@ -118,8 +118,10 @@ class TransactionTools:
         if is_prefix_new(self._kafka, self._log, self._names):
             protocol = self._kafka.protocol()
             strays = stray_transactions(self._kafka, self._log, self._names, protocol)
-            abort_strays(self._kafka, self._names, strays)
-            return
+            # Looked at again: a first start since could have written, and decided, what is listed.
+            if is_prefix_new(self._kafka, self._log, self._names):
+                abort_strays(self._kafka, self._names, strays)
+                return
         self._settle_all()
 
     def resolve(self, query_id: str, resolution: Resolution) -> Decision:
