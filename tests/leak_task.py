@@ -77,8 +77,7 @@ def write(bootstrap_servers: str, topic: str) -> None:
     """One task, at least once."""
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
     writer = PenstockDataSource(options).streamWriter(_ROWS, overwrite=False)
-    written: Any = writer.write(iter([_batch()]))
-    assert written.record_count == _batch().num_rows
+    writer.write(iter([_batch()]))
 
 
 def write_once(bootstrap_servers: str, topic: str) -> None:
