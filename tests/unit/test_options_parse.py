@@ -13,9 +13,13 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from penstock import KafkaSource, SimpleStringSchema
 from penstock.api.pickling import to_text
+from penstock.formats import format_names
+from penstock.formats.registry import format_class
+from penstock.options.declare import shown_default
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.python_objects import DESERIALIZER
 from penstock.options.table_spec import Connector, DeserializerSpec, FormatSpec, TableSpec
+from penstock.options.unknown import OPTIONS
 from penstock.spark.datasource import PenstockDataSource
 from penstock.table.deserialization import Gets, TravellingDeserializer
 
@@ -158,3 +162,12 @@ def test_a_deserializer_is_a_table_of_its_own_kind() -> None:
     found = parse_read(FLINK | {"scan.deserializer": text}, streaming=False).table
     assert isinstance(found, DeserializerSpec)
     assert (found.text, found.connector) == (text, Connector.KAFKA)
+
+
+def test_every_default_is_a_value_that_its_page_text_means() -> None:
+    of_formats = [option for name in format_names() for option in format_class(name).options]
+    with_default = [option for option in (*OPTIONS, *of_formats) if option.default is not None]
+    assert len(with_default) > 40
+    for option in with_default:
+        assert option.type.parse(shown_default(option)) == option.default, option.key
+        assert not option.default_text, option.key

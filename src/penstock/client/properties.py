@@ -16,7 +16,7 @@ from penstock import __version__
 from penstock.client.security import SecuritySettings, security_settings
 from penstock.errors import MissingOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
-from penstock.options.properties import property_value
+from penstock.options.properties import default_of, property_value
 from penstock.options.properties.promise import produce_promise
 
 MAX_RESPONSE_BYTES = 256 << 20
@@ -34,19 +34,19 @@ class ConnectionSettings:
     bootstrap_servers: tuple[str, ...]
     client_id: str
     security: SecuritySettings = field(default_factory=SecuritySettings)
-    request_timeout_ms: int = 30_000
-    default_api_timeout_ms: int = 60_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 1_000
-    socket_connection_setup_timeout_ms: int = 10_000
-    socket_connection_setup_timeout_max_ms: int = 30_000
-    connections_max_idle_ms: int = 540_000
-    metadata_max_age_ms: int = 300_000
-    client_dns_lookup: str = "use_all_dns_ips"
-    send_buffer_bytes: int = -1
-    receive_buffer_bytes: int = -1
+    request_timeout_ms: int = default_of("request.timeout.ms")
+    default_api_timeout_ms: int = default_of("default.api.timeout.ms")
+    retry_backoff_ms: int = default_of("retry.backoff.ms")
+    retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
+    reconnect_backoff_ms: int = default_of("reconnect.backoff.ms")
+    reconnect_backoff_max_ms: int = default_of("reconnect.backoff.max.ms")
+    socket_connection_setup_timeout_ms: int = default_of("socket.connection.setup.timeout.ms")
+    socket_connection_setup_timeout_max_ms: int = default_of("socket.connection.setup.timeout.max.ms")
+    connections_max_idle_ms: int = default_of("connections.max.idle.ms")
+    metadata_max_age_ms: int = default_of("metadata.max.age.ms")
+    client_dns_lookup: str = default_of("client.dns.lookup")
+    send_buffer_bytes: int = default_of("send.buffer.bytes")
+    receive_buffer_bytes: int = default_of("receive.buffer.bytes")
     max_response_bytes: int = MAX_RESPONSE_BYTES
     property_prefix: str = ""
     """What the user writes before the names of properties; for messages."""
@@ -106,13 +106,13 @@ class ConnectionSettings:
 class FetchSettings:
     """How the fetch loop of one split asks for records."""
 
-    max_partition_fetch_bytes: int = 4 << 20
-    fetch_max_bytes: int = 50 << 20
-    fetch_max_wait_ms: int = 500
-    check_crcs: bool = True
-    client_rack: str = ""
-    request_timeout_ms: int = 30_000
-    default_api_timeout_ms: int = 60_000
+    max_partition_fetch_bytes: int = default_of("max.partition.fetch.bytes")
+    fetch_max_bytes: int = default_of("fetch.max.bytes")
+    fetch_max_wait_ms: int = default_of("fetch.max.wait.ms")
+    check_crcs: bool = default_of("check.crcs")
+    client_rack: str = default_of("client.rack")
+    request_timeout_ms: int = default_of("request.timeout.ms")
+    default_api_timeout_ms: int = default_of("default.api.timeout.ms")
     property_prefix: str = ""
 
 
@@ -120,20 +120,20 @@ class FetchSettings:
 class ProduceSettings:
     """How the produce loop of one task sends records. `acks` is -1 (all), 0 or 1."""
 
-    acks: int = -1
+    acks: int = default_of("acks")
     enable_idempotence: bool = True
-    compression_type: str = "none"
+    compression_type: str = default_of("compression.type")
     compression_level: int | None = None
-    batch_size_bytes: int = 256 << 10
-    linger_ms: int = 20
-    max_request_size_bytes: int = 1 << 20
-    max_in_flight: int = 5
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    max_block_ms: int = 60_000
-    buffer_memory_bytes: int = 32 << 20
+    batch_size_bytes: int = default_of("batch.size")
+    linger_ms: int = default_of("linger.ms")
+    max_request_size_bytes: int = default_of("max.request.size")
+    max_in_flight: int = default_of("max.in.flight.requests.per.connection")
+    request_timeout_ms: int = default_of("request.timeout.ms")
+    delivery_timeout_ms: int = default_of("delivery.timeout.ms")
+    retry_backoff_ms: int = default_of("retry.backoff.ms")
+    retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
+    max_block_ms: int = default_of("max.block.ms")
+    buffer_memory_bytes: int = default_of("buffer.memory")
 
 
 def connection_settings(properties: KafkaProperties, *, client_id: str) -> ConnectionSettings:

@@ -40,7 +40,7 @@ SCHEMA = format_option(
     "avro.schema",
     VERBATIM,
     "The schema of the values, in JSON. (Ours.)",
-    default="made from the table's columns",
+    default_text="made from the table's columns",
 )
 ENCODING = format_option(
     "avro.encoding", choice("binary"), "Avro's JSON encoding is not supported.", default="binary"

@@ -64,13 +64,13 @@ ARRAY_ELEMENT_DELIMITER = format_option(
     "csv.array-element-delimiter", VERBATIM, "Stands between elements of arrays and rows.", default=";"
 )
 ESCAPE_CHARACTER = format_option(
-    "csv.escape-character", ESCAPE, "Takes the next character's meaning away.", default="not set"
+    "csv.escape-character", ESCAPE, "Takes the next character's meaning away.", default_text="not set"
 )
 NULL_LITERAL = format_option(
     "csv.null-literal",
     VERBATIM,
     "Text that is null. A row with that very text, not null, is not written: it would be read as null.",
-    default="not set",
+    default_text="not set",
 )
 SCIENTIFIC_NOTATION = flag_option(
     "csv.write-bigdecimal-in-scientific-notation",
@@ -138,7 +138,7 @@ class CsvFormat:
             OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
         """
         given = options_of(cls.options, spec)
-        quote = (given.value(QUOTE_CHARACTER) or QUOTE_CHARACTER.default).encode()
+        quote = given.value_or_default(QUOTE_CHARACTER).encode()
         if given.flag(DISABLE_QUOTE_CHARACTER):
             if given.value(QUOTE_CHARACTER) is not None:
                 key = given.spelled(QUOTE_CHARACTER)
@@ -147,12 +147,10 @@ class CsvFormat:
             quote = b""
         null_literal = given.value(NULL_LITERAL)
         made = cls(
-            delimiter=(given.value(FIELD_DELIMITER) or FIELD_DELIMITER.default).encode(),
+            delimiter=given.value_or_default(FIELD_DELIMITER).encode(),
             quote=quote,
             escape=(given.value(ESCAPE_CHARACTER) or "").encode(),
-            element_delimiter=(
-                given.value(ARRAY_ELEMENT_DELIMITER) or ARRAY_ELEMENT_DELIMITER.default
-            ).encode(),
+            element_delimiter=(given.value_or_default(ARRAY_ELEMENT_DELIMITER)).encode(),
             null_literal=None if null_literal is None else null_literal.encode(),
             allow_comments=given.flag(ALLOW_COMMENTS),
             ignore_parse_errors=given.flag(IGNORE_PARSE_ERRORS),

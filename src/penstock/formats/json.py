@@ -117,7 +117,7 @@ class JsonFormat:
         return cls(
             fail_on_missing_field,
             ignore_parse_errors,
-            given.value(TIMESTAMP_STANDARD) or TIMESTAMP_STANDARD.default,
+            given.value_or_default(TIMESTAMP_STANDARD),
             given.flag(DECIMAL_AS_PLAIN_NUMBER),
             given.flag(IGNORE_NULL_FIELDS),
             given.prefix + name + TIMESTAMP_STANDARD.key.removeprefix(cls.name),

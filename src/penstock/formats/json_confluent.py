@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ REGISTRY = RegistryOptions("json-confluent")
 
 def _renamed(option: Option[Any]) -> Option[Any]:
     key = "json-confluent." + option.key.removeprefix("json.")
-    return Option(key, option.dialect, option.reader, option.type, option.doc, option.default)
+    return replace(option, key=key)
 
 
 _OPTIONS = (*REGISTRY.all(), *(_renamed(option) for option in JSON_OPTIONS))

@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options.declare import Dialect, Option, Reader, Status, parse_value, refused
+from penstock.options.declare import Dialect, Option, Reader, Status, or_default, parse_value, refused
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import BOOLEAN, ValueType
 
 T = TypeVar("T")
 
 
-def format_option(key: str, kind: ValueType[T], doc: str, default: str = "") -> Option[T]:
+def format_option(
+    key: str, kind: ValueType[T], doc: str, default: T | None = None, default_text: str = ""
+) -> Option[T]:
     """Declare an option of a format; `key` begins with the format's name."""
-    return Option(key, Dialect.FLINK, Reader.BOTH, kind, doc, default)
+    return Option(key, Dialect.FLINK, Reader.BOTH, kind, doc, default, default_text)
 
 
 def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
     """Declare a switch of a format."""
-    return format_option(key, BOOLEAN, doc, str(default).lower())
+    return format_option(key, BOOLEAN, doc, default)
 
 
 def refused_option(key: str, doc: str) -> Option[Any]:
@@ -63,8 +65,11 @@ class FormatOptions:
 
     def flag(self, option: Option[bool]) -> bool:
         """Return a switch; its declared default when it is not set."""
-        value = self.value(option)
-        return option.default == "true" if value is None else value
+        return self.value_or_default(option)
+
+    def value_or_default(self, option: Option[T]) -> T:
+        """Return the parsed value, the declared default when the option is not set."""
+        return or_default(option, self.value(option))
 
     def required(self, option: Option[T]) -> T:
         """Return the value of an option that must be set.

@@ -44,7 +44,7 @@ LINE_DELIMITER = format_option(
     "raw.line-delimiter",
     VERBATIM,
     "Splits a value into a row for each part; one at the end is no row. Written behind every row. (Ours.)",
-    default="not set",
+    default_text="not set",
 )
 _OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)
 
@@ -84,8 +84,8 @@ class RawFormat:
         """
         given = options_of(cls.options, spec)
         return cls(
-            given.value(CHARSET) or CHARSET.default,
-            (given.value(ENDIANNESS) or ENDIANNESS.default) == "big-endian",
+            given.value_or_default(CHARSET),
+            given.value_or_default(ENDIANNESS) == "big-endian",
             given.value(LINE_DELIMITER) or None,
         )
 

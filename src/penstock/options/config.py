@@ -139,6 +139,11 @@ class DiscoveryInterval:
 DiscoveryInterval.ONCE = DiscoveryInterval(None)
 DiscoveryInterval.EVERY_BATCH = DiscoveryInterval(0)
 
+DISCOVERY_INTERVAL_MS = 300_000
+IDLE_TIMEOUT_MS = 60_000
+MAX_BATCH_DELAY_MS = 900_000
+"""As Spark's own source."""
+
 
 @dataclass(frozen=True)
 class SourceConfig:
@@ -160,15 +165,15 @@ class SourceConfig:
     fail_on_data_loss: bool = True
     fail_on_removed_partition: bool | None = None
     commits_offsets: bool = False
-    discovery: DiscoveryInterval = DiscoveryInterval(300_000)
+    discovery: DiscoveryInterval = DiscoveryInterval(DISCOVERY_INTERVAL_MS)
     max_records_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
     min_records_per_batch: int | None = None
-    max_batch_delay_ms: int = 900_000
+    max_batch_delay_ms: int = MAX_BATCH_DELAY_MS
     min_splits: int | None = None
     max_records_per_split: int | None = None
     max_drift_ms: int | None = None
-    idle_timeout_ms: int = 60_000
+    idle_timeout_ms: int = IDLE_TIMEOUT_MS
 
     @property
     def fails_on_removal(self) -> bool:

@@ -45,7 +45,8 @@ class Option(Generic[T]):
     """One option of a reader or writer, under its canonical spelling.
 
     A key that ends in `*` stands for every key with that beginning. `doc` of a refused option says what
-    to use instead. `default` is for the reader of the page; a parser decides by context.
+    to use instead. `default` is the value without the option; the page shows it as a user would write it.
+    `default_text` says what happens where there is no one such value.
     """
 
     key: str
@@ -53,8 +54,22 @@ class Option(Generic[T]):
     reader: Reader
     type: ValueType[T]
     doc: str
-    default: str = ""
+    default: T | None = None
+    default_text: str = ""
     status: Status = Status.SUPPORTED
+
+
+def shown_default(option: Option[Any]) -> str:
+    """Return the default as the reference page shows it."""
+    return option.default_text if option.default is None else option.type.render(option.default)
+
+
+def or_default(option: Option[T], value: T | None) -> T:
+    """Return the value, or the declared default where there is none; such an option has one."""
+    chosen = option.default if value is None else value
+    if chosen is None:
+        raise TypeError(f"option {option.key} has no default")
+    return chosen
 
 
 def parse_value(kind: ValueType[T], text: str, key: str) -> T:

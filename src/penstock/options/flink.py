@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.options import offsets
+from penstock.options.config import DISCOVERY_INTERVAL_MS, IDLE_TIMEOUT_MS
 from penstock.options.declare import Dialect, Option, Reader, Status, not_yet, refused
 from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
@@ -145,7 +146,7 @@ DISCOVERY_INTERVAL = Option(
     _SOURCE,
     DURATION,
     "How often a stream looks for new topics and topic partitions; `0` never.",
-    default="5 min",
+    default=DISCOVERY_INTERVAL_MS,
 )
 MAX_RECORDS_PER_BATCH = Option(
     "scan.max-records-per-batch",
@@ -153,7 +154,7 @@ MAX_RECORDS_PER_BATCH = Option(
     _SOURCE,
     POSITIVE_LONG,
     "Offsets that one micro-batch covers at most, shared out by backlog. (Ours.)",
-    default="no limit",
+    default_text="no limit",
 )
 MAX_BYTES_PER_BATCH = Option(
     "scan.max-bytes-per-batch",
@@ -163,7 +164,7 @@ MAX_BYTES_PER_BATCH = Option(
     "Bytes that one micro-batch reads from Kafka, about at most, shared out by backlog: as stored and "
     "compressed, judged by the average size of a record in each topic partition. The user needs DESCRIBE on "
     "the cluster. (Ours.)",
-    default="no limit",
+    default_text="no limit",
 )
 MAX_RECORDS_PER_SPLIT = Option(
     "scan.max-records-per-split",
@@ -171,7 +172,7 @@ MAX_RECORDS_PER_SPLIT = Option(
     _SOURCE,
     POSITIVE_LONG,
     "Offsets that one task covers at most; larger ranges are divided. (Ours.)",
-    default="no limit",
+    default_text="no limit",
 )
 MIN_SPLITS = Option(
     "scan.min-splits",
@@ -179,7 +180,7 @@ MIN_SPLITS = Option(
     _SOURCE,
     POSITIVE_INT,
     "Tasks to divide a batch into at least, as far as there are records. (Ours.)",
-    default="one a topic partition",
+    default_text="one a topic partition",
 )
 ON_DATA_LOSS = Option(
     "scan.on-data-loss",
@@ -197,7 +198,7 @@ ON_REMOVED_PARTITION = Option(
     choice("fail", "drop"),
     "When a topic partition that the query was reading is deleted: stop with an error, or log it and go on "
     "with the others. (Ours: Flink reads on in silence.)",
-    default="as `scan.on-data-loss`: fail",
+    default_text="as `scan.on-data-loss`: fail",
 )
 COMMIT_OFFSETS = Option(
     "commit.offsets.on.checkpoint",
@@ -207,7 +208,7 @@ COMMIT_OFFSETS = Option(
     "Streams: commit the position to the consumer group `group.id` once Spark's checkpoint holds the batch, "
     "for lag monitoring and for `group-offsets`. A commit that fails is logged and never stops the query. "
     "Also understood as `properties.commit.offsets.on.checkpoint`.",
-    default="true with a group id",
+    default_text="true with a group id",
 )
 INCLUDE_HEADERS = Option(
     "scan.include-headers",
@@ -215,7 +216,7 @@ INCLUDE_HEADERS = Option(
     _SOURCE,
     BOOLEAN,
     "Adds the column `headers`. (Ours.)",
-    default="false",
+    default=False,
 )
 CLIENT_ID_PREFIX = Option(
     "client.id.prefix",
@@ -224,7 +225,7 @@ CLIENT_ID_PREFIX = Option(
     TEXT,
     "The client id that brokers see in their logs and quotas; counts before `properties.client.id`, with a "
     "warning. Driver and tasks bear the same one.",
-    default="penstock-source",
+    default_text="penstock-source",
 )
 ALIGNMENT_MAX_DRIFT = Option(
     "scan.watermark.alignment.max-drift",
@@ -234,7 +235,7 @@ ALIGNMENT_MAX_DRIFT = Option(
     "Streams: how far the event time (record timestamp) of one topic partition may be ahead of the slowest "
     "one in a micro-batch; `0` no limit. With a watermark delay of at least this, plus the disorder within a "
     "topic partition, Spark drops no row of a slow one as late.",
-    default="0",
+    default=0,
 )
 IDLE_TIMEOUT = Option(
     "scan.idle-timeout",
@@ -244,7 +245,7 @@ IDLE_TIMEOUT = Option(
     "With `scan.watermark.alignment.max-drift`: a topic partition that was read to its end holds the others "
     "back until nothing new came for so long. One of which no record was seen in this run does not. (Flink: "
     "`scan.watermark.idle-timeout`.)",
-    default="1 min",
+    default=IDLE_TIMEOUT_MS,
 )
 STARTUP_INITIALIZER = Option(
     "scan.startup.initializer",
@@ -286,7 +287,7 @@ COMMIT_LOG_TOPIC = Option(
     _SINK,
     TOPIC_NAME,
     "With `exactly-once`: the topic that holds what was decided; made if it is missing. (Ours.)",
-    default="`<prefix>-decisions`",
+    default_text="`<prefix>-decisions`",
 )
 PARTITIONER = Option(
     "sink.partitioner",

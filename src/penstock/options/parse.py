@@ -101,4 +101,4 @@ def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:
 
 def _includes_headers(given: GivenOptions) -> bool:
     is_sparks = given.dialect is Dialect.SPARK
-    return given.flag(spark.INCLUDE_HEADERS if is_sparks else flink.INCLUDE_HEADERS, default=False)
+    return given.value_or_default(spark.INCLUDE_HEADERS if is_sparks else flink.INCLUDE_HEADERS)

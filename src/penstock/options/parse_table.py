@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options import python_objects
 from penstock.options.config import SinkConfig
-from penstock.options.declare import Option
 from penstock.options.flink import CONNECTOR, TOPIC
 from penstock.options.formats import FORMATS, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.recognise import GivenOptions
@@ -88,8 +87,7 @@ def format_spec(
 
 
 def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
-    included: str | None = given.value(VALUE_FIELDS_INCLUDE)
-    include = FieldsInclude(included or FieldsInclude.ALL.value)
+    include = FieldsInclude(given.value_or_default(VALUE_FIELDS_INCLUDE))
     _check_key_options(given, include)
     topic = _one_topic(given)
     value_format = _value_format(given, topic)
@@ -212,8 +210,7 @@ def _check_key_options(given: GivenOptions, include: FieldsInclude) -> None:
 
 
 def _bad_records(given: GivenOptions, dead_letters: DeadLetters) -> BadRecordsSpec:
-    word: str | None = given.value(ON_DECODE_ERROR)
-    policy = OnDecodeError(word or OnDecodeError.FAIL.value)
+    policy = OnDecodeError(given.value_or_default(ON_DECODE_ERROR))
     topic = given.value(DEAD_LETTER_TOPIC)
     if policy is OnDecodeError.DEAD_LETTER and topic is None:
         raise MissingOptionError(
@@ -233,9 +230,4 @@ def _bad_records(given: GivenOptions, dead_letters: DeadLetters) -> BadRecordsSp
             option=MAX_SHARE.key,
         )
     letters = None if topic is None else dead_letters(topic)
-    return BadRecordsSpec(policy, _max_share(given, MAX_SHARE), letters)
-
-
-def _max_share(given: GivenOptions, option: Option[float]) -> float:
-    share = given.value(option)
-    return option.type.parse(option.default) if share is None else share
+    return BadRecordsSpec(policy, given.value_or_default(MAX_SHARE), letters)

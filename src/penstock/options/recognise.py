@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
-from penstock.options.declare import Dialect, Option, Reader, Status, parse_value
+from penstock.options.declare import Dialect, Option, Reader, Status, or_default, parse_value
 from penstock.options.flink import TOPIC
 from penstock.options.properties import Role
 from penstock.options.properties.check import check_properties
@@ -45,10 +45,9 @@ class GivenOptions:
         """Return what the user wrote."""
         return self.texts.get(option.key)
 
-    def flag(self, option: Option[bool], *, default: bool) -> bool:
-        """Return a switch, or `default` when it is not set."""
-        value = self.value(option)
-        return default if value is None else value
+    def value_or_default(self, option: Option[T]) -> T:
+        """Return the parsed value, the declared default when the option is not set."""
+        return or_default(option, self.value(option))
 
     def value(self, option: Option[T]) -> T | None:
         """Return the parsed value, None when the option is not set.

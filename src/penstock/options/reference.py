@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from penstock.options.declare import Dialect, Option, Reader, Status
+from penstock.options.declare import Dialect, Option, Reader, Status, shown_default
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
 from penstock.options.spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
@@ -122,7 +122,13 @@ def _merged(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _options_section(title: str, options: Iterable[Option[Any]]) -> list[str]:
     rows = [
-        (_code(option.key), option.type.name, option.type.allowed, option.default, _option_text(option))
+        (
+            _code(option.key),
+            option.type.name,
+            option.type.allowed,
+            shown_default(option),
+            _option_text(option),
+        )
         for option in options
         if option.status in (Status.SUPPORTED, Status.NO_EFFECT)
     ]

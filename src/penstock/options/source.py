@@ -38,11 +38,6 @@ from penstock.types import LogEnd
 
 _log = logging.getLogger("penstock.options")
 
-DISCOVERY_INTERVAL_MS = 300_000
-IDLE_TIMEOUT_MS = 60_000
-MAX_TRIGGER_DELAY_MS = 900_000
-"""Spark's own."""
-
 
 def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
     """Parse the options of a read, except those of its table; see `parse_read`.
@@ -58,8 +53,6 @@ def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
 def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
     given.value(flink.CONNECTOR)
     subscription = _flink_subscription(given)
-    interval_ms = given.value(flink.DISCOVERY_INTERVAL)
-    idle_timeout_ms = given.value(flink.IDLE_TIMEOUT)
     on_removal = {"fail": True, "drop": False, None: None}
     return SourceConfig(
         properties=_with_client_id(given),
@@ -67,17 +60,17 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         starting=custom_starting(given) or flink_starting(given, subscription),
         stopping=custom_stopping(given) or flink_stopping(given, subscription),
         isolation_level=_isolation_level(given.properties),
-        include_headers=given.flag(flink.INCLUDE_HEADERS, default=False),
+        include_headers=given.value_or_default(flink.INCLUDE_HEADERS),
         fail_on_data_loss=given.value(flink.ON_DATA_LOSS) != "continue",
         fail_on_removed_partition=on_removal[given.value(flink.ON_REMOVED_PARTITION)],
         commits_offsets=_commits_offsets(given, streaming),
-        discovery=DiscoveryInterval.every(DISCOVERY_INTERVAL_MS if interval_ms is None else interval_ms),
+        discovery=DiscoveryInterval.every(given.value_or_default(flink.DISCOVERY_INTERVAL)),
         max_records_per_batch=given.value(flink.MAX_RECORDS_PER_BATCH),
         max_bytes_per_batch=given.value(flink.MAX_BYTES_PER_BATCH),
         min_splits=given.value(flink.MIN_SPLITS),
         max_records_per_split=given.value(flink.MAX_RECORDS_PER_SPLIT),
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
-        idle_timeout_ms=IDLE_TIMEOUT_MS if idle_timeout_ms is None else idle_timeout_ms,
+        idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
     )
 
 
@@ -108,20 +101,19 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
     stopping = spark_stopping(given, subscription)
     check_spark_ends(given, starting, stopping, streaming)
     default = OffsetsSpec(LogEnd.LATEST if streaming else LogEnd.EARLIEST)
-    delay_ms = given.value(spark.MAX_TRIGGER_DELAY)
     return SourceConfig(
         properties=_with_poll_timeout(given),
         subscription=subscription,
         starting=starting or default,
         stopping=stopping,
         isolation_level=_isolation_level(given.properties),
-        include_headers=given.flag(spark.INCLUDE_HEADERS, default=False),
-        fail_on_data_loss=given.flag(spark.FAIL_ON_DATA_LOSS, default=True),
+        include_headers=given.value_or_default(spark.INCLUDE_HEADERS),
+        fail_on_data_loss=given.value_or_default(spark.FAIL_ON_DATA_LOSS),
         commits_offsets=_commits_offsets(given, streaming),
         discovery=DiscoveryInterval.EVERY_BATCH,  # as Spark's own source
         max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
         min_records_per_batch=_min_offsets(given),
-        max_batch_delay_ms=MAX_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
+        max_batch_delay_ms=given.value_or_default(spark.MAX_TRIGGER_DELAY),
         min_splits=given.value(spark.MIN_PARTITIONS),
         max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.options import offsets
+from penstock.options.config import MAX_BATCH_DELAY_MS
 from penstock.options.declare import Dialect, Option, Reader
 from penstock.options.declare import Status as _Status
 from penstock.options.values import (
@@ -62,7 +63,7 @@ STARTING_OFFSETS = Option(
     _SOURCE,
     _OFFSETS,
     "Where a new query begins; a query with a checkpoint goes on from there. A batch cannot begin at latest.",
-    default="latest in streams, earliest in batch reads",
+    default_text="latest in streams, earliest in batch reads",
 )
 ENDING_OFFSETS = Option(
     "endingOffsets",
@@ -70,7 +71,7 @@ ENDING_OFFSETS = Option(
     _SOURCE,
     _OFFSETS,
     "Where a batch read ends (exclusive); not for streams, and never earliest.",
-    default="latest",
+    default_text="latest",
 )
 STARTING_TIMESTAMP = Option(
     "startingTimestamp",
@@ -115,7 +116,7 @@ MAX_OFFSETS_PER_TRIGGER = Option(
     _SOURCE,
     POSITIVE_LONG,
     "Offsets that one micro-batch covers at most, shared out by backlog.",
-    default="no limit",
+    default_text="no limit",
 )
 MIN_OFFSETS_PER_TRIGGER = Option(
     "minOffsetsPerTrigger",
@@ -124,7 +125,7 @@ MIN_OFFSETS_PER_TRIGGER = Option(
     POSITIVE_LONG,
     "A trigger makes no batch before so many offsets wait, or `maxTriggerDelay` is over since the last one. "
     "Not for the first batch of a run, nor with `availableNow`.",
-    default="no limit",
+    default_text="no limit",
 )
 MAX_TRIGGER_DELAY = Option(
     "maxTriggerDelay",
@@ -132,7 +133,7 @@ MAX_TRIGGER_DELAY = Option(
     _SOURCE,
     DURATION,
     "With `minOffsetsPerTrigger`: how long a small batch is held back.",
-    default="15 min",
+    default=MAX_BATCH_DELAY_MS,
 )
 MIN_PARTITIONS = Option(
     "minPartitions",
@@ -140,7 +141,7 @@ MIN_PARTITIONS = Option(
     _SOURCE,
     POSITIVE_INT,
     "Tasks to divide a batch into at least, as far as there are records.",
-    default="one a topic partition",
+    default_text="one a topic partition",
 )
 MAX_RECORDS_PER_PARTITION = Option(
     "maxRecordsPerPartition",
@@ -148,7 +149,7 @@ MAX_RECORDS_PER_PARTITION = Option(
     _SOURCE,
     POSITIVE_LONG,
     "Offsets that one task covers at most; larger ranges are divided.",
-    default="no limit",
+    default_text="no limit",
 )
 FAIL_ON_DATA_LOSS = Option(
     "failOnDataLoss",
@@ -156,11 +157,9 @@ FAIL_ON_DATA_LOSS = Option(
     _SOURCE,
     BOOLEAN,
     "When records that the query needs are gone: stop with an error, or log it and go on behind the gap.",
-    default="true",
+    default=True,
 )
-INCLUDE_HEADERS = Option(
-    "includeHeaders", _S, _SOURCE, BOOLEAN, "Adds the column `headers`.", default="false"
-)
+INCLUDE_HEADERS = Option("includeHeaders", _S, _SOURCE, BOOLEAN, "Adds the column `headers`.", default=False)
 POLL_TIMEOUT_MS = Option(
     "kafkaConsumer.pollTimeoutMs",
     _S,
@@ -168,7 +167,7 @@ POLL_TIMEOUT_MS = Option(
     POSITIVE_LONG,
     "How long a task waits for its next record: the same as `kafka.default.api.timeout.ms`, which counts "
     "where both are set.",
-    default="60000",
+    default_text="60000",
 )
 GROUP_ID_PREFIX = Option(
     "groupIdPrefix",

@@ -104,7 +104,7 @@ MAX_SHARE = Option(
     ValueType("number", "from 0 to 1", parse_share),
     "With `skip` and `dead-letter`: the query stops when a larger share of a task's records is bad; counted "
     "from 20 records of the task on. 1 sets no limit: [formats.md](formats.md#bad-records). (Ours.)",
-    default="0.5",
+    default=0.5,
 )
 DEAD_LETTER_TOPIC = Option(
     "scan.dead-letter.topic",

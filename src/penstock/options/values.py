@@ -38,11 +38,12 @@ _MS_OF_UNIT = {name: ms for ms, names in _DURATION_UNITS_IN_MS.items() for name 
 
 @dataclass(frozen=True)
 class ValueType(Generic[T]):
-    """A type of value: its name and what is allowed, for the reference page, and its parser."""
+    """A type of value: its name and what is allowed, for the reference page, its parser, and back to text."""
 
     name: str
     allowed: str
     parse: Callable[[str], T]
+    render: Callable[[T], str] = str
 
     @property
     def is_secret(self) -> bool:
@@ -113,6 +114,14 @@ def parse_duration_ms(text: str) -> int:
     return int(duration_ms)
 
 
+def render_duration_ms(duration_ms: int) -> str:
+    """Write a duration as a user would, in the largest unit that divides it."""
+    for unit_ms, unit in ((60_000, "min"), (1_000, "s")):
+        if duration_ms and duration_ms % unit_ms == 0:
+            return f"{duration_ms // unit_ms} {unit}"
+    return f"{duration_ms} ms" if duration_ms else "0"
+
+
 _BYTES_OF_UNIT = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 
@@ -174,8 +183,10 @@ def parse_words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-BOOLEAN = ValueType("boolean", "true, false", parse_boolean)
-DURATION = ValueType("duration", "e.g. `5 min`, `10 s`, `500 ms`, `0`; no unit: ms", parse_duration_ms)
+BOOLEAN = ValueType("boolean", "true, false", parse_boolean, lambda value: str(value).lower())
+DURATION = ValueType(
+    "duration", "e.g. `5 min`, `10 s`, `500 ms`, `0`; no unit: ms", parse_duration_ms, render_duration_ms
+)
 SIZE = ValueType("size", "e.g. `64 mb`, `500 kb`, `1 gb`; no unit: bytes", parse_bytes)
 PATTERN = ValueType("regex", "a regular expression that matches the whole topic name", parse_pattern)
 TOPIC = ValueType("topic", "one topic name", lambda text: check_topic_name(text.strip()))

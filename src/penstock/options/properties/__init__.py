@@ -16,7 +16,7 @@ from penstock.options.properties.declare import Handling, Property, Role
 from penstock.options.properties.producer import PRODUCER_PROPERTIES
 from penstock.options.properties.security import SASL_PROPERTIES, TLS_PROPERTIES
 
-__all__ = ["GROUPS", "PROPERTIES", "Handling", "Property", "Role", "property_value"]
+__all__ = ["GROUPS", "PROPERTIES", "Handling", "Property", "Role", "default_of", "property_value"]
 
 GROUPS: dict[str, tuple[Property, ...]] = {
     "Every client": COMMON_PROPERTIES,
@@ -29,9 +29,14 @@ GROUPS: dict[str, tuple[Property, ...]] = {
 PROPERTIES: dict[str, Property] = {declared.name: declared for group in GROUPS.values() for declared in group}
 
 
+def default_of(name: str) -> Any:
+    """Return the default of a declared property (None where it has none)."""
+    return PROPERTIES[name].default_value
+
+
 def property_value(properties: KafkaProperties, name: str) -> Any:
     """Return the parsed value of a declared property, or its default (None where it has none)."""
     text = properties.get(name)
     if text is None:
-        return PROPERTIES[name].default_value
+        return default_of(name)
     return parse_value(PROPERTIES[name].type, text, properties.spelled(name))
