@@ -2,7 +2,7 @@
 
 Imported by Spark's workers, so it imports little. Invariant: its rows have the columns and sizes of those
 that penstock reads from the topic `orders`, and each task makes its one batch before the first row leaves.
-Its tasks are spared the waits that penstock's are spared (penstock.spark.worker).
+Its tasks are spared the waits that penstock's are spared (penstock.spark.process).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.worker import begin_task
+from penstock.spark.process.begin import begin_task
 
 BATCH_ROWS = 10_000
 _TASKS = 4

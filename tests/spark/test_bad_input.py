@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
+import penstock
 from penstock.devbroker import DevCluster
+from penstock.errors import OptionError
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stopped
@@ -277,3 +280,99 @@ def test_a_wrong_password(spark: SparkSession, guarded: DevCluster) -> None:
     with pytest.raises(Exception, match=r"AuthenticationError.*sasl\.jaas\.config") as caught:
         read_batch(spark, "penstock", options).collect()
     assert "wrong-secret" not in str(caught.value)
+
+
+def mistaken(mistake: str, bootstrap: str, guarded: DevCluster) -> tuple[dict[str, str], str, str]:
+    """Options of a read with a mistake, the error that it is, and how its sentence begins."""
+    good = {"properties.bootstrap.servers": bootstrap, "topic": "no-such-topic"}
+    wrong_login = {**as_nobody(guarded, "wrong-secret"), "subscribe": "t"}
+    return {
+        "unknown option": (
+            good | {"scan.startup.mod": "x"},
+            "OptionError",
+            "Option 'scan.startup.mod' is not",
+        ),
+        "missing topic": (good, "UnknownTopicOrPartitionError", "Not on the Kafka cluster: topic"),
+        "wrong password": (wrong_login, "AuthenticationError", ""),
+        "format without schema": (good | {"format": "json"}, "SchemaError", "A read with a format has"),
+    }[mistake]
+
+
+def check_readable(error: BaseException, name: str, sentence: str, line_max: int) -> None:
+    lines = str(error).splitlines()
+    place = next(i for i, line in enumerate(lines, 1) if f"penstock.errors.{name}: {sentence}" in line)
+    assert place <= line_max, f"the sentence is on line {place} of:\n{error}"
+    reason = penstock.why(error)
+    assert reason is not None
+    assert reason.name == f"penstock.errors.{name}"
+    assert reason.message.startswith(sentence)
+    assert reason.message in lines[place - 1], "it holds nothing of Spark's"
+    assert reason.message.endswith((".", ")")), reason.message
+
+
+@pytest.mark.parametrize("session", ["spark", "connect_spark"])
+@pytest.mark.parametrize(
+    "mistake", ["unknown option", "missing topic", "wrong password", "format without schema"]
+)
+def test_a_mistake_shows_its_sentence_first(
+    request: pytest.FixtureRequest,
+    bootstrap: str,
+    guarded: DevCluster,
+    mistake: str,
+    session: str,
+    tmp_path: Path,
+) -> None:
+    either: SparkSession = request.getfixturevalue(session)
+    options, name, sentence = mistaken(mistake, bootstrap, guarded)
+    with pytest.raises(PySparkException) as caught:
+        read_batch(either, "penstock", options).collect()
+    check_readable(caught.value, name, sentence, 1)
+    with pytest.raises(PySparkException) as caught:
+        run_to_its_end(either, options, tmp_path, name, sentence)
+    check_readable(caught.value, name, sentence, 1)
+
+
+def run_to_its_end(
+    either: SparkSession, options: dict[str, str], folder: Path, name: str, sentence: str
+) -> None:
+    """Run a stream; where it starts at all, what the query says of its end is readable, too."""
+    rows = read_stream(either, "penstock", options)
+    start = rows.writeStream.format("noop").option("checkpointLocation", str(folder))
+    with stopped(start.start()) as query:
+        try:
+            query.awaitTermination(QUERY_TIMEOUT_S)
+        finally:
+            error = query.exception()
+            assert error is not None
+            check_readable(error, name, sentence, 1)
+            assert penstock.why(query) == penstock.why(error)
+
+
+@pytest.mark.parametrize("session", ["spark", "connect_spark"])
+def test_an_error_of_a_task_shows_its_sentence_first(
+    request: pytest.FixtureRequest, bootstrap: str, session: str
+) -> None:
+    either: SparkSession = request.getfixturevalue(session)
+    rows = either.range(1).selectExpr("CAST(id AS STRING) AS value", "'no-such-topic' AS topic")
+    writer = rows.write.format("penstock").option("properties.bootstrap.servers", bootstrap)
+    with pytest.raises(PySparkException) as caught:
+        writer.option("properties.max.block.ms", "2000").mode("append").save()
+    # Spark's own line stands above it.
+    check_readable(caught.value, "UnknownTopicOrPartitionError", "Topic 'no-such-topic' does not", 3)
+
+
+def test_an_error_behind_foreach_batch_is_found(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    options = {"properties.bootstrap.servers": bootstrap, "topic": "t", "sink.paralellism": "1"}
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        penstock.write_batch(rows.selectExpr("CAST(value AS STRING) AS value"), batch_id, options)
+
+    start = spark.readStream.format("rate").load().writeStream.foreachBatch(write)
+    with stopped(start.option("checkpointLocation", str(tmp_path)).start()) as query:
+        with pytest.raises(PySparkException, match="paralellism"):
+            query.awaitTermination(QUERY_TIMEOUT_S)
+        reason = penstock.why(query)
+    assert reason is not None
+    assert reason.error_class is OptionError
+    assert reason.message.startswith("Option 'sink.paralellism' is not known.")
+    assert "\n" not in reason.message

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark import worker
+from penstock.spark.process import begin
 
 TASKS = 6
 
@@ -21,13 +21,13 @@ def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: Spa
 
     def state(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            worker.begin_task()
-            found = worker._CONNECTION._socket
+            begin.begin_task()
+            found = begin._CONNECTION._socket
             assert found is not None
             row = {
                 "peer": found.getpeername()[0],
                 "at_once": found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY),
-                "watched": gc.callbacks.count(worker._CONNECTION.after_collection),
+                "watched": gc.callbacks.count(begin._CONNECTION.after_collection),
                 "rows": batch.num_rows,
             }
             yield pa.RecordBatch.from_pylist(

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import inspect
 import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaSource, KafkaTopicPartition
+from penstock import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaTopicPartition,
+    extend,
+)
 from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
 from penstock.options.config import (
@@ -430,5 +439,22 @@ def test_public_names_are_all_there() -> None:
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
     with pytest.raises(AttributeError, match="nothing_here"):
-        penstock.nothing_here  # noqa: B018 - the access is the test
+        penstock.nothing_here  # type: ignore[attr-defined]  # noqa: B018 - the access is the test
     assert OffsetsSpec().initializer == ""
+
+
+def test_what_users_subclass_is_in_one_module() -> None:
+    public = {name: getattr(penstock, name) for name in penstock.__all__}
+    for name in extend.__all__:
+        assert public[name] is getattr(extend, name)
+    abstract = {name for name, found in public.items() if inspect.isabstract(found)}
+    assert abstract <= set(extend.__all__)
+
+
+def test_every_import_of_the_public_list_is_understood() -> None:
+    """Each name is on its own: the runtime reads the list with a pattern, type checkers as Python."""
+    text = Path(penstock.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
+    found = {(node.module, each.name, each.asname) for node in imports for each in node.names}
+    assert found == {(home, name, name) for name, home in penstock._HOMES.items()}  # type: ignore[attr-defined]  # private
+    assert len(found) == len(imports)

@@ -7,13 +7,13 @@ import re
 import subprocess
 import sys
 
-from penstock.spark.logs import LEVEL_VARIABLE
+from penstock.spark.process.logs import LEVEL_VARIABLE
 from tests.waiting import PATIENCE_S
 
 PROGRAM = """
 import logging, sys
 from importlib.machinery import ModuleSpec
-from penstock.spark.logs import show_messages
+from penstock.spark.process.logs import show_messages
 
 sys.modules["__main__"].__spec__ = ModuleSpec({main!r}, None)
 show_messages()

@@ -10,13 +10,14 @@ from types import ModuleType
 
 import pytest
 
-from penstock.spark import worker
+from penstock.spark.process import begin, kind
+from penstock.spark.process.garbage import WorkerObjects
 
 
 @pytest.fixture(autouse=True)
 def no_handler_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `logs` would add to penstock's logger, this process keeps."""
-    monkeypatch.setattr(worker, "show_messages", lambda: None)
+    monkeypatch.setattr(begin, "show_messages", lambda: None)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def freezes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_objects_are_frozen_once_for_what_is_imported(
     freezes: list[str], modules_at_starts: list[int], expected: int
 ) -> None:
-    objects = worker.WorkerObjects()
+    objects = WorkerObjects()
     for module_count in modules_at_starts:
         objects.begin_task(module_count)
     assert len(freezes) == expected
@@ -49,23 +50,23 @@ def test_objects_are_frozen_once_for_what_is_imported(
 
 def test_nothing_is_frozen_outside_of_sparks_workers(freezes: list[str]) -> None:
     for _ in range(5):
-        worker.begin_task()
+        begin.begin_task()
     assert freezes == []
 
 
 @pytest.mark.parametrize("spec", [None, ModuleSpec("pytest", None)])
 def test_other_processes_are_no_workers(monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
-    assert not worker.is_spark_worker()
+    assert not kind.is_spark_worker()
 
 
 def test_a_worker_is_known_by_its_main_module(monkeypatch: pytest.MonkeyPatch, freezes: list[str]) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
-    monkeypatch.setattr(worker, "_OBJECTS", worker.WorkerObjects())
+    monkeypatch.setattr(begin, "_OBJECTS", WorkerObjects())
     hurried: list[str] = []
-    monkeypatch.setattr(worker._CONNECTION, "hurry", lambda: hurried.append("hurry"))
+    monkeypatch.setattr(begin._CONNECTION, "hurry", lambda: hurried.append("hurry"))
     for _ in range(3):
-        worker.begin_task()
+        begin.begin_task()
     assert freezes == ["freeze"]
     assert len(hurried) == 3
 
@@ -73,14 +74,14 @@ def test_a_worker_is_known_by_its_main_module(monkeypatch: pytest.MonkeyPatch, f
 def test_processes_beside_the_one_that_plans_are_known_by_what_they_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in worker._REPEATING:
+    for name in kind._REPEATING:
         assert find_spec(name) is not None
         monkeypatch.delitem(sys.modules, name, raising=False)
-    assert not worker.repeats_parsing()
-    for name in worker._REPEATING:
+    assert not kind.repeats_parsing()
+    for name in kind._REPEATING:
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, ModuleType(name))
             # As in the process that plans a stream's batches, which imports the module and says the warnings.
-            assert not worker.repeats_parsing()
+            assert not kind.repeats_parsing()
             patch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
-            assert worker.repeats_parsing()
+            assert kind.repeats_parsing()

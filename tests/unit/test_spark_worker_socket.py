@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import worker_socket
-from penstock.spark.worker_socket import JvmConnection, connected_socket
+from penstock.spark.process import jvm_socket
+from penstock.spark.process.jvm_socket import JvmConnection, connected_socket
 
 
 @pytest.fixture
 def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that stands for /dev/fd: this process has more open than the test means."""
-    monkeypatch.setattr(worker_socket, "_OPEN_FILES", tmp_path)
+    monkeypatch.setattr(jvm_socket, "_OPEN_FILES", tmp_path)
     return tmp_path
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from kafka.protocol.data_container import DataContainer
 
+from penstock.switches import Switch, is_on
+
 IO_THREAD_MARK = "penstock-io"
 """Part of the name of our IO threads."""
 
@@ -59,6 +61,8 @@ _FILTER = _ToOurLogger()
 
 
 def move_kafka_python_logs() -> None:
-    """Install the filter; again is harmless."""
+    """Install the filter, unless it is switched off; again is harmless."""
+    if not is_on(Switch.KAFKA_LOGS):
+        return
     for name in _MOVED:
         logging.getLogger(name).addFilter(_FILTER)

@@ -36,6 +36,7 @@ from penstock.client.broker_errors import error_from_exception, is_retriable, re
 from penstock.client.outages import Outages
 from penstock.client.properties import ConnectionSettings
 from penstock.errors import BrokerUnavailableError, PenstockError, RequestTimeoutError
+from penstock.switches import Switch, is_on
 
 _LOG = logging.getLogger(__name__)
 
@@ -439,5 +440,6 @@ def _forget_after_fork() -> None:
     _shared.clear()
 
 
-atexit.register(close_shared_connections)
+if is_on(Switch.EXIT_HOOK):
+    atexit.register(close_shared_connections)
 os.register_at_fork(after_in_child=_forget_after_fork)

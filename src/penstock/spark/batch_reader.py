@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SourceConfig
+from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 
@@ -30,6 +31,7 @@ class PenstockReader(DataSourceReader):
         self._schema = schema
         self._table = table
 
+    @short_errors
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the splits."""
         # Here and not above: executors read this class, and plan nothing.

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
+from penstock.spark.process.short_errors import short_errors
 from penstock.spark.write_task import check_rows_fit, refuse_overwrite, write_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
@@ -32,6 +33,7 @@ class PenstockWriter(DataSourceArrowWriter):
         self._config = config
         self._table = table
 
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; returns when all are acknowledged."""
         return write_task(self._config, self._table, iterator)

@@ -19,12 +19,14 @@ from penstock.options.warn import said_elsewhere
 from penstock.spark.batch_reader import PenstockReader
 from penstock.spark.batch_writer import PenstockWriter
 from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from penstock.spark.process.begin import begin_task
+from penstock.spark.process.kind import is_spark_worker, repeats_parsing
+from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import source_schema
 from penstock.spark.stream_reader import PenstockStreamReader
 from penstock.spark.stream_writer import PenstockStreamWriter
 from penstock.spark.tables import TableSink, TableSource, missing_schema, table_sink, table_source
 from penstock.spark.target_topics import check_target_topic
-from penstock.spark.worker import begin_task, is_spark_worker, repeats_parsing
 
 
 class PenstockDataSource(DataSource):
@@ -39,6 +41,7 @@ class PenstockDataSource(DataSource):
         """The name for `format()`."""
         return "penstock"
 
+    @short_errors
     def schema(self) -> StructType:
         """The columns of a read, where the user gives no schema."""
         with said_elsewhere():  # by the reader
@@ -47,17 +50,20 @@ class PenstockDataSource(DataSource):
             raise missing_schema()
         return source_schema(include_headers=columns.include_headers)
 
+    @short_errors
     def reader(self, schema: StructType) -> PenstockReader:
         """A batch read."""
         config = self._read_config(streaming=False)
         return PenstockReader(config.source, schema, _table_source(config, schema))
 
+    @short_errors
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A streaming read."""
         with said_elsewhere(repeats_parsing()):
             config = self._read_config(streaming=True)
             return PenstockStreamReader(config.source, schema, _table_source(config, schema))
 
+    @short_errors
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:
         """A batch write."""
         config, table = self._sink(schema)
@@ -66,6 +72,7 @@ class PenstockDataSource(DataSource):
             return ExactlyOnceWriter(config, schema, table, overwrite=overwrite)
         return PenstockWriter(config, schema, table, overwrite=overwrite)
 
+    @short_errors
     def streamWriter(
         self, schema: StructType, overwrite: bool
     ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:

@@ -29,8 +29,9 @@ from penstock.sink.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.pickling_error import errors_as_themselves
+from penstock.spark.process.begin import begin_task
+from penstock.spark.process.short_errors import short_errors
 from penstock.spark.task_context import query_and_batch_of_task
-from penstock.spark.worker import begin_task
 from penstock.spark.write_task import check_rows_fit, records_of, refuse_overwrite
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
@@ -60,6 +61,7 @@ class _ExactlyOnce:
         """Of a batch write; None for a stream, whose tasks alone are told it."""
         return None
 
+    @short_errors
     def __getstate__(self) -> dict[str, Any]:
         if self._mandate is None:
             with errors_as_themselves():
@@ -97,6 +99,7 @@ class _ExactlyOnce:
 class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
     """Writes each micro-batch once, whatever fails and is done again."""
 
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
         """Write the rows of one task into a transaction, which `commit` ends."""
         query_and_batch = query_and_batch_of_task()
@@ -107,11 +110,13 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
             )
         return self._write(*query_and_batch, iterator)
 
+    @short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Decide that the batch is written, and finish its transactions."""
         begin_task()
         self._driver_side.commit(_reports(messages))
 
+    @short_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Abort what is not decided. Spark also calls this when `commit` raised after its decision."""
         self._driver_side.abort(_reports(messages))
@@ -132,15 +137,18 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     def _write_query_id(self) -> str:
         return self._query_id
 
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
         """Write the rows of one task into a transaction, which `commit` ends."""
         return self._write(self._query_id, self._batch_id, iterator)
 
+    @short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide that the rows are written, and finish the transactions."""
         begin_task()
         self._driver_side.commit(_reports(messages), self._config.sibling_prefixes)
 
+    @short_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what is not decided."""
         self._driver_side.abort(_reports(messages))

@@ -6,7 +6,7 @@ travels once, with the reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
@@ -15,8 +15,9 @@ from pyspark.sql.types import StructType
 from penstock.options.config import SourceConfig
 from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
+from penstock.spark.process.begin import begin_task
+from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.spark.schema import RowSchema
-from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSource
@@ -36,9 +37,10 @@ class SplitPartition(InputPartition):
         return split
 
 
+@short_errors_of_rows
 def read_rows(
     config: SourceConfig, schema: StructType, partition: InputPartition, table: TableSource | None = None
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """The rows of one split as Arrow batches that Spark takes as they are; of a table, where there is one."""
     if not isinstance(partition, SplitPartition):
         return  # Spark makes up an empty one for a batch read that has no splits

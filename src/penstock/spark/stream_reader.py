@@ -9,11 +9,8 @@ them as text.
 from __future__ import annotations
 
 import logging
-import signal
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -32,6 +29,8 @@ from penstock.options.config import SourceConfig
 from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import SourceMetrics
 from penstock.source.offsets_json import SourceOffset, positions_to_json
+from penstock.spark.process.short_errors import short_errors
+from penstock.spark.process.sigterm import stop_in_order_on_sigterm
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 
@@ -42,7 +41,6 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.spark.tables import TableSource
 
 _log = logging.getLogger(__name__)
-_SPARKS_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -63,6 +61,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         on_the_driver = ("_connections", "_opened", "_committer", "_metrics")
         return {**self.__dict__, **dict.fromkeys(on_the_driver)}
 
+    @short_errors
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts. Spark asks again after a crash in the first batch."""
         return self._enumerator.initial_offset().to_json()
@@ -77,6 +76,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         least = config.min_records_per_batch
         return ReadAllAvailable() if least is None else ReadMinRows(least)
 
+    @short_errors
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
         offset = SourceOffset.from_json(start)
@@ -93,15 +93,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)
         return start if end is offset else end.to_json()
 
+    @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
         """Freeze what this run reads: topic partitions and their ends."""
         self._enumerator.freeze()
 
+    @short_errors
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the logs as of the last planning, for progress reports."""
         latest = self._enumerator.latest_known()
         return None if latest is None else positions_to_json(latest)
 
+    @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The splits of a batch; the same for the same offsets."""
         splits = self._enumerator.plan(SourceOffset.from_json(start), SourceOffset.from_json(end))
@@ -111,6 +114,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read one split."""
         return read_rows(self._config, self._schema, partition, self._table)
 
+    @short_errors
     def stop(self) -> None:
         """Commit what Spark's checkpoint holds, and close what planning opened."""
         self._opened = None
@@ -130,7 +134,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from penstock.source.kafka_admin import KafkaOffsetAdmin  # noqa: PLC0415
             from penstock.source.kafka_event_times import KafkaRecordClock  # noqa: PLC0415
 
-            _stop_in_order_on_sigterm()
+            stop_in_order_on_sigterm()
             if self._table is not None:
                 self._table.check_dead_letter_topic()
             # Connections of its own, not shared ones: this reader alone decides when they close.
@@ -152,18 +156,3 @@ def _committer(
     from penstock.source.offset_committer import OffsetCommitter  # noqa: PLC0415 - the driver's, too
 
     return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics, group_id=group_id)
-
-
-def _stop_in_order_on_sigterm() -> None:
-    """Let Spark's runner reach its `finally: reader.stop()`, which a plain SIGTERM would not.
-
-    Spark ends the process with SIGTERM, often twice. In any other process signals are not ours to handle.
-    """
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if spec is not None and spec.name == _SPARKS_RUNNER:
-        signal.signal(signal.SIGTERM, _exit_once)
-
-
-def _exit_once(signal_number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit(128 + signal_number)

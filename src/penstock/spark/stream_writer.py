@@ -18,7 +18,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
-from penstock.spark.worker import begin_task
+from penstock.spark.process.begin import begin_task
+from penstock.spark.process.short_errors import short_errors
 from penstock.spark.write_task import check_rows_fit, write_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
@@ -33,6 +34,7 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
         self._config = config
         self._table = table
 
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; returns when all are acknowledged."""
         return write_task(self._config, self._table, iterator)

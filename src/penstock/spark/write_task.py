@@ -18,8 +18,8 @@ from penstock.options.config import SinkConfig
 from penstock.sink.custom_partitioner import check_partitioner
 from penstock.sink.rows import check_placing, check_write_schema
 from penstock.sink.writer import write_rows
+from penstock.spark.process.begin import begin_task
 from penstock.spark.task_context import turn_of_task
-from penstock.spark.worker import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark.tables import TableSink

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
+
+from penstock.spark.process.kind import is_spark_process
+from penstock.switches import Switch, is_on
 
 LEVEL_VARIABLE = "PENSTOCK_LOG_LEVEL"
 """Names the lowest level that is shown: DEBUG, INFO, WARNING (the default) or ERROR."""
 
 _LEVELS = {"DEBUG", "INFO", "WARNING", "ERROR"}
-_SPARKS = "pyspark."
 _SHORT_NAMES = {"WARNING": "WARN", "CRITICAL": "FATAL"}  # as Spark's own lines have them
 
 
@@ -32,9 +33,8 @@ class _SparkLike(logging.Formatter):
 
 def show_messages() -> None:
     """Write penstock's messages to standard error, in Spark's Python processes only; again is harmless."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     logger = logging.getLogger("penstock")
-    if spec is None or not spec.name.startswith(_SPARKS) or logger.handlers:
+    if logger.handlers or not is_spark_process() or not is_on(Switch.LOG_HANDLER):
         return
     handler = logging.StreamHandler()
     handler.setFormatter(_SparkLike())

@@ -1,0 +1,48 @@
+"""The public names of penstock and where each lives: the one list of them.
+
+Type checkers and editors read it as it is; `penstock/__init__.py` reads it to load a name when it is first
+used. Invariant: one name in each import, as `from home import Name as Name`.
+"""
+
+from penstock.api import ByteArraySchema as ByteArraySchema
+from penstock.api import DeliveryGuarantee as DeliveryGuarantee
+from penstock.api import HeaderProvider as HeaderProvider
+from penstock.api import KafkaOffsetResetStrategy as KafkaOffsetResetStrategy
+from penstock.api import KafkaOffsetsInitializer as KafkaOffsetsInitializer
+from penstock.api import KafkaRecordSerializationSchema as KafkaRecordSerializationSchema
+from penstock.api import KafkaSink as KafkaSink
+from penstock.api import KafkaSource as KafkaSource
+from penstock.api import KafkaTopicPartition as KafkaTopicPartition
+from penstock.api import KafkaTopicSelector as KafkaTopicSelector
+from penstock.api import PartitionOffsetsRetriever as PartitionOffsetsRetriever
+from penstock.api import SerializationSchema as SerializationSchema
+from penstock.api import SimpleStringSchema as SimpleStringSchema
+from penstock.api import with_watermark as with_watermark
+from penstock.api.deserialization import ByteArrayDeserializer as ByteArrayDeserializer
+from penstock.api.deserialization import DoubleDeserializer as DoubleDeserializer
+from penstock.api.deserialization import FloatDeserializer as FloatDeserializer
+from penstock.api.deserialization import FormatDeserializationSchema as FormatDeserializationSchema
+from penstock.api.deserialization import IntegerDeserializer as IntegerDeserializer
+from penstock.api.deserialization import JsonRowDeserializationSchema as JsonRowDeserializationSchema
+from penstock.api.deserialization import LongDeserializer as LongDeserializer
+from penstock.api.deserialization import ShortDeserializer as ShortDeserializer
+from penstock.api.deserialization import StringDeserializer as StringDeserializer
+from penstock.api.json_row import JsonRowSerializationSchema as JsonRowSerializationSchema
+from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
+from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
+from penstock.spark.why import Why as Why
+from penstock.spark.why import why as why
+from penstock.spark.write_batch import write_batch as write_batch
+from penstock.table.deserialization import ArrowDeserializationSchema as ArrowDeserializationSchema
+from penstock.table.deserialization import ConsumerRecord as ConsumerRecord
+from penstock.table.deserialization import DeserializationSchema as DeserializationSchema
+from penstock.table.deserialization import Deserializer as Deserializer
+from penstock.table.deserialization import (
+    KafkaRecordDeserializationSchema as KafkaRecordDeserializationSchema,
+)
+from penstock.table.json_key_value import (
+    JSONKeyValueDeserializationSchema as JSONKeyValueDeserializationSchema,
+)
+
+__all__: list[str]
+__version__: str

@@ -1,0 +1,43 @@
+"""Everything that users subclass, in one place.
+
+| base class | is called with | use |
+|---|---|---|
+| `DeserializationSchema` | a value | rows of a read, one value at a time |
+| `KafkaRecordDeserializationSchema` | a `ConsumerRecord` | the same, with key, headers, topic, offset |
+| `ArrowDeserializationSchema` | a batch of records | the same, Arrow in and Arrow out |
+| `Deserializer` | a topic and a value | Kafka's own interface, for `value_only` |
+| `KafkaOffsetsInitializer` | topic partitions, a `PartitionOffsetsRetriever` | where a read starts or ends |
+| `KafkaPartitioner` | a record and the partitions | the partition of each row that is written |
+| `SerializationSchema` | a row | key or value of each record that is written |
+| `KafkaTopicSelector`, `HeaderProvider` | a row | topic or headers of each record that is written |
+
+`penstock` has the same names. Instances travel to the executors by value, with cloudpickle. An exception in
+a method fails the task with an error that names the record, except where the class says otherwise.
+"""
+
+from penstock.api.offsets_initializer import KafkaOffsetsInitializer
+from penstock.api.record_serialization import HeaderProvider, KafkaTopicSelector
+from penstock.api.schemas import SerializationSchema
+from penstock.sink.custom_partitioner import KafkaPartitioner
+from penstock.source.custom_initializer import PartitionOffsetsRetriever
+from penstock.table.deserialization import (
+    ArrowDeserializationSchema,
+    ConsumerRecord,
+    DeserializationSchema,
+    Deserializer,
+    KafkaRecordDeserializationSchema,
+)
+
+__all__ = [
+    "ArrowDeserializationSchema",
+    "ConsumerRecord",
+    "DeserializationSchema",
+    "Deserializer",
+    "HeaderProvider",
+    "KafkaOffsetsInitializer",
+    "KafkaPartitioner",
+    "KafkaRecordDeserializationSchema",
+    "KafkaTopicSelector",
+    "PartitionOffsetsRetriever",
+    "SerializationSchema",
+]

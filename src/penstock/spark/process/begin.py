@@ -1,0 +1,29 @@
+"""What is done to a process of Spark's at the start of each task.
+
+Runs on the executor, and in the processes that plan and commit on the driver, which Spark uses again for
+each micro-batch. Invariant: does nothing in any other process.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.spark.process.garbage import WorkerObjects
+from penstock.spark.process.jvm_socket import JvmConnection
+from penstock.spark.process.kind import is_spark_worker
+from penstock.spark.process.logs import show_messages
+from penstock.switches import Switch, is_on
+
+_OBJECTS = WorkerObjects()
+_CONNECTION = JvmConnection()
+
+
+def begin_task() -> None:
+    """To be called at the start of every task; does nothing outside of PySpark's processes."""
+    show_messages()
+    if not is_spark_worker():
+        return
+    if is_on(Switch.JVM_SOCKET):
+        _CONNECTION.hurry()
+    if is_on(Switch.GC_FREEZE):
+        _OBJECTS.begin_task(len(sys.modules))

@@ -1,0 +1,101 @@
+"""Errors of penstock reach the user as their sentence, without our files above it.
+
+Runs on driver and executor, around the methods that Spark calls. Spark's Python processes send an error to
+the JVM as text: the traceback, then the sentence. PySpark leaves the traceback out where the environment
+variable SPARK_HIDE_TRACEBACK is set, as its own `spark.sql.execution.pyspark.udf.hideTraceback.enabled` does;
+it looks at it when the error arrives, and ends the process then.
+
+Invariants: only errors that penstock raises on purpose are shortened, and only in processes that PySpark
+started. Any other error, a defect of ours or a failure in the user's code (partitioner, offsets initializer),
+keeps its traceback. The level DEBUG of `penstock.errors` has every traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from traceback import walk_tb
+from typing import ParamSpec, TypeVar
+
+from penstock.errors import PenstockError
+from penstock.spark.process.kind import is_spark_process
+from penstock.switches import Switch, is_on
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("penstock.errors")
+_HIDE = "SPARK_HIDE_TRACEBACK"
+_BY_US = "penstock"
+"""The variable's value where penstock set it; PySpark takes any text."""
+_WRITTEN_BY_OTHERS = frozenset({"penstock", "kafka", "pyarrow", *sys.stdlib_module_names}) - {"__main__"}
+"""Whose code runs below ours without being the user's."""
+
+
+def short_errors(method: Callable[P, T]) -> Callable[P, T]:
+    """Shorten the errors that a method raises, which Spark calls and which returns."""
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _shortened():
+            return method(*args, **kwargs)
+
+    return called
+
+
+def short_errors_of_rows(
+    method: Callable[P, Generator[T, None, None]],
+) -> Callable[P, Generator[T, None, None]]:
+    """Shorten the errors that a generator raises while Spark asks it for rows."""
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
+        rows = method(*args, **kwargs)
+        try:
+            while True:
+                with _shortened():
+                    try:
+                        row = next(rows)
+                    except StopIteration:
+                        return
+                yield row
+        finally:
+            rows.close()
+
+    return called
+
+
+@contextmanager
+def _shortened() -> Iterator[None]:
+    try:
+        yield
+    except PenstockError as error:
+        if not (is_spark_process() and is_on(Switch.SHORT_ERRORS)) or _is_of_user_code(error.__cause__):
+            _hide_no_more()
+            raise
+        _log.debug("The full traceback of the error that follows:", exc_info=error)
+        os.environ.setdefault(_HIDE, _BY_US)
+        raise error.with_traceback(None) from None
+    except BaseException:
+        _hide_no_more()
+        raise
+
+
+def _hide_no_more() -> None:
+    """An error that needs its traceback may follow one that was shortened, as from the reader's `stop`."""
+    if os.environ.get(_HIDE) == _BY_US:
+        del os.environ[_HIDE]
+
+
+def _is_of_user_code(cause: BaseException | None) -> bool:
+    """Whether code of the user's was running: the user needs its traceback."""
+    while cause is not None:
+        for frame, _ in walk_tb(cause.__traceback__):
+            if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _WRITTEN_BY_OTHERS:
+                return True
+        cause = cause.__cause__
+    return False

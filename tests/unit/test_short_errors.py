@@ -1,0 +1,137 @@
+"""What of an error of penstock reaches Spark's JVM; each test in a process that looks like one of Spark's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import PATIENCE_S
+
+# As PySpark's workers end: the error goes to the JVM by handle_worker_exception.
+PROGRAM = """
+import io, sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pyspark.util import handle_worker_exception
+from penstock.errors import OptionError
+from penstock.spark.process.short_errors import short_errors, short_errors_of_rows
+
+sys.modules["__main__"].__spec__ = ModuleSpec({main!r}, None)
+
+def deeper():
+    {failing}
+
+@short_errors
+def method():
+    deeper()
+
+@short_errors_of_rows
+def rows():
+    try:
+        yield 1
+        deeper()
+    finally:
+        {closing}
+
+@short_errors
+def stop():
+    {stopping}
+
+sent = io.BytesIO()
+try:
+    try:
+        {calling}
+    finally:
+        stop()
+except BaseException as error:
+    handle_worker_exception(error, sent)
+print(sent.getvalue()[8:].decode())
+"""
+RAISE = "raise OptionError('a sentence') from KeyError('inner')"
+SENTENCE = "penstock.errors.OptionError: a sentence"
+
+
+def sent(
+    *,
+    failing: str = RAISE,
+    calling: str = "method()",
+    stopping: str = "pass",
+    closing: str = "pass",
+    main: str = "pyspark.daemon",
+    variables: dict[str, str] | None = None,
+    stderr: list[str] | None = None,
+) -> str:
+    """The text that the JVM gets."""
+    program = PROGRAM.format(main=main, failing=failing, calling=calling, stopping=stopping, closing=closing)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(variables or {})},
+        timeout=PATIENCE_S,
+    )
+    if stderr is not None:
+        stderr.append(done.stderr)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("main", ["pyspark.daemon", "pyspark.sql.streaming.python_streaming_source_runner"])
+@pytest.mark.parametrize("calling", ["method()", "list(rows())"])
+def test_an_error_of_penstock_is_its_sentence(main: str, calling: str) -> None:
+    assert sent(main=main, calling=calling) == SENTENCE
+
+
+def test_stopping_in_order_behind_it_changes_nothing() -> None:
+    assert sent(stopping="return None") == SENTENCE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"failing": "raise TypeError('a defect')"},
+        {"stopping": "raise TypeError('a defect behind the sentence')"},
+        {"variables": {"PENSTOCK_SHORT_ERRORS": "off"}},
+        {"main": "my.program"},
+    ],
+    ids=["defect", "defect in stop", "switched off", "not Spark's process"],
+)
+def test_any_other_error_keeps_its_traceback(changes: dict[str, object]) -> None:
+    text = sent(**changes)  # type: ignore[arg-type]  # one of the parameters above
+    assert text.count("Traceback (most recent call last):") >= 1
+    assert 'File "<string>"' in text
+
+
+def test_a_failure_in_the_users_code_keeps_its_traceback() -> None:
+    failing = """
+    try:
+        of_the_user()
+    except ZeroDivisionError as error:
+        raise OptionError('the partitioner failed') from error
+
+def of_the_user():
+    return 1 / 0
+"""
+    text = sent(failing=failing.strip())
+    assert "in of_the_user" in text
+    assert "penstock.errors.OptionError: the partitioner failed" in text
+
+
+def test_the_log_has_the_traceback() -> None:
+    said: list[str] = []
+    show = "import logging; logging.basicConfig(level=logging.DEBUG); method()"
+    assert sent(calling=show, stderr=said) == SENTENCE
+    assert "in deeper" in said[0]
+    assert "KeyError: 'inner'" in said[0]
+
+
+def test_rows_that_spark_leaves_are_closed_at_once() -> None:
+    said: list[str] = []
+    calling = "each = rows(); next(each); each.close(); print('left', file=sys.stderr)"
+    assert (
+        sent(failing="pass", calling=calling, closing="print('closed', file=sys.stderr)", stderr=said) == ""
+    )
+    assert said == ["closed\nleft\n"]
