@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.source.alignment import Alignment
 from penstock.source.batch_bytes import BatchBytes
+from penstock.source.enumerator import SplitEnumerator
 from penstock.source.limits import MinBatchSize, cap_records
 from penstock.source.window import Cap, Window, cap_at_stops, narrow
 from penstock.types import TopicPartition
-from tests.unit.source_fakes import FakeAdmin, Log, tp
+from tests.unit.source_fakes import FakeAdmin, Log, source_config, tp
+from tests.unit.test_source_alignment_tiling import TimesOfFakeLogs
 
 PARTITIONS = st.sampled_from([tp(partition) for partition in range(4)])
 OFFSETS = st.integers(0, 1_000)
@@ -92,3 +95,20 @@ def test_a_small_batch_waits_unless_nothing_comes_after_it(
     assert not cap(Window({tp(0): 0}, {tp(0): 1}, may_wait=True)).is_put_off
     window = Window({tp(0): 0}, {tp(0): 5}, may_wait=True)
     assert cap(replace(window, **changes)).is_put_off is waits  # type: ignore[arg-type]  # fields by name
+
+
+def test_the_caps_of_a_query_are_told_what_begins_elsewhere_than_the_last_batch_ended() -> None:
+    seen: list[Window] = []
+
+    class Recorder(Alignment):
+        def cap(self, window: Window) -> Window:
+            seen.append(window)
+            return window
+
+    admin = FakeAdmin({tp(0): Log(0, 10)})
+    recorder = Recorder(0, 0, TimesOfFakeLogs(admin), lambda: 0)
+    enumerator = SplitEnumerator(source_config(fail_on_data_loss=False), admin, alignment=recorder)
+    first = enumerator.latest_offset(enumerator.initial_offset(), None)
+    admin.logs = {tp(0): Log(0, 4), tp(1): Log(0, 2)}
+    enumerator.latest_offset(first, None)
+    assert [set(window.new_starts) for window in seen] == [set(), {tp(0), tp(1)}]
