@@ -33,7 +33,8 @@ def write_spec(options: Mapping[str, str]) -> TableSpec | None:
 def spec_of(name: str, options: Mapping[str, str] | None = None, prefix: str = "") -> FormatSpec:
     """One format's options out of all options of a table."""
     texts = {key.lower(): text for key, text in (options or {}).items()}
-    return format_spec(texts, name, prefix, texts.get("topic"))
+    topic = texts.get("topic")
+    return format_spec(texts, name, prefix, None if topic is None or ";" in topic else topic)
 
 
 def format_for(name: str, options: Mapping[str, str] | None = None, prefix: str = "") -> Format:
