@@ -17,19 +17,19 @@ import sys
 import time
 from collections.abc import Iterator
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
-from penstock.client.transaction_append import ProducerSession
-from penstock.client.transaction_markers import Witness
-from penstock.client.transactions import TransactionIdentity, TransactionProtocol
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.markers import Witness
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.devbroker import DevCluster
-from penstock.sink.committable import Committable
-from penstock.sink.committer_driver import DriverSide
-from penstock.sink.committer_kafka import KafkaSinkTransactions
-from penstock.sink.decision import Decision, Outcome, decide
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.decision_log_topic import DecisionTopic
-from penstock.sink.transaction_names import TransactionNames
+from penstock.sink.exactly_once.committable import Committable
+from penstock.sink.exactly_once.decision import Decision, Outcome, decide
+from penstock.sink.exactly_once.driver_side import DriverSide
+from penstock.sink.exactly_once.kafka import KafkaSinkTransactions
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.log_topic import DecisionTopic
+from penstock.sink.exactly_once.names import TransactionNames
 from penstock.types import TopicPartition
 
 PREFIX, QUERY = "bench", "0f8fad5b-d9cb-469f-a165-70867728950e"

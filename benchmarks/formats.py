@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.formats import Format, format_of
-from penstock.formats.avro_schema import schema_of
-from penstock.formats.protobuf_schema import type_for
+from penstock.formats.avro.schema import schema_of
+from penstock.formats.protobuf.schema import type_for
 from penstock.options.parse_table import format_spec
 from penstock.options.table_spec import FormatSpec
 

@@ -21,9 +21,9 @@ from benchmarks import cases, machine, usage, yardsticks
 from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, block_of_orders, fill
 from benchmarks.report import RESULTS, described, markdown_table
 from benchmarks.systems import PENSTOCK, Bench, prepared, taking_part
-from penstock.client.connection import KafkaConnections
-from penstock.client.fetcher import Chunk, SplitFetches
-from penstock.client.properties import connection_settings, fetch_settings
+from penstock.client.fetch.fetcher import Chunk, SplitFetches
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings, fetch_settings
 from penstock.codec import RecordBatchDecoder
 from penstock.formats import format_of
 from penstock.options.config import SinkConfig

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from penstock.client.admin import list_offsets
-from penstock.client.connection import connections_for
-from penstock.client.properties import connection_settings
-from penstock.client.topic_admin import NewTopic, create_topics
+from penstock.client.cluster.log_offsets import list_offsets
+from penstock.client.cluster.topics import NewTopic, create_topics
+from penstock.client.net.connection import connections_for
+from penstock.client.settings import connection_settings
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows

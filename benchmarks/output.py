@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from penstock.client.connection import connections_for
-from penstock.client.properties import connection_settings
-from penstock.client.transactions import Transactions, TransactionState
+from penstock.client.net.connection import connections_for
+from penstock.client.settings import connection_settings
+from penstock.client.transactions.steps import Transactions, TransactionState
 from penstock.options.config import KafkaProperties
 
 _TIMEOUT_S = 60.0

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import connection_settings
-from penstock.client.topic_admin import NewTopic, create_topics
+from penstock.client.cluster.topics import NewTopic, create_topics
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
 from penstock.devbroker import DevCluster
 from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows

@@ -22,9 +22,9 @@ from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 from rich.console import Console
 
-from penstock.client.transaction_append import ProducerSession
-from penstock.client.transactions import TransactionIdentity, TransactionProtocol
-from penstock.sink.committer_mandate import Mandate
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.sink.exactly_once.mandate import Mandate
 from penstock.source.splits import Split
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.splits import SplitPartition

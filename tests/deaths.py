@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sink.committer_steps import Step, observe
+from penstock.sink.exactly_once._probes import Step, observe
 
 
 class Death(BaseException):

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import _network
+from penstock.client.net import _transport as _network
 from tests.waiting import PATIENCE_S
 
 _CHUNK_BYTES = 64 << 10

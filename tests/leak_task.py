@@ -22,12 +22,12 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructType
 
-from penstock.client.connection import close_shared_connections
-from penstock.client.producer_pool import close_kept_producers
-from penstock.client.properties import connection_settings
+from penstock.client.net.connection import close_shared_connections
+from penstock.client.produce.pool import close_kept_producers
+from penstock.client.settings import connection_settings
 from penstock.options.parse import parse_write
-from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
-from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
+from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.datasource import PenstockDataSource
 from tests.child_process import run_module

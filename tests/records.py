@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
 from tests.judge import Record
 
 CORNERS = [

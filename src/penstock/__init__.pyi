@@ -18,30 +18,30 @@ from penstock.api import PartitionOffsetsRetriever as PartitionOffsetsRetriever
 from penstock.api import SerializationSchema as SerializationSchema
 from penstock.api import SimpleStringSchema as SimpleStringSchema
 from penstock.api import with_watermark as with_watermark
-from penstock.api.deserialization import ByteArrayDeserializer as ByteArrayDeserializer
-from penstock.api.deserialization import DoubleDeserializer as DoubleDeserializer
-from penstock.api.deserialization import FloatDeserializer as FloatDeserializer
-from penstock.api.deserialization import FormatDeserializationSchema as FormatDeserializationSchema
-from penstock.api.deserialization import IntegerDeserializer as IntegerDeserializer
-from penstock.api.deserialization import JsonRowDeserializationSchema as JsonRowDeserializationSchema
-from penstock.api.deserialization import LongDeserializer as LongDeserializer
-from penstock.api.deserialization import ShortDeserializer as ShortDeserializer
-from penstock.api.deserialization import StringDeserializer as StringDeserializer
+from penstock.api._deserialization import ByteArrayDeserializer as ByteArrayDeserializer
+from penstock.api._deserialization import DoubleDeserializer as DoubleDeserializer
+from penstock.api._deserialization import FloatDeserializer as FloatDeserializer
+from penstock.api._deserialization import FormatDeserializationSchema as FormatDeserializationSchema
+from penstock.api._deserialization import IntegerDeserializer as IntegerDeserializer
+from penstock.api._deserialization import JsonRowDeserializationSchema as JsonRowDeserializationSchema
+from penstock.api._deserialization import LongDeserializer as LongDeserializer
+from penstock.api._deserialization import ShortDeserializer as ShortDeserializer
+from penstock.api._deserialization import StringDeserializer as StringDeserializer
 from penstock.api.json_row import JsonRowSerializationSchema as JsonRowSerializationSchema
 from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
 from penstock.spark.why import Why as Why
 from penstock.spark.why import why as why
 from penstock.spark.write_batch import write_batch as write_batch
-from penstock.table.deserialization import ArrowDeserializationSchema as ArrowDeserializationSchema
-from penstock.table.deserialization import ConsumerRecord as ConsumerRecord
-from penstock.table.deserialization import DeserializationSchema as DeserializationSchema
-from penstock.table.deserialization import Deserializer as Deserializer
-from penstock.table.deserialization import (
-    KafkaRecordDeserializationSchema as KafkaRecordDeserializationSchema,
-)
 from penstock.table.json_key_value import (
     JSONKeyValueDeserializationSchema as JSONKeyValueDeserializationSchema,
+)
+from penstock.table.user_decoder import ArrowDeserializationSchema as ArrowDeserializationSchema
+from penstock.table.user_decoder import ConsumerRecord as ConsumerRecord
+from penstock.table.user_decoder import DeserializationSchema as DeserializationSchema
+from penstock.table.user_decoder import Deserializer as Deserializer
+from penstock.table.user_decoder import (
+    KafkaRecordDeserializationSchema as KafkaRecordDeserializationSchema,
 )
 
 __all__: list[str]

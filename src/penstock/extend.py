@@ -19,8 +19,8 @@ from penstock.api.offsets_initializer import KafkaOffsetsInitializer
 from penstock.api.record_serialization import HeaderProvider, KafkaTopicSelector
 from penstock.api.schemas import SerializationSchema
 from penstock.sink.custom_partitioner import KafkaPartitioner
-from penstock.source.custom_initializer import PartitionOffsetsRetriever
-from penstock.table.deserialization import (
+from penstock.source.user_initializer import PartitionOffsetsRetriever
+from penstock.table.user_decoder import (
     ArrowDeserializationSchema,
     ConsumerRecord,
     DeserializationSchema,

@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
-from penstock.client.transactions import TransactionIdentity, Transactions, TransactionState
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.steps import TransactionIdentity, Transactions, TransactionState
 from tests import judge
 from tests.chaos.exactly_once_job import Copy
 from tests.chaos.fault_points import FORMAT, VARIABLE, Fault

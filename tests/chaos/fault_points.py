@@ -2,8 +2,8 @@
 
 Test jobs register it in place of the real one; it runs wherever Spark runs the sink: planner and commit
 processes of the driver, Python workers of the tasks. Production code only announces its steps (see
-`penstock.sink.committer_steps`). The fault is in the environment variable PENSTOCK_TEST_FAULT, as JSON of
-`Fault`, and happens once, in whichever process gets there first.
+`penstock.sink.exactly_once._probes`). The fault is in the environment variable PENSTOCK_TEST_FAULT, as JSON
+of `Fault`, and happens once, in whichever process gets there first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, cast
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from penstock.sink.committer_steps import Step, observe
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.spark._exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.exactly_once import ExactlyOnceStreamWriter
 
 FORMAT = "penstock-faulty"
 VARIABLE = "PENSTOCK_TEST_FAULT"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.spark.exactly_once import ExactlyOnceWriter
+from penstock.spark._exactly_once import ExactlyOnceWriter
 from penstock.spark.write_batch import write_batch
 from tests.chaos import exactly_once_job
 from tests.chaos.exactly_once_job import Copy

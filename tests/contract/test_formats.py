@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import RowError
 from penstock.formats import DecodedRows, Format
-from penstock.formats.protobuf_schema import type_for
+from penstock.formats.protobuf.schema import type_for
 from tests.contract import formats_rows as rows_of
 from tests.registry_server import running_registry
 from tests.table_specs import format_for

@@ -1,6 +1,6 @@
 """Values made to hurt: each ends as a failure (or an honest row) in little time and memory.
 
-Compression bombs are stopped before any format sees them: tests/unit/test_codec_corrupt.py.
+Compression bombs are stopped before any format sees them: tests/unit/codec/test_corrupt.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.formats.protobuf_schema import type_for
+from penstock.formats.protobuf.schema import type_for
 from tests.registry_server import Registry, running_registry
 from tests.table_specs import format_for
 

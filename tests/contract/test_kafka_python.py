@@ -40,10 +40,11 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
 
-from penstock.client import error_codes, producer_verdicts, versions
-from penstock.client._network import ConnectionManager, FrameParser
-from penstock.client.broker_errors import is_retriable_code
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net import error_codes, versions
+from penstock.client.net._transport import ConnectionManager, FrameParser
+from penstock.client.net.broker_errors import is_retriable_code
+from penstock.client.produce import _verdicts as producer_verdicts
+from penstock.client.settings import ConnectionSettings
 from tests.waiting import PATIENCE_S
 
 PINNED = "3.0.12"
@@ -156,7 +157,7 @@ def test_versions_stand_in_one_table_only() -> None:
     folder = Path(inspect.getfile(versions)).parents[1]
     literal = re.compile(r"\b(min|max)_version\s*=")
     found = {path.name for path in folder.rglob("*.py") if literal.search(path.read_text(encoding="utf-8"))}
-    assert not found, "state the bound in penstock.client.versions, with its reason"
+    assert not found, "state the bound in penstock.client.net.versions, with its reason"
 
 
 def test_bounds_are_obeyed_and_narrowed() -> None:
@@ -216,7 +217,7 @@ def test_an_unknown_error_code_is_an_error_and_not_a_crash() -> None:
 
 
 def test_loggers_are_those_that_we_move() -> None:
-    from penstock.client import _kafka_logs  # noqa: PLC0415  # a private name of ours, for this test only
+    from penstock.client.net import _kafka_logs  # noqa: PLC0415  # a private name of ours, for this test only
 
     folder = Path(inspect.getfile(KafkaConnectionManager)).parent
     for module in ("connection", "inet", "manager", "selector", "transport"):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import PenstockError
-from penstock.sink.committable import TaskReport
-from penstock.sink.committer_driver import DriverSide
-from penstock.sink.committer_steps import observe
+from penstock.sink.exactly_once._probes import observe
+from penstock.sink.exactly_once.committable import TaskReport
+from penstock.sink.exactly_once.driver_side import DriverSide
 from tests.kafka.sink_driver import SinkUnderTest
 
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.client.admin import describe_topics
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
-from penstock.client.transaction_markers import Witness
-from penstock.sink.committable import Committable, TargetTopic, TaskReport
-from penstock.sink.committable_digest import RecordDigest, digest_rows
-from penstock.sink.committable_task import open_transaction
-from penstock.sink.committer_driver import DriverSide
-from penstock.sink.committer_kafka import KafkaSinkTransactions
-from penstock.sink.committer_mandate import Mandate, TaskPlan
-from penstock.sink.decision_log_topic import DecisionTopic
-from penstock.sink.transaction_names import TransactionNames
+from penstock.client.cluster.log_offsets import describe_topics
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.markers import Witness
+from penstock.sink.exactly_once._open_transaction import open_transaction
+from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
+from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
+from penstock.sink.exactly_once.driver_side import DriverSide
+from penstock.sink.exactly_once.kafka import KafkaSinkTransactions
+from penstock.sink.exactly_once.log_topic import DecisionTopic
+from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
+from penstock.sink.exactly_once.names import TransactionNames
 from penstock.types import TopicPartition
 from tests.kafka.transaction_writer import write_values
 

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
-from penstock.spark.stream_reader import PenstockStreamReader
 
 BATCHES_AT_MOST = 50
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as JudgePartition
 
-from penstock.client.admin import (
+from penstock.client.cluster.log_offsets import (
     NO_OFFSET,
     NewTopic,
     committed_offsets,
@@ -18,8 +18,8 @@ from penstock.client.admin import (
     list_offsets,
     list_offsets_each,
 )
-from penstock.client.connection import KafkaConnections, PendingResponse
-from penstock.client.metadata import cluster_view
+from penstock.client.cluster.metadata import cluster_view
+from penstock.client.net.connection import KafkaConnections, PendingResponse
 from penstock.devbroker import DevCluster
 from penstock.errors import BrokerUnavailableError, ClientError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel

@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.transactions import transactions_app
-from penstock.client.admin import describe_topics
-from penstock.client.connection import KafkaConnections, close_shared_connections
-from penstock.client.producer_batches import ProducerBatch
-from penstock.client.producer_filling import FillingBatches
-from penstock.client.properties import ConnectionSettings
-from penstock.client.transaction_settings import topic_config
-from penstock.client.transactions import EndState, TransactionProtocol, Transactions
+from penstock.client.cluster.log_offsets import describe_topics
+from penstock.client.net.connection import KafkaConnections, close_shared_connections
+from penstock.client.produce._batches import ProducerBatch
+from penstock.client.produce._filling import FillingBatches
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.limits import topic_config
+from penstock.client.transactions.steps import EndState, TransactionProtocol, Transactions
 from penstock.devbroker import DevCluster
 from penstock.errors import (
     DecisionLogError,
@@ -34,13 +34,13 @@ from penstock.errors import (
 )
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
-from penstock.sink.committable import TaskReport
-from penstock.sink.committer_driver import ExactlyOnceSettings, driver_side
-from penstock.sink.committer_mandate import TaskPlan
-from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision import DecisionStatus
-from penstock.sink.transaction_names import TransactionNames
-from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.committable import TaskReport
+from penstock.sink.exactly_once.decision import DecisionStatus
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
+from penstock.sink.exactly_once.mandate import TaskPlan
+from penstock.sink.exactly_once.names import TransactionNames
+from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
 from penstock.types import TopicPartition
 from tests import judge
 from tests.deaths import Death, die_at

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
 from penstock.devbroker import DevCluster
 from tests import judge
 from tests.fix_broker import MakeTopic

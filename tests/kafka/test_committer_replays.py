@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.client.admin import NewTopic, create_topics, describe_topics
-from penstock.client.connection import KafkaConnections, close_shared_connections
-from penstock.client.properties import ConnectionSettings
+from penstock.client.cluster.log_offsets import NewTopic, create_topics, describe_topics
+from penstock.client.net.connection import KafkaConnections, close_shared_connections
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import ProduceError, TargetTopicError, TransactionsInDoubtError
 from penstock.options.parse import parse_write
-from penstock.sink.committable import TargetTopic, TaskReport
-from penstock.sink.committable_digest import NO_RECORDS
-from penstock.sink.committer_mandate import Mandate
-from penstock.sink.committer_steps import Step, observe
-from penstock.sink.transaction_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
+from penstock.sink.exactly_once.digest import NO_RECORDS
+from penstock.sink.exactly_once.mandate import Mandate
+from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
 from tests import judge
 from tests.deaths import Death, die_at
 from tests.fix_broker import MakeTopic

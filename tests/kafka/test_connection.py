@@ -18,16 +18,17 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from penstock.client import connection, outages
-from penstock.client.admin import describe_topics
-from penstock.client.connection import (
+from penstock.client.cluster.log_offsets import describe_topics
+from penstock.client.cluster.metadata import cluster_view, fetch_metadata
+from penstock.client.net import _outages as outages
+from penstock.client.net import connection
+from penstock.client.net.connection import (
     KafkaConnections,
     PendingResponse,
     close_shared_connections,
     connections_for,
 )
-from penstock.client.metadata import cluster_view, fetch_metadata
-from penstock.client.properties import ConnectionSettings, connection_settings
+from penstock.client.settings import ConnectionSettings, connection_settings
 from penstock.devbroker import DevCluster
 from penstock.errors import (
     AuthenticationError,

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import DecidedError
-from penstock.sink.committer_steps import Step, observe
-from penstock.sink.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from tests.fault_proxy import proxies_for, route
 from tests.fix_broker import MakeTopic
 from tests.kafka.sink_driver import QUERY, SinkUnderTest, expected

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import DecisionLogError, PrefixChangedError
-from penstock.sink.committer_steps import Step, observe
+from penstock.sink.exactly_once._probes import Step, observe
 from tests import judge
 from tests.deaths import Death, die_at
 from tests.fix_broker import MakeTopic

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client.connection import KafkaConnections
+from penstock.client.net.connection import KafkaConnections
 from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
 from penstock.source.alignment import Alignment, RecordTimes
 from penstock.source.connections import source_connection_settings
 from penstock.source.enumerator import SplitEnumerator
-from penstock.source.kafka_admin import KafkaOffsetAdmin
 from penstock.source.kafka_event_times import KafkaRecordClock
+from penstock.source.kafka_lookup import KafkaOffsetAdmin
 from penstock.types import OffsetRange, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic

@@ -14,10 +14,10 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 from kafka.protocol.consumer import FetchRequest
 
-from penstock.client.admin import NewTopic, create_topics, list_offsets
-from penstock.client.connection import KafkaConnections, PendingResponse
-from penstock.client.fetcher import fetch_range
-from penstock.client.properties import FetchSettings
+from penstock.client.cluster.log_offsets import NewTopic, create_topics, list_offsets
+from penstock.client.fetch.fetcher import fetch_range
+from penstock.client.net.connection import KafkaConnections, PendingResponse
+from penstock.client.settings import FetchSettings
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.devbroker import DevCluster
 from penstock.errors import (

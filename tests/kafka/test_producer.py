@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client.broker_errors import is_retriable
-from penstock.client.connection import KafkaConnections, PendingResponse
-from penstock.client.metadata import cluster_view
-from penstock.client.producer import Producer
-from penstock.client.producer_pool import open_producer, request_identity
-from penstock.client.properties import ConnectionSettings, ProduceSettings, connection_settings
+from penstock.client.cluster.metadata import cluster_view
+from penstock.client.net.broker_errors import is_retriable
+from penstock.client.net.connection import KafkaConnections, PendingResponse
+from penstock.client.produce.pool import open_producer, request_identity
+from penstock.client.produce.producer import Producer
+from penstock.client.settings import ConnectionSettings, ProduceSettings, connection_settings
 from penstock.codec import RecordColumns
 from penstock.devbroker import DevCluster
 from penstock.errors import (

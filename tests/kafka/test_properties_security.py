@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.metadata import fetch_metadata
-from penstock.client.properties import connection_settings
+from penstock.client.cluster.metadata import fetch_metadata
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
 from penstock.devbroker import DevCluster
 from penstock.errors import AuthenticationError, ClientError
 from penstock.options.config import KafkaProperties

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from penstock.client import producer_pool
-from penstock.client.producer_pool import close_kept_producers
+from penstock.client.produce import pool as producer_pool
+from penstock.client.produce.pool import close_kept_producers
 from penstock.errors import (
     OptionError,
     ProduceError,

@@ -10,8 +10,8 @@ import pytest
 from penstock.devbroker import DevCluster
 from penstock.errors import BrokerUnavailableError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
-from penstock.source.admin import OffsetAdmin, Wait
-from penstock.source.kafka_admin import STRAGGLERS_TIMEOUT_MS, KafkaOffsetAdmin
+from penstock.source._lookup import OffsetAdmin, Wait
+from penstock.source.kafka_lookup import STRAGGLERS_TIMEOUT_MS, KafkaOffsetAdmin
 from penstock.types import LogEnd, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPart
 from confluent_kafka import TopicPartition as JudgePartition
 from confluent_kafka.admin import NewPartitions
 
-from penstock.client.admin import commit_offsets, committed_offsets
+from penstock.client.cluster.log_offsets import commit_offsets, committed_offsets
 from penstock.devbroker import DevCluster
 from penstock.errors import (
     ClientError,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.connection import KafkaConnections
+from penstock.client.net.connection import KafkaConnections
 from penstock.devbroker import DevCluster
-from penstock.source import kafka_admin
+from penstock.source import kafka_lookup as kafka_admin
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
 from tests import judge

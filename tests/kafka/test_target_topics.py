@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from penstock.client.connection import KafkaConnections
+from penstock.client.net.connection import KafkaConnections
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.parse import parse_write
-from penstock.spark import target_topics
-from penstock.spark.target_topics import check_target_topic
+from penstock.spark import _target_topics as target_topics
+from penstock.spark._target_topics import check_target_topic
 from tests.fix_broker import MakeTopic
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from penstock.client import transaction_append
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
-from penstock.client.transaction_append import ProducerSession, TransactionalAppender
-from penstock.client.transaction_markers import TransactionEnd, Witness, transaction_end
-from penstock.client.transaction_settings import max_transaction_timeout_ms, topic_config
-from penstock.client.transactions import (
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions import append as transaction_append
+from penstock.client.transactions.append import ProducerSession, TransactionalAppender
+from penstock.client.transactions.limits import max_transaction_timeout_ms, topic_config
+from penstock.client.transactions.markers import TransactionEnd, Witness, transaction_end
+from penstock.client.transactions.steps import (
     EndState,
     TransactionIdentity,
     TransactionProtocol,
@@ -89,9 +89,9 @@ def test_committed_after_its_process_is_gone(
     topic = make_topic()
     script = f"""
 import os, signal
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import ConnectionSettings
-from penstock.client.transactions import TransactionProtocol
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.steps import TransactionProtocol
 from penstock.types import TopicPartition
 from tests.kafka.transaction_writer import write_open
 connections = KafkaConnections(ConnectionSettings({tuple(bootstrap.split(","))!r}, "gone"))

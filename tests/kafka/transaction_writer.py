@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.transaction_append import write_record_batch
-from penstock.client.transaction_markers import Witness
-from penstock.client.transactions import TransactionIdentity, TransactionProtocol, Transactions
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.transactions.append import write_record_batch
+from penstock.client.transactions.markers import Witness
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol, Transactions
 from penstock.codec import RecordBatchBuilder, RecordColumns
 from penstock.types import TopicPartition
 

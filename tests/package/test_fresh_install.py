@@ -25,7 +25,7 @@ NOT_OF_A_CHECKOUT = shutil.ignore_patterns(
 )
 MARK = "===== step"
 EXTRAS = {  # in this order: the next one brings what the one before is for
-    "protobuf": "from penstock.formats.protobuf_types import library; library('message')",
+    "protobuf": "from penstock.formats.protobuf._types import library; library('message')",
     # Without what it needs PySpark ends such a process with status 0.
     "connect": "import grpc, grpc_status, pandas; from pyspark.sql.connect.session import SparkSession",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",

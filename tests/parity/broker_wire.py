@@ -10,8 +10,8 @@ import pyarrow as pa
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.producer import ProduceRequest
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import connection_settings
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
 from penstock.codec import RecordBatchDecoder
 from penstock.options.config import KafkaProperties
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.client.connection import KafkaConnections
+from penstock.client.net.connection import KafkaConnections
 from penstock.codec import KAFKA_RECORDS, RecordBatchBuilder, RecordColumns
 from penstock.codec.compression import CODEC_IDS
 from tests import judge

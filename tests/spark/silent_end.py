@@ -23,16 +23,16 @@ def _source() -> type:
 
     from penstock.errors import BrokerUnavailableError  # noqa: PLC0415 - see above
     from penstock.options.parse import parse_write  # noqa: PLC0415 - see above
-    from penstock.sink.committer_steps import Step, observe  # noqa: PLC0415 - see above
-    from penstock.spark.datasource import PenstockDataSource  # noqa: PLC0415 - see above
-    from penstock.spark.exactly_once import (  # noqa: PLC0415 - see above
+    from penstock.sink.exactly_once._probes import Step, observe  # noqa: PLC0415 - see above
+    from penstock.spark._exactly_once import (  # noqa: PLC0415 - see above
         ExactlyOnceStreamWriter,
         ExactlyOnceWriter,
     )
+    from penstock.spark.datasource import PenstockDataSource  # noqa: PLC0415 - see above
 
     @contextmanager
     def no_answer() -> Iterator[None]:
-        from penstock.sink.committer_kafka import KafkaSinkTransactions  # noqa: PLC0415 - driver only
+        from penstock.sink.exactly_once.kafka import KafkaSinkTransactions  # noqa: PLC0415 - driver only
 
         end = KafkaSinkTransactions.end
 

@@ -24,7 +24,7 @@ from penstock import (
     SimpleStringSchema,
 )
 from penstock.api import KafkaSourceBuilder
-from penstock.api.functions import Role
+from penstock.api._functions import Role
 from tests import judge
 from tests.fix_broker import MakeTopic
 

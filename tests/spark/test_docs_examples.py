@@ -16,7 +16,7 @@ from tests import judge
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {("README.md", 0), ("from-spark.md", 1)}
-"""The quick start (tests/package), and what needs no broker (tests/unit/test_source_offsets_json.py)."""
+"""The quick start (tests/package), and what needs no broker (tests/unit/source/test_checkpoint_offset.py)."""
 WANTED = {b"1", b"2", b"3"}
 ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(3)]
 """What the examples of typed tables read: keys and values."""

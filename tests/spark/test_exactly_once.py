@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import connection_settings
-from penstock.client.transactions import Transactions
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
+from penstock.client.transactions.steps import Transactions
 from penstock.devbroker import DevCluster
 from penstock.options.config import KafkaProperties
 from tests import judge

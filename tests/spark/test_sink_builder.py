@@ -25,9 +25,9 @@ from penstock import (
     SerializationSchema,
     SimpleStringSchema,
 )
-from penstock.client.connection import KafkaConnections
-from penstock.client.properties import connection_settings
-from penstock.client.transactions import Transactions
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
+from penstock.client.transactions.steps import Transactions
 from penstock.devbroker import DevCluster
 from penstock.errors import CheckpointError, RowError
 from penstock.options.config import KafkaProperties

@@ -8,8 +8,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.stream_reader import PenstockStreamReader
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import read_stream, stopped
 from tests.waiting import wait_until

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.sink.committer_steps import observe
+from penstock.sink.exactly_once._probes import observe
 
 
 @pytest.fixture(autouse=True)

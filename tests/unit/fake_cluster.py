@@ -23,9 +23,9 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from penstock.client.backoff import Backoff
-from penstock.client.connection import PendingResponse
-from penstock.client.properties import ConnectionSettings
+from penstock.client.net.backoff import Backoff
+from penstock.client.net.connection import PendingResponse
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import PenstockError
 
 FETCH_VERSION = 16

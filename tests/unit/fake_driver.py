@@ -8,15 +8,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from penstock.client.transactions import TransactionProtocol
-from penstock.sink.committable import Committable, TaskReport
-from penstock.sink.committable_digest import RecordDigest, digest_rows
-from penstock.sink.committer_driver import DriverSide
-from penstock.sink.committer_mandate import Mandate, TaskPlan
-from penstock.sink.decision import Decision
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.recovery_tools import Resolution, TransactionTools
-from penstock.sink.transaction_names import TransactionNames
+from penstock.client.transactions.steps import TransactionProtocol
+from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
+from penstock.sink.exactly_once.committable import Committable, TaskReport
+from penstock.sink.exactly_once.decision import Decision
+from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
+from penstock.sink.exactly_once.driver_side import DriverSide
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
+from penstock.sink.exactly_once.names import TransactionNames
 from tests.unit.fake_transactions import TARGET, FakeCluster
 
 PREFIX = "app"

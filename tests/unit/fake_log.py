@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from penstock.client.error_codes import NO_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER
-from penstock.client.idempotence import advance_sequence
-from penstock.client.producer_batches import ProducerBatch
-from penstock.client.producer_delivery import Answer
+from penstock.client.net.error_codes import NO_ERROR, OUT_OF_ORDER_SEQUENCE_NUMBER
+from penstock.client.produce._batches import ProducerBatch
+from penstock.client.produce._delivery import Answer
+from penstock.client.produce.idempotence import advance_sequence
 
 REMEMBERED_BATCHES = 5
 

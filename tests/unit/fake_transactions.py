@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from penstock.client.transaction_append import ProducerSession
-from penstock.client.transaction_markers import TransactionEnd, Witness
-from penstock.client.transactions import (
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.markers import TransactionEnd, Witness
+from penstock.client.transactions.steps import (
     EndResult,
     EndState,
     TransactionDescription,
@@ -21,8 +21,8 @@ from penstock.client.transactions import (
     TransactionState,
 )
 from penstock.errors import PenstockError, ProducerFencedError, RequestTimeoutError
-from penstock.sink.committable import TargetTopic
-from penstock.sink.decision_records import LogRecord
+from penstock.sink.exactly_once._log_records import LogRecord
+from penstock.sink.exactly_once.committable import TargetTopic
 from penstock.types import TopicPartition
 
 TARGET = TopicPartition("target", 0)

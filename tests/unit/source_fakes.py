@@ -15,8 +15,8 @@ from penstock.options.config import (
     Subscription,
     TopicList,
 )
-from penstock.options.offsets import where_of
-from penstock.source.admin import OffsetAnswers, TopicView, Wait
+from penstock.options.offset_text import where_of
+from penstock.source._lookup import OffsetAnswers, TopicView, Wait
 from penstock.types import LogEnd, TopicPartition, Where
 
 EARLIEST = OffsetsSpec(LogEnd.EARLIEST)

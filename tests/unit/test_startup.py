@@ -9,41 +9,45 @@ TOOLS = {"typer", "rich", "sqlglot", "confluent_kafka", "pandas", "pytest", "asy
 PACKAGES_OF_FORMATS = {"fastavro", "google.protobuf", "grpc"}
 PLANNING = {
     "penstock.options.flink",
-    "penstock.options.spark",
-    "penstock.options.recognise",
-    "penstock.client.admin",
+    "penstock.options._spark",
+    "penstock.options._recognise",
+    "penstock.client.cluster.log_offsets",
     "penstock.source.enumerator",
-    "penstock.source.kafka_admin",
+    "penstock.source.kafka_lookup",
     "penstock.source.offset_committer",
     "penstock.spark.datasource",
 }
 COMMITTING = {
-    "penstock.sink.committer",
-    "penstock.sink.committer_driver",
-    "penstock.sink.decision_log_topic",
-    "penstock.sink.recovery",
+    "penstock.sink.exactly_once._committer",
+    "penstock.sink.exactly_once.driver_side",
+    "penstock.sink.exactly_once.log_topic",
+    "penstock.sink.exactly_once._recovery",
 }
 EXACTLY_ONCE = {
-    "penstock.client.transactions",
-    "penstock.sink.decision_log",
-    "penstock.sink.transaction_writer",
+    "penstock.client.transactions.steps",
+    "penstock.sink.exactly_once.log",
+    "penstock.sink.exactly_once.task_writer",
 }
-TABLES = {"penstock.table", "penstock.formats", "penstock.spark.tables"}
-READING = {"penstock.client.fetcher", "penstock.source"}
-WRITING = {"penstock.client.producer", "penstock.sink"}
+TABLES = {"penstock.table", "penstock.formats", "penstock.spark._tables"}
+READING = {"penstock.client.fetch.fetcher", "penstock.source"}
+WRITING = {"penstock.client.produce.producer", "penstock.sink"}
 ALWAYS_UNUSED = TOOLS | PACKAGES_OF_FORMATS | PLANNING | COMMITTING
 
 UNUSED = {
     "raw read": TABLES | WRITING | EXACTLY_ONCE | {"pyarrow.compute"},
-    "JSON read": WRITING | EXACTLY_ONCE | {"penstock.formats.avro", "penstock.formats.csv"},
+    "JSON read": WRITING | EXACTLY_ONCE | {"penstock.formats.avro.format", "penstock.formats.csv"},
     "write at-least-once": TABLES | READING | EXACTLY_ONCE,
     "write exactly-once": TABLES | READING,
 }
 USED = {
-    "raw read": {"penstock.client.fetcher"},
-    "JSON read": {"penstock.client.fetcher", "penstock.formats.json", "penstock.formats._native"},
-    "write at-least-once": {"penstock.client.producer"},
-    "write exactly-once": {"penstock.client.producer", "penstock.sink.transaction_writer"},
+    "raw read": {"penstock.client.fetch.fetcher"},
+    "JSON read": {
+        "penstock.client.fetch.fetcher",
+        "penstock.formats.json.format",
+        "penstock.formats._native",
+    },
+    "write at-least-once": {"penstock.client.produce.producer"},
+    "write exactly-once": {"penstock.client.produce.producer", "penstock.sink.exactly_once.task_writer"},
 }
 
 

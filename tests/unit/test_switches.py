@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client import _kafka_logs
+from penstock.client.net import _kafka_logs
 from penstock.spark.process import begin, sigterm
-from penstock.spark.process.garbage import WorkerObjects
-from penstock.spark.process.logs import show_messages
+from penstock.spark.process._garbage import WorkerObjects
+from penstock.spark.process._logs import show_messages
 from penstock.switches import Switch, is_on
 from tests.waiting import PATIENCE_S
 
@@ -119,7 +119,7 @@ def test_the_hook_at_exit(text: str, done: bool) -> None:
 import atexit
 registered = []
 atexit.register = lambda function, *a, **k: registered.append(function)
-from penstock.client import connection
+from penstock.client.net import connection
 print(connection.close_shared_connections in registered)
 """
     found = subprocess.run(
@@ -154,12 +154,12 @@ def test_only_the_rooms_in_the_table_touch_the_process() -> None:
     }
     of_their_own = {each for each in found if each.startswith(("devbroker/", "demo/", "cli/"))}
     assert found - of_their_own == {
-        "client/_kafka_logs.py",
-        "client/connection.py",
-        "client/producer_pool.py",
-        "spark/process/garbage.py",
-        "spark/process/jvm_socket.py",
-        "spark/process/logs.py",
+        "client/net/_kafka_logs.py",
+        "client/net/connection.py",
+        "client/produce/pool.py",
+        "spark/process/_garbage.py",
+        "spark/process/_jvm_socket.py",
+        "spark/process/_logs.py",
         "spark/process/short_errors.py",
         "spark/process/sigterm.py",
     }

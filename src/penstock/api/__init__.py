@@ -6,8 +6,9 @@ Runs in the user's program, on Spark classic and Connect. Invariant: what is bui
 
 from __future__ import annotations
 
-from penstock.api.kafka_sink import KafkaSink, KafkaSinkBuilder
-from penstock.api.kafka_source import KafkaSource, KafkaSourceBuilder
+from penstock.api._kafka_sink import KafkaSink, KafkaSinkBuilder
+from penstock.api._kafka_source import KafkaSource, KafkaSourceBuilder
+from penstock.api._watermark import with_watermark
 from penstock.api.offsets_initializer import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from penstock.api.record_serialization import (
     HeaderProvider,
@@ -16,9 +17,8 @@ from penstock.api.record_serialization import (
     KafkaTopicSelector,
 )
 from penstock.api.schemas import ByteArraySchema, SerializationSchema, SimpleStringSchema
-from penstock.api.watermark import with_watermark
 from penstock.options.config import DeliveryGuarantee
-from penstock.source.custom_initializer import PartitionOffsetsRetriever
+from penstock.source.user_initializer import PartitionOffsetsRetriever
 from penstock.types import TopicPartition as KafkaTopicPartition
 
 __all__ = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.functions import Role, functions_for
+from penstock.api._functions import Role, functions_for
 from penstock.api.schemas import ColumnSerializationSchema
 
 if TYPE_CHECKING:

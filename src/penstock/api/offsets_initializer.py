@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import OptionError
-from penstock.options.offsets import COMMITTED_OFFSET
-from penstock.source.custom_initializer import PartitionOffsetsRetriever
+from penstock.options.offset_text import COMMITTED_OFFSET
+from penstock.source.user_initializer import PartitionOffsetsRetriever
 from penstock.types import LogEnd, Time, TopicPartition
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.functions import Role, function_column
-from penstock.api.pickling import to_text
+from penstock.api._functions import Role, function_column
+from penstock.api._pickling import to_text
 from penstock.api.schemas import check_schema, serialized
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import ROUND_ROBIN_PARTITIONER

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.functions import Role, function_column, functions_for
+from penstock.api._functions import Role, function_column, functions_for
 from penstock.errors import OptionError, RowError
 
 if TYPE_CHECKING:

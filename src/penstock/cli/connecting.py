@@ -16,7 +16,7 @@ import typer
 from penstock.errors import MissingOptionError
 
 if TYPE_CHECKING:
-    from penstock.client.connection import KafkaConnections
+    from penstock.client.net.connection import KafkaConnections
     from penstock.options.config import KafkaProperties
 
 _CLIENT_ID = "penstock-cli"
@@ -70,8 +70,8 @@ def _development_broker() -> str:
 @contextmanager
 def connected(properties: KafkaProperties) -> Iterator[KafkaConnections]:
     """Connections for one command, closed at its end."""
-    from penstock.client.connection import KafkaConnections  # noqa: PLC0415 - lazy
-    from penstock.client.properties import connection_settings  # noqa: PLC0415 - lazy
+    from penstock.client.net.connection import KafkaConnections  # noqa: PLC0415 - lazy
+    from penstock.client.settings import connection_settings  # noqa: PLC0415 - lazy
 
     connections = KafkaConnections(connection_settings(properties, client_id=_CLIENT_ID))
     try:

@@ -20,7 +20,7 @@ from penstock.errors import UnknownTopicOrPartitionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.client.connection import KafkaConnections
+    from penstock.client.net.connection import KafkaConnections
 
 _BATCH_LINES = 10_000
 
@@ -64,12 +64,12 @@ def _values(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 
 def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBatch]:
     """What the topic holds now, one partition after the other."""
-    from penstock.client.admin import (  # noqa: PLC0415 - lazy
+    from penstock.client.cluster.log_offsets import (  # noqa: PLC0415 - lazy
         describe_topics,
         list_offsets,
     )
-    from penstock.client.fetcher import fetch_range  # noqa: PLC0415 - lazy
-    from penstock.client.properties import FetchSettings  # noqa: PLC0415 - lazy
+    from penstock.client.fetch.fetcher import fetch_range  # noqa: PLC0415 - lazy
+    from penstock.client.settings import FetchSettings  # noqa: PLC0415 - lazy
     from penstock.options.config import IsolationLevel  # noqa: PLC0415 - lazy
     from penstock.types import LogEnd, OffsetRange  # noqa: PLC0415 - lazy
 

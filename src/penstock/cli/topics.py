@@ -29,7 +29,7 @@ def create(
     as_json: _Json = False,
 ) -> None:
     """Create topics, with the broker's default replication, and wait until they can be written."""
-    from penstock.client.admin import NewTopic, create_topics, describe_topics  # noqa: PLC0415 - lazy
+    from penstock.client.cluster.log_offsets import NewTopic, create_topics, describe_topics  # noqa: PLC0415 - lazy
 
     with connected(client_properties(bootstrap_server, command_config)) as connections:
         existing = sorted(describe_topics(connections, names)) if if_not_exists else []
@@ -51,7 +51,7 @@ def list_topics(
     as_json: _Json = False,
 ) -> None:
     """List the topics, without Kafka's internal ones."""
-    from penstock.client.admin import describe_topics  # noqa: PLC0415 - lazy
+    from penstock.client.cluster.log_offsets import describe_topics  # noqa: PLC0415 - lazy
 
     with connected(client_properties(bootstrap_server, command_config)) as connections:
         described = describe_topics(connections).values()

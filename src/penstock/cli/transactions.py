@@ -26,8 +26,8 @@ from penstock.cli.transactions_shown import (
 from penstock.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock.client.properties import ConnectionSettings
-    from penstock.sink.recovery_tools import TransactionTools
+    from penstock.client.settings import ConnectionSettings
+    from penstock.sink.exactly_once.by_hand import TransactionTools
 
 transactions_app = typer.Typer(
     help="Transactions of the exactly-once sink: list, describe, recover, abort, prefixes.",
@@ -160,8 +160,8 @@ def abort(
 @transactions_app.command()
 def prefixes(bootstrap_server: _Servers, command_config: _Config = None, as_json: _Json = False) -> None:
     """List the prefixes that have a decision log of the default name on the cluster."""
-    from penstock.client.connection import connections_for  # noqa: PLC0415 - lazy
-    from penstock.sink.recovery_tools import known_prefixes  # noqa: PLC0415 - lazy
+    from penstock.client.net.connection import connections_for  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.by_hand import known_prefixes  # noqa: PLC0415 - lazy
 
     with _patience(bootstrap_server):
         found = known_prefixes(connections_for(_connection(bootstrap_server, command_config)))
@@ -205,7 +205,7 @@ def _settle(
 def _resolve(
     tools: TransactionTools, prefix: str, query: str, resolution: str | None, *, yes: bool, as_json: bool
 ) -> None:
-    from penstock.sink.recovery_tools import Resolution, check_resolvable  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.by_hand import Resolution, check_resolvable  # noqa: PLC0415 - lazy
 
     allowed = [each.value for each in Resolution]
     if resolution not in allowed:
@@ -236,15 +236,15 @@ def _resolve(
 def _tools(
     prefix: str, bootstrap_server: str, command_config: Path | None, log_topic: str | None
 ) -> TransactionTools:
-    from penstock.sink.committer_driver import ExactlyOnceSettings  # noqa: PLC0415 - lazy
-    from penstock.sink.recovery_tools import transaction_tools  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.by_hand import transaction_tools  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings  # noqa: PLC0415 - lazy
 
     connection = _connection(bootstrap_server, command_config)
     return transaction_tools(ExactlyOnceSettings(connection, prefix, log_topic))
 
 
 def _connection(bootstrap_server: str, command_config: Path | None) -> ConnectionSettings:
-    from penstock.client.properties import connection_settings  # noqa: PLC0415 - lazy
+    from penstock.client.settings import connection_settings  # noqa: PLC0415 - lazy
     from penstock.options.config import KafkaProperties  # noqa: PLC0415 - lazy
 
     given = {} if command_config is None else read_properties(command_config)

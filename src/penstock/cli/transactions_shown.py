@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from penstock.sink.decision import Decision
-    from penstock.sink.recovery_tools import OpenTransaction
+    from penstock.sink.exactly_once.by_hand import OpenTransaction
+    from penstock.sink.exactly_once.decision import Decision
 
 
 def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from penstock.codec._record_columns import RecordColumns
 def digest_records(
     columns: RecordColumns, topics: bytes | pa.Array | None, partitions: pa.Int32Array | None
 ) -> tuple[int, int]:
-    """Return both sums of the digest of rows, as `penstock.sink.committable_digest` defines it.
+    """Return both sums of the digest of rows, as `penstock.sink.exactly_once.digest` defines it.
 
     Args:
         columns: of the rows.

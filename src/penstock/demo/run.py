@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.client.connection import connections_for
-from penstock.client.properties import connection_settings
-from penstock.client.topic_admin import NewTopic, create_topics
+from penstock.client.cluster.topics import NewTopic, create_topics
+from penstock.client.net.connection import connections_for
+from penstock.client.settings import connection_settings
 from penstock.demo.check import Verdict, compare, expected_delays
 from penstock.demo.flights import flight_records, load_flights
 from penstock.demo.pipeline import WATERMARK_DELAY_DAYS, daily_delays, read_flights, write_delays

@@ -3,7 +3,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from penstock.formats.avro_plan import AvroPlan
+from penstock.formats.avro._plan import AvroPlan
 from penstock.formats.csv import CsvFormat
 
 REASONS: dict[int, str]

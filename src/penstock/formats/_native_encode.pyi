@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from penstock.formats.avro_plan import AvroPlan
+from penstock.formats.avro._plan import AvroPlan
 from penstock.formats.csv import CsvFormat
 
 class RowFailed(Exception):

@@ -23,8 +23,8 @@ import pyarrow as pa
 from penstock.errors import OptionError, SchemaError
 from penstock.formats import _native, _native_encode
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
+from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error, unsupported
-from penstock.formats.options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import RowError, SchemaError
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, failure, selected
+from penstock.formats.format_options import VERBATIM, format_option, options_of
 from penstock.formats.native_rows import unsupported
-from penstock.formats.options import VERBATIM, format_option, options_of
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import ValueType, choice

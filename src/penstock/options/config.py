@@ -94,7 +94,7 @@ class OffsetsSpec:
             None makes that an error.
         needs_match: whether a log without a record of a `Time` or later is an error (Spark's `error`).
             Otherwise its end is meant.
-        initializer: the user's object that decides, as text (see source/custom_initializer.py). Then nothing
+        initializer: the user's object that decides, as text (see source/user_initializer.py). Then nothing
             else is set.
     """
 

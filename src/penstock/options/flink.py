@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.options import offsets
+from penstock.options import offset_text as offsets
 from penstock.options.config import DISCOVERY_INTERVAL_MS, IDLE_TIMEOUT_MS
 from penstock.options.declare import Dialect, Option, Reader, Status, not_yet, refused
 from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG

@@ -16,7 +16,7 @@ class FormatEntry:
 
     Attributes:
         name: what the user writes, e.g. `json`.
-        module: where its class is, e.g. `penstock.formats.json`. It is imported when the name is used.
+        module: where its class is, e.g. `penstock.formats.json.format`. It is imported when the name is used.
         class_name: the class, e.g. `JsonFormat`. See `FormatClass` in penstock/formats/base.py.
     """
 
@@ -27,13 +27,13 @@ class FormatEntry:
 
 FORMATS = (
     FormatEntry("raw", "penstock.formats.raw", "RawFormat"),
-    FormatEntry("json", "penstock.formats.json", "JsonFormat"),
+    FormatEntry("json", "penstock.formats.json.format", "JsonFormat"),
     FormatEntry("csv", "penstock.formats.csv", "CsvFormat"),
-    FormatEntry("avro", "penstock.formats.avro", "AvroFormat"),
-    FormatEntry("protobuf", "penstock.formats.protobuf", "ProtobufFormat"),
-    FormatEntry("avro-confluent", "penstock.formats.avro_confluent", "AvroConfluentFormat"),
-    FormatEntry("json-confluent", "penstock.formats.json_confluent", "JsonConfluentFormat"),
-    FormatEntry("protobuf-confluent", "penstock.formats.protobuf_confluent", "ProtobufConfluentFormat"),
+    FormatEntry("avro", "penstock.formats.avro.format", "AvroFormat"),
+    FormatEntry("protobuf", "penstock.formats.protobuf.format", "ProtobufFormat"),
+    FormatEntry("avro-confluent", "penstock.formats.avro.confluent", "AvroConfluentFormat"),
+    FormatEntry("json-confluent", "penstock.formats.json.confluent", "JsonConfluentFormat"),
+    FormatEntry("protobuf-confluent", "penstock.formats.protobuf.confluent", "ProtobufConfluentFormat"),
 )
 
 PLAIN_FORMAT_OF_CHANGELOG = {

@@ -2,7 +2,7 @@
 
 Runs on the driver. `options()`, the builders and `write_batch` all come through here. Invariant: what is
 returned says everything that the options say, so that nothing behind it reads them again (a test in
-tests/unit/test_options_parse.py records who does).
+tests/unit/options/test_parse.py records who does).
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.errors import OptionError
-from penstock.options import flink, spark
+from penstock.options import _spark as spark
+from penstock.options import flink
+from penstock.options._dead_letters import dead_letter_sink
+from penstock.options._recognise import GivenOptions, look_up
+from penstock.options._sink import sink_config
+from penstock.options._source import source_config
 from penstock.options.config import SinkConfig, SourceConfig
-from penstock.options.dead_letters import dead_letter_sink
 from penstock.options.declare import Dialect, Reader
 from penstock.options.parse_table import has_table, read_table, write_table
-from penstock.options.recognise import GivenOptions, look_up
-from penstock.options.sink import sink_config
-from penstock.options.source import source_config
 from penstock.options.table_spec import DeserializerSpec, TableSpec
 
 

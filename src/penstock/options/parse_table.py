@@ -1,7 +1,7 @@
 """The options of a table as a `TableSpec` or `DeserializerSpec`. Spelled as in Flink.
 
 Runs on the driver. Invariant: what is returned is free of contradictions that can be seen without the table's
-columns and its formats' own options; `penstock.table.fields` and the formats check the rest.
+columns and its formats' own options; `penstock.table._fields` and the formats check the rest.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options import python_objects
+from penstock.options._recognise import GivenOptions
 from penstock.options.config import SinkConfig
 from penstock.options.flink import CONNECTOR, TOPIC
 from penstock.options.formats import FORMATS, PLAIN_FORMAT_OF_CHANGELOG
-from penstock.options.recognise import GivenOptions
 from penstock.options.table import (
     DEAD_LETTER_TOPIC,
     DESERIALIZER,

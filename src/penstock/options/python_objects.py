@@ -1,6 +1,6 @@
 """Python objects of the user in the text of an option: `<version>:<Python version>:<base64 of a pickle>`.
 
-Texts are made in the user's program (api/pickling.py) and checked on the driver; objects are loaded where
+Texts are made in the user's program (api/_pickling.py) and checked on the driver; objects are loaded where
 they are used. Invariant: checking a text never runs code of the user; only `load` does.
 """
 

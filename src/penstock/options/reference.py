@@ -13,10 +13,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
 from penstock.options.declare import Dialect, Option, Reader, Status, shown_default
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
-from penstock.options.spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
 
 _HEAD = """\
 # Options

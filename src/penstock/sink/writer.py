@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.client.metadata import NO_LEADER, TopicMetadata
-from penstock.client.producer import Producer
-from penstock.client.producer_pool import borrowed_producer
-from penstock.client.properties import connection_settings, produce_settings
+from penstock.client.cluster.metadata import NO_LEADER, TopicMetadata
+from penstock.client.produce.pool import borrowed_producer
+from penstock.client.produce.producer import Producer
+from penstock.client.settings import connection_settings, produce_settings
 from penstock.codec import RecordColumns, group_rows
 from penstock.errors import ProduceError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
-from penstock.sink.partitioner import (
+from penstock.sink._partitioner import (
     ANY_PARTITION,
     StickyPartitions,
     chosen_partitioner,

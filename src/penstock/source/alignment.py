@@ -28,10 +28,10 @@ from typing import Protocol
 
 from penstock.errors import PenstockError
 from penstock.options.config import SourceConfig
-from penstock.source.admin import OffsetAnswers
-from penstock.source.discovery import monotonic_ms
-from penstock.source.offsets_json import Positions
-from penstock.source.window import Window
+from penstock.source._discovery import monotonic_ms
+from penstock.source._lookup import OffsetAnswers
+from penstock.source._window import Window
+from penstock.source.checkpoint_offset import Positions
 from penstock.types import OffsetRange, TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -6,13 +6,13 @@ Runs on the driver. Invariant: the same as for streams; a range is only shortene
 from __future__ import annotations
 
 from penstock.options.config import OffsetsSpec, SourceConfig
-from penstock.source.admin import OffsetAdmin
-from penstock.source.data_loss import LossPolicy
-from penstock.source.look_ups import ConfiguredLookUps
-from penstock.source.offsets_initializer import resolve_offsets
-from penstock.source.ranges import check_log_ends, plan_splits
+from penstock.source._configured_lookup import ConfiguredLookUps
+from penstock.source._data_loss import LossPolicy
+from penstock.source._lookup import OffsetAdmin
+from penstock.source._ranges import check_log_ends, plan_splits
+from penstock.source._resolve_offsets import resolve_offsets
+from penstock.source._subscriber import discover
 from penstock.source.splits import Split
-from penstock.source.subscriber import discover
 from penstock.types import At, Committed, LogEnd, OffsetRange
 
 

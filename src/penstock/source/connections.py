@@ -6,7 +6,7 @@ their connections.
 
 from __future__ import annotations
 
-from penstock.client.properties import ConnectionSettings, connection_settings
+from penstock.client.settings import ConnectionSettings, connection_settings
 from penstock.options.config import SourceConfig
 
 _CLIENT_ID = "penstock-source"

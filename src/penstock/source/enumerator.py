@@ -20,23 +20,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from penstock.options.config import SourceConfig
-from penstock.source.admin import OffsetAdmin
+from penstock.source._batch_bytes import BatchBytes
+from penstock.source._beginning import Beginning, Beginnings, warn_of
+from penstock.source._configured_lookup import ConfiguredLookUps
+from penstock.source._data_loss import LossPolicy
+from penstock.source._discovery import DiscoverySchedule, monotonic_ms
+from penstock.source._left import ids_with_left
+from penstock.source._limits import MinBatchSize, cap_records
+from penstock.source._lookup import OffsetAdmin
+from penstock.source._ranges import forward_ranges, plan_splits
+from penstock.source._replay import Replays
+from penstock.source._run import Run
+from penstock.source._subscriber import is_subscribed
+from penstock.source._window import Cap, Window, cap_at_stops, narrow
 from penstock.source.alignment import Alignment
-from penstock.source.batch_bytes import BatchBytes
-from penstock.source.beginning import Beginning, Beginnings, warn_of
-from penstock.source.data_loss import LossPolicy
-from penstock.source.discovery import DiscoverySchedule, monotonic_ms
-from penstock.source.left import ids_with_left
-from penstock.source.limits import MinBatchSize, cap_records
-from penstock.source.look_ups import ConfiguredLookUps
-from penstock.source.offsets_json import Positions, SourceOffset
-from penstock.source.ranges import forward_ranges, plan_splits
-from penstock.source.replay import Replays
-from penstock.source.run import Run
+from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.source.splits import Split
 from penstock.source.stopping import StoppingPoint
-from penstock.source.subscriber import is_subscribed
-from penstock.source.window import Cap, Window, cap_at_stops, narrow
 from penstock.types import LogEnd, TopicPartition
 
 

@@ -14,15 +14,15 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.client import admin
-from penstock.client.connection import KafkaConnections
-from penstock.client.fetcher import fetch_range
-from penstock.client.properties import FetchSettings, fetch_settings
+from penstock.client.cluster import log_offsets as admin
+from penstock.client.fetch.fetcher import fetch_range
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import FetchSettings, fetch_settings
 from penstock.errors import OffsetOutOfRangeError, PenstockError
 from penstock.options.config import IsolationLevel, SourceConfig
-from penstock.source.admin import OffsetAnswers
+from penstock.source._lookup import OffsetAnswers
 from penstock.source.alignment import RecordTimes, RecordTimesAnswers
-from penstock.source.kafka_admin import STRAGGLERS_TIMEOUT_MS
+from penstock.source.kafka_lookup import STRAGGLERS_TIMEOUT_MS
 from penstock.types import OffsetRange, Time, TopicPartition
 
 _THREADS = 16

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Mapping
 
 from penstock.errors import PenstockError
+from penstock.source.checkpoint_offset import Positions
 from penstock.source.metrics import SourceMetrics
-from penstock.source.offsets_json import Positions
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.client.connection import connections_for
-from penstock.client.fetcher import fetch_range
-from penstock.client.properties import fetch_settings
+from penstock.client.fetch.fetcher import fetch_range
+from penstock.client.net.connection import connections_for
+from penstock.client.settings import fetch_settings
 from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
-from penstock.source import data_loss
+from penstock.source import _data_loss as data_loss
+from penstock.source._data_loss import LossPolicy
 from penstock.source.connections import source_connection_settings
-from penstock.source.data_loss import LossPolicy
 from penstock.source.metrics import SPLIT_METRICS
 from penstock.source.splits import Split
 from penstock.types import OffsetRange

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.options.config import SourceConfig
-from penstock.source.look_ups import OffsetLookUps
-from penstock.source.offsets_initializer import resolve_offsets
-from penstock.source.offsets_json import Positions, SourceOffset
+from penstock.source._configured_lookup import OffsetLookUps
+from penstock.source._resolve_offsets import resolve_offsets
+from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import TopicPartition
 
 

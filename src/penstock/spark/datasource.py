@@ -11,22 +11,22 @@ from collections.abc import MutableMapping
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from penstock.client.properties import check_connection
+from penstock.client.settings import check_connection
 from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.options.parse import ReadConfig, parse_columns, parse_read, parse_write
 from penstock.options.warn import said_elsewhere
-from penstock.spark.batch_reader import PenstockReader
-from penstock.spark.batch_writer import PenstockWriter
-from penstock.spark.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from penstock.spark._batch_reader import PenstockReader
+from penstock.spark._batch_writer import PenstockWriter
+from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from penstock.spark._stream_reader import PenstockStreamReader
+from penstock.spark._stream_writer import PenstockStreamWriter
+from penstock.spark._tables import TableSink, TableSource, missing_schema, table_sink, table_source
+from penstock.spark._target_topics import check_target_topic
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.kind import is_spark_worker, repeats_parsing
 from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import source_schema
-from penstock.spark.stream_reader import PenstockStreamReader
-from penstock.spark.stream_writer import PenstockStreamWriter
-from penstock.spark.tables import TableSink, TableSource, missing_schema, table_sink, table_source
-from penstock.spark.target_topics import check_target_topic
 
 
 class PenstockDataSource(DataSource):

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from penstock.errors import CheckpointError, OptionError
-from penstock.source.offsets_json import SourceOffset
+from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.stopping import is_reached
 
 _POLL_S = 0.1

@@ -20,7 +20,7 @@ from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.spark.schema import RowSchema
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
-    from penstock.spark.tables import TableSource
+    from penstock.spark._tables import TableSource
     from penstock.table.read import RecordsToRows
 
 

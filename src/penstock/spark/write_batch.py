@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from penstock.errors import CheckpointError, ExactlyOnceError, MissingOptionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.parse import parse_write
-from penstock.spark.task_context import QUERY_ID_PROPERTY, RUN_ID_PROPERTY, driver_property
+from penstock.spark._task_context import QUERY_ID_PROPERTY, RUN_ID_PROPERTY, driver_property
 
 
 def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_id: str | None = None) -> None:

@@ -5,10 +5,10 @@ On the driver: `make_table(schema, spec)` with what `penstock.options` has parse
 encoder.
 """
 
-from penstock.table.bad_records import DEAD_LETTERS, BadRecords
-from penstock.table.decode import RecordFailure, TableDecoder, TableRows
-from penstock.table.encode import TableEncoder
-from penstock.table.fields import Table, make_table
+from penstock.table._bad_records import DEAD_LETTERS, BadRecords
+from penstock.table._decode import RecordFailure, TableDecoder, TableRows
+from penstock.table._encode import TableEncoder
+from penstock.table._fields import Table, make_table
 
 __all__ = [
     "DEAD_LETTERS",

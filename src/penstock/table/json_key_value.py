@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from penstock.table.deserialization import ConsumerRecord, KafkaRecordDeserializationSchema
+from penstock.table.user_decoder import ConsumerRecord, KafkaRecordDeserializationSchema
 
 
 class JSONKeyValueDeserializationSchema(KafkaRecordDeserializationSchema):

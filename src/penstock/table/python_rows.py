@@ -17,9 +17,9 @@ from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, OptionError, PenstockError
 from penstock.formats.base import excerpt
 from penstock.options.python_objects import DESERIALIZER
-from penstock.table.decode import RecordFailure, TableRows
-from penstock.table.deserialization import ConsumerRecord, Gets, TravellingDeserializer
-from penstock.table.row_maker import RowMaker, UnfitRowError
+from penstock.table._decode import RecordFailure, TableRows
+from penstock.table._row_maker import RowMaker, UnfitRowError
+from penstock.table.user_decoder import ConsumerRecord, Gets, TravellingDeserializer
 
 OPTION = "scan.deserializer"
 

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from penstock.table.bad_record_reasons import summarise
-from penstock.table.bad_records import BadRecords
-from penstock.table.decode import TableRows
+from penstock.table._bad_record_reasons import summarise
+from penstock.table._bad_records import BadRecords
+from penstock.table._decode import TableRows
 
 _log = logging.getLogger("penstock.table")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import parse_value
-from penstock.options.properties.common import COMMON_PROPERTIES
-from penstock.options.properties.consumer import CONSUMER_PROPERTIES
-from penstock.options.properties.declare import Handling, Property, Role
-from penstock.options.properties.producer import PRODUCER_PROPERTIES
-from penstock.options.properties.security import SASL_PROPERTIES, TLS_PROPERTIES
+from penstock.options.properties._common import COMMON_PROPERTIES
+from penstock.options.properties._consumer import CONSUMER_PROPERTIES
+from penstock.options.properties._declare import Handling, Property, Role
+from penstock.options.properties._producer import PRODUCER_PROPERTIES
+from penstock.options.properties._security import SASL_PROPERTIES, TLS_PROPERTIES
 
 __all__ = ["GROUPS", "PROPERTIES", "Handling", "Property", "Role", "default_of", "property_value"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 
-from penstock.spark.process.garbage import WorkerObjects
-from penstock.spark.process.jvm_socket import JvmConnection
+from penstock.spark.process._garbage import WorkerObjects
+from penstock.spark.process._jvm_socket import JvmConnection
+from penstock.spark.process._logs import show_messages
 from penstock.spark.process.kind import is_spark_worker
-from penstock.spark.process.logs import show_messages
 from penstock.switches import Switch, is_on
 
 _OBJECTS = WorkerObjects()

@@ -1,0 +1,145 @@
+"""Functions of the user over rows, as columns: Python where Flink's sink has interfaces.
+
+`function_column` runs in the user's program, RowFunction on the executors. Invariants: a function travels by
+value, as partitioners do; what it gives is checked, because Spark turns a value of another type to null.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from penstock.api._pickling import to_text
+from penstock.errors import PenstockError, RowError
+from penstock.options.python_objects import FUNCTION
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+
+class Role(Enum):
+    """What of a record a function gives."""
+
+    KEY = "key"
+    VALUE = "value"
+    TOPIC = "topic"
+    HEADERS = "headers"
+
+
+def functions_for(rows: DataFrame) -> ModuleType:
+    """Spark's functions for a DataFrame; a program may use classic Spark and Spark Connect side by side."""
+    is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
+    return importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
+
+
+def _spark_type(role: Role) -> DataType:
+    """Not as text: Spark Connect's functions would ask a classic session to read that."""
+    from pyspark.sql import types  # noqa: PLC0415 - `import penstock` stays light
+
+    if role is Role.HEADERS:
+        header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
+        return types.ArrayType(header)
+    return types.StringType() if role is Role.TOPIC else types.BinaryType()
+
+
+def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role) -> Column:
+    """A column with what `function` gives for each row.
+
+    Args:
+        rows: the DataFrame.
+        function: of a Row with all of its columns.
+        role: what it gives.
+
+    Raises:
+        OptionError: it cannot be pickled.
+    """
+    functions = functions_for(rows)
+    checked = RowFunction(to_text(function, FUNCTION), role)
+    # Spark wants a plain function, and looks into its type hints, so that there may be none.
+    # Without Arrow, whatever the session says, so that a row is a Row and pairs are structs.
+    wrapped = functions.udf(lambda row: checked(row), _spark_type(role), useArrow=False)  # noqa: PLW0108
+    column: Column = wrapped(functions.struct("*"))
+    return column
+
+
+class RowFunction:
+    """Calls the user's function for a row and checks what it gives. Loads it with the first row."""
+
+    def __init__(self, text: str, role: Role) -> None:
+        self._text = text
+        self._role = role
+        self._function: Callable[[Any], Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_function": None}
+
+    def __call__(self, row: Any) -> Any:
+        """The key, value, topic or headers of a row."""
+        if self._function is None:
+            self._function = FUNCTION.load(self._text, "record serializer")
+        try:
+            given = self._function(row)
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise RowError(
+                f"The function that gives the {self._role.value} of a record failed: {type(error).__name__}: "
+                f"{error}. The row was not written, and its task fails.",
+                role=self._role.value,
+            ) from error
+        return _CHECKS[self._role](given, self._role)
+
+
+def _bytes(given: Any, role: Role) -> bytes | None:
+    if given is None:
+        return None
+    if not isinstance(given, (bytes, bytearray, memoryview)):
+        raise _refused(role, given, "bytes or None")
+    return bytes(given)
+
+
+def _topic(given: Any, role: Role) -> str:
+    if not isinstance(given, str) or not given:
+        raise _refused(role, given, "the name of a topic")
+    return given
+
+
+def _headers(given: Any, role: Role) -> list[tuple[str, bytes | None]] | None:
+    if given is None:
+        return None
+    pairs = given.items() if isinstance(given, Mapping) else given
+    wanted = "a mapping or (name, value) pairs; names are text, values bytes, text or None"
+    if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
+        raise _refused(role, given, wanted)
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise _refused(role, pair, wanted)
+        name, value = pair
+        if isinstance(value, str):
+            value = value.encode()
+        if value is not None and not isinstance(value, (bytes, bytearray)):
+            raise _refused(role, pair, wanted)
+        found.append((name, None if value is None else bytes(value)))
+    return found
+
+
+_CHECKS: Mapping[Role, Callable[[Any, Role], Any]] = {
+    Role.KEY: _bytes,
+    Role.VALUE: _bytes,
+    Role.TOPIC: _topic,
+    Role.HEADERS: _headers,
+}
+
+
+def _refused(role: Role, given: Any, wanted: str) -> RowError:
+    return RowError(
+        f"The function that gives the {role.value} of a record gave a {type(given).__name__}, but has to "
+        f"give {wanted}. The row was not written, and its task fails.",
+        role=role.value,
+        type=type(given).__name__,
+    )

@@ -1,0 +1,187 @@
+"""Offsets of a consumer group, read and committed without being a member of it.
+
+Runs on the driver. Invariants: every call ends within its time-out; a coordinator that moves or loads is
+looked up again; a commit names positions (the next offset to read), as every Kafka tool expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+
+from penstock.client.cluster.coordinators import ask_group_coordinator
+from penstock.client.net import error_codes as codes
+from penstock.client.net import versions
+from penstock.client.net.broker_errors import error_from_code
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import ClientError, PenstockError
+from penstock.types import TopicPartition
+
+_NO_GENERATION = -1
+_HAS_MEMBERS = {
+    codes.UNKNOWN_MEMBER_ID,
+    codes.ILLEGAL_GENERATION,
+    codes.REBALANCE_IN_PROGRESS,
+}
+"""How a coordinator says that the group has members, of which we are none."""
+_OF_ONE_TOPIC_PARTITION = {
+    codes.UNKNOWN_TOPIC_OR_PARTITION,
+    codes.TOPIC_AUTHORIZATION_FAILED,
+}
+"""Errors that leave the offsets of the other topic partitions committed."""
+
+
+def committed_offsets(
+    connections: KafkaConnections,
+    group_id: str,
+    topic_partitions: Collection[TopicPartition],
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, int]:
+    """The group's committed offsets; topic partitions without one are left out.
+
+    Offsets of open transactions are waited for.
+
+    Raises:
+        AuthorizationError: the group may not be described.
+        ClientError: the coordinator does not give them until the time is up.
+    """
+    if not topic_partitions:
+        return {}
+
+    return ask_group_coordinator(
+        connections,
+        group_id,
+        "Asking for the committed offsets",
+        partial(_offset_fetch, group_id, topic_partitions),
+        partial(_read_committed_offsets, group_id),
+        timeout_ms=timeout_ms,
+    )
+
+
+def commit_offsets(
+    connections: KafkaConnections,
+    group_id: str,
+    positions: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, PenstockError]:
+    """Commit the next offset to read of each topic partition, from outside of the group.
+
+    Returns:
+        The topic partitions whose offset the broker did not take (a deleted topic, say), and why. The
+        others are committed.
+
+    Raises:
+        AuthorizationError: the group may not be written.
+        ClientError: the group has members of its own, or no coordinator takes it until the time is up.
+    """
+    if not positions:
+        return {}
+
+    return ask_group_coordinator(
+        connections,
+        group_id,
+        "Committing offsets",
+        partial(_offset_commit, group_id, positions),
+        partial(_read_commit_errors, group_id),
+        timeout_ms=timeout_ms,
+    )
+
+
+def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> Any:
+    request = OffsetCommitRequest
+    topic = request.OffsetCommitRequestTopic
+    by_topic: dict[str, list[Any]] = {}
+    for topic_partition in sorted(positions):
+        by_topic.setdefault(topic_partition.topic, []).append(
+            topic.OffsetCommitRequestPartition(
+                partition_index=topic_partition.partition,
+                committed_offset=positions[topic_partition],
+                committed_leader_epoch=-1,
+                committed_metadata="",
+            )
+        )
+    return request(
+        **versions.OFFSET_COMMIT.bounds,
+        group_id=group_id,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id="",
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+    )
+
+
+def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, PenstockError]:
+    """What single topic partitions failed with; raises what concerns the whole group."""
+    where = f"Committing offsets to group {group_id!r}"
+    errors: dict[TopicPartition, PenstockError] = {}
+    for topic in response.topics:
+        for partition in topic.partitions:
+            code = partition.error_code
+            if not code:
+                continue
+            if code in _HAS_MEMBERS:
+                raise ClientError(
+                    f"{where} failed: the group has members of its own (consumers that subscribe with this "
+                    "group id), which alone may commit. Nothing was committed; reading is not affected. Give "
+                    "this query a group id of its own.",
+                    group_id=group_id,
+                    error_code=code,
+                )
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            error = error_from_code(code, f"{where} for {topic_partition}", group_id=group_id)
+            if code not in _OF_ONE_TOPIC_PARTITION:
+                raise error
+            errors[topic_partition] = error
+    return errors
+
+
+def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition]) -> Any:
+    request = OffsetFetchRequest
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(topic_partitions)):
+        partitions.setdefault(topic, []).append(partition)
+    group = request.OffsetFetchRequestGroup
+    return request(
+        **versions.OFFSET_FETCH.bounds,
+        group_id=group_id,
+        topics=[
+            request.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+            for name, indexes in partitions.items()
+        ],
+        groups=[
+            group(
+                group_id=group_id,
+                member_id=None,
+                member_epoch=-1,
+                topics=[
+                    group.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                    for name, indexes in partitions.items()
+                ],
+            )
+        ],
+        require_stable=True,
+    )
+
+
+def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
+    found = response.groups[0] if response.groups else response
+    where = f"Asking for the committed offsets of group {group_id!r}"
+    if found.error_code and found.error_code != codes.GROUP_ID_NOT_FOUND:
+        raise error_from_code(found.error_code, where, group_id=group_id)
+    offsets = {}
+    for topic in found.topics:
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                raise error_from_code(
+                    partition.error_code, f"{where} for {topic_partition}", group_id=group_id
+                )
+            if partition.committed_offset >= 0:
+                offsets[topic_partition] = partition.committed_offset
+    return offsets

@@ -1,0 +1,211 @@
+"""Ask brokers about many things at once: one request for each broker, again until each thing has its answer.
+
+Runs on driver and executor. Invariants: each key gets a value or an error within the time-out; one that is
+slow, unknown or without a broker does not keep the others from their values; what may pass is asked again,
+so an answer is final. Requests must bear repetition.
+
+A `Question` says what is asked; a `Locator` knows which broker answers for a key. Callers use `ask_leaders`
+(`leaders`), `ask_group_coordinator` and `ask_transaction_coordinators` (`coordinators`).
+
+    locate -> one request for each broker, all under way together -> values, errors, problems that may pass
+       ^---------------------------- pause, for the keys with such a problem -----------'
+
+`repeat` is for a question that has one answer, or none: any broker, or all brokers together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.client.cluster.results import Results
+from penstock.client.net import error_codes as codes
+from penstock.client.net.backoff import Backoff, left_ms
+from penstock.client.net.broker_errors import is_retriable
+from penstock.client.net.connection import KafkaConnections, PendingResponse
+from penstock.client.net.patience import Patience, Problem, ProblemKind
+from penstock.errors import PenstockError
+
+
+class Place(Protocol):
+    """Where a key is answered for: a broker, and what a request has to say about the key there."""
+
+    @property
+    def node_id(self) -> int: ...  # noqa: D102  # the broker
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+P = TypeVar("P", bound=Place)
+T = TypeVar("T")
+
+
+def kind_of(error: PenstockError) -> ProblemKind:
+    """Return how long an error may last: one that Kafka calls retriable may pass."""
+    return ProblemKind.PASSING if is_retriable(error) else ProblemKind.FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[K, V]):
+    """What a broker said about one key. `value` counts when `error_code` is 0."""
+
+    key: K
+    error_code: int
+    value: V
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[K, P, V]):
+    """What is asked, apart from whom."""
+
+    build: Callable[[Mapping[K, P]], Any]
+    """Makes the request to one broker about these keys."""
+    read: Callable[[Any, Mapping[K, P]], Iterable[Reply[K, V]]]
+    """Takes the replies out of its response. An error that it raises is the error of all these keys."""
+    error: Callable[[K, P, int], PenstockError]
+    """Makes the error for the error code that a broker gave a key."""
+    kind: Callable[[PenstockError], ProblemKind] = kind_of
+    keys_per_request: int | None = None
+    """How many keys a request can carry; None: any number."""
+
+
+class Locator(Protocol[K, P]):
+    """Knows which broker answers for a key."""
+
+    def locate(
+        self, keys: Collection[K], before: Mapping[K, Problem], timeout_ms: int
+    ) -> tuple[dict[K, P], dict[K, Problem]]:
+        """Return the place of each key, or why it has none now.
+
+        Args:
+            keys: each of them gets either.
+            before: why keys that were asked already have no answer yet; their places may have been wrong.
+            timeout_ms: how long to wait at most.
+        """
+
+    def failed(self, keys: Iterable[K], error_code: int | None) -> None:
+        """Note that the broker gave these keys an error code, or (None) no answer."""
+
+
+def ask(
+    connections: KafkaConnections,
+    keys: Collection[K],
+    locator: Locator[K, P],
+    question: Question[K, P, V],
+    *,
+    backoff: Backoff | None = None,
+    timeout_ms: int | None = None,
+) -> Results[K, V]:
+    """Ask until each key has a value, or an error that is final or has lasted too long. Raises nothing.
+
+    Args:
+        connections: to the cluster.
+        keys: what is asked about.
+        locator: which broker to ask about each of them.
+        question: what to ask.
+        backoff: the pauses between attempts; default `connections.new_backoff()`.
+        timeout_ms: default `default_api_timeout_ms`.
+    """
+    patience = Patience.from_now(connections, timeout_ms)
+    backoff = backoff or connections.new_backoff()
+    results: Results[K, V] = Results()
+    problems: dict[K, Problem] = {}
+    pending = list(dict.fromkeys(keys))
+    while pending:
+        problems = _ask_once(
+            connections, pending, problems, locator, question, results, left_ms(patience.deadline)
+        )
+        final = {key: it.error for key, it in problems.items() if it.kind is ProblemKind.FINAL}
+        results.errors |= final
+        pending = [key for key in pending if key in problems and key not in final]
+        # The most patient key decides how long all are asked again.
+        if pending and not backoff.pause(max(patience.ends_for(problems[key]) for key in pending)):
+            results.errors |= {key: problems[key].error for key in pending}
+            break
+    return results
+
+
+def _ask_once(
+    connections: KafkaConnections,
+    pending: Sequence[K],
+    before: Mapping[K, Problem],
+    locator: Locator[K, P],
+    question: Question[K, P, V],
+    results: Results[K, V],
+    timeout_ms: int,
+) -> dict[K, Problem]:
+    """Ask each broker once, all at the same time; add the values, return why the rest has none."""
+    places, problems = locator.locate(pending, before, timeout_ms)
+    attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
+    sent = [
+        (asked, connections.send(question.build(asked), node_id, attempt_ms))
+        for node_id, asked in by_broker(places, question.keys_per_request)
+    ]
+    for asked, response in sent:
+        problems |= _collect(asked, response, locator, question, results)
+    return problems
+
+
+def by_broker(places: Mapping[K, P], keys_per_request: int | None) -> Iterator[tuple[int, dict[K, P]]]:
+    """Yield the broker and the keys of each request."""
+    of_brokers: defaultdict[int, list[K]] = defaultdict(list)
+    for key, place in places.items():
+        of_brokers[place.node_id].append(key)
+    for node_id, keys in of_brokers.items():
+        size = keys_per_request or len(keys)
+        for first in range(0, len(keys), size):
+            yield node_id, {key: places[key] for key in keys[first : first + size]}
+
+
+def _collect(
+    asked: Mapping[K, P],
+    response: PendingResponse,
+    locator: Locator[K, P],
+    question: Question[K, P, V],
+    results: Results[K, V],
+) -> dict[K, Problem]:
+    """Wait for one response; add its values, return why its other keys have none."""
+    try:
+        replies = {reply.key: reply for reply in question.read(response.result(), asked)}
+    except PenstockError as error:
+        locator.failed(asked, None)
+        return dict.fromkeys(asked, Problem(kind_of(error), error))
+    problems = {}
+    for key, place in asked.items():
+        reply = replies.get(key)
+        if reply is not None and not reply.error_code:
+            results.values[key] = reply.value
+            continue
+        locator.failed([key], reply.error_code if reply is not None else None)
+        problems[key] = _problem(question, key, place, reply)
+    return problems
+
+
+def _problem(question: Question[K, P, V], key: K, place: P, reply: Reply[K, V] | None) -> Problem:
+    if reply is not None:
+        error = question.error(key, place, reply.error_code)
+        return Problem(question.kind(error), error)
+    # A broker that leaves a key out of its response did not answer for it.
+    error = question.error(key, place, codes.UNKNOWN_SERVER_ERROR)
+    error.facts["is_retriable"] = True
+    return Problem(ProblemKind.PASSING, error)
+
+
+def repeat(connections: KafkaConnections, attempt: Callable[[int], T], timeout_ms: int | None = None) -> T:
+    """Return what the attempt returns; repeat it while it raises what may pass and there is time.
+
+    Args:
+        connections: to the cluster.
+        attempt: gets the milliseconds that are left. Must bear repetition.
+        timeout_ms: default `default_api_timeout_ms`.
+    """
+    patience = Patience.from_now(connections, timeout_ms)
+    backoff = connections.new_backoff()
+    while True:
+        try:
+            return attempt(left_ms(patience.deadline))
+        except PenstockError as error:  # noqa: PERF203  # each attempt may fail
+            if not is_retriable(error) or not backoff.pause(patience.deadline):
+                raise

@@ -1,0 +1,90 @@
+"""Ask the leaders of topic partitions. Runs on driver and executor. Invariants: as in `ask`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+from penstock.client.cluster.ask import Question, Reply, ask, kind_of
+from penstock.client.cluster.metadata import ClusterView, Leader, cluster_view, leader_in, leader_problem
+from penstock.client.cluster.results import Results
+from penstock.client.net import error_codes as codes
+from penstock.client.net.broker_errors import error_from_code
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.net.patience import Problem, ProblemKind
+from penstock.errors import PenstockError
+from penstock.types import TopicPartition
+
+V = TypeVar("V")
+Asked = Mapping[TopicPartition, Leader]
+"""The topic partitions of one request, and what their broker has to be told of its leadership."""
+
+
+def ask_leaders(
+    connections: KafkaConnections,
+    topic_partitions: Collection[TopicPartition],
+    what: str,
+    build: Callable[[Asked], Any],
+    read: Callable[[Any], Iterable[Reply[TopicPartition, V]]],
+    *,
+    timeout_ms: int | None = None,
+) -> Results[TopicPartition, V]:
+    """Ask the leader of each topic partition; see `ask`.
+
+    Args:
+        connections: to the cluster.
+        topic_partitions: what is asked about.
+        what: e.g. "Listing offsets", for errors.
+        build: the request for one broker.
+        read: the replies in its response.
+        timeout_ms: default `default_api_timeout_ms`.
+    """
+
+    def error(topic_partition: TopicPartition, leader: Leader, code: int) -> PenstockError:
+        topic, partition = topic_partition
+        where = f"{what} for {topic_partition} at broker {leader.node_id}"
+        return error_from_code(code, where, topic=topic, partition=partition)
+
+    question = Question(build, lambda response, asked: read(response), error, _kind)
+    locator = _Leaders(cluster_view(connections))
+    return ask(connections, topic_partitions, locator, question, timeout_ms=timeout_ms)
+
+
+def _kind(error: PenstockError) -> ProblemKind:
+    is_unknown = error.facts["error_code"] == codes.UNKNOWN_TOPIC_OR_PARTITION
+    return ProblemKind.UNKNOWN if is_unknown else kind_of(error)
+
+
+class _Leaders:
+    """Locates topic partitions by the process's view of the cluster."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def locate(
+        self, keys: Collection[TopicPartition], before: Mapping[TopicPartition, Problem], timeout_ms: int
+    ) -> tuple[dict[TopicPartition, Leader], dict[TopicPartition, Problem]]:
+        """See `Locator`."""
+        for topic_partition in before:
+            self._view.invalidate(topic_partition.topic)
+        try:
+            known = self._view.look_up({tp.topic for tp in keys}, timeout_ms=timeout_ms)
+        except PenstockError as error:
+            # The time is up; what stood in the way before says more than that nobody answers now.
+            causes = {tp: before[tp].error if tp in before else error for tp in keys}
+            return {}, {tp: Problem(ProblemKind.FINAL, cause) for tp, cause in causes.items()}
+        problems = {tp: problem for tp in keys if (problem := leader_problem(known, tp)) is not None}
+        found = {tp: leader_in(known[tp.topic], tp.partition) for tp in keys if tp not in problems}
+        return found, problems
+
+    def failed(self, keys: Iterable[TopicPartition], error_code: int | None) -> None:
+        """Whatever it was, the next `locate` asks the cluster again."""
+
+
+def by_topic(asked: Asked) -> dict[str, dict[TopicPartition, Leader]]:
+    """The topic partitions grouped as Kafka's requests nest them."""
+    grouped: defaultdict[str, dict[TopicPartition, Leader]] = defaultdict(dict)
+    for topic_partition, leader in asked.items():
+        grouped[topic_partition.topic][topic_partition] = leader
+    return grouped

@@ -1,0 +1,126 @@
+"""Questions to the cluster that are not records: topic partitions, offsets, committed offsets, topics.
+
+Runs on the driver mostly. Invariants: every call is batched (one request per broker, whatever the number
+of topic partitions), ends within its time-out, and asking never changes or creates anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from penstock.client.cluster._group_offsets import commit_offsets, committed_offsets
+from penstock.client.cluster.ask import Reply
+from penstock.client.cluster.leaders import Asked, ask_leaders, by_topic
+from penstock.client.cluster.metadata import TopicMetadata, cluster_view, fetch_metadata
+from penstock.client.cluster.results import Results
+from penstock.client.cluster.topics import NewTopic, create_topics
+from penstock.client.net import versions
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import UnknownTopicOrPartitionError
+from penstock.options.config import IsolationLevel
+from penstock.types import LogEnd, Time, TopicPartition
+
+__all__ = [
+    "NO_OFFSET",
+    "NewTopic",
+    "commit_offsets",
+    "committed_offsets",
+    "create_topics",
+    "describe_topics",
+    "list_offsets",
+    "list_offsets_each",
+]
+
+NO_OFFSET = -1
+"""The answer to a timestamp after the last record's."""
+_TIMESTAMPS = {LogEnd.EARLIEST: -2, LogEnd.LATEST: -1}
+"""How Kafka's protocol asks for the ends of a log."""
+
+
+def describe_topics(
+    connections: KafkaConnections, topics: Collection[str] | None = None, *, timeout_ms: int | None = None
+) -> dict[str, TopicMetadata]:
+    """Those of the named topics that exist, or (None) all topics of the cluster. Never from a cache.
+
+    Raises:
+        AuthorizationError: a named topic may not be described.
+        BrokerUnavailableError: nobody answered, or a topic's state stays unclear until the time is up.
+    """
+    cluster = fetch_metadata(connections, topics, timeout_ms=timeout_ms)
+    unclear = [name for name, topic in cluster.topics.items() if topic.error_code]
+    found = {name: topic for name, topic in cluster.topics.items() if not topic.error_code}
+    for name in unclear:
+        try:
+            found[name] = cluster_view(connections).topic(name, timeout_ms=timeout_ms)
+        except UnknownTopicOrPartitionError:  # noqa: PERF203  # each topic may be unknown for itself
+            continue
+    return found
+
+
+def list_offsets(
+    connections: KafkaConnections,
+    wanted: Mapping[TopicPartition, LogEnd | Time],
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, int]:
+    """Offsets by time, or of a log's ends, all or nothing.
+
+    LATEST under read_committed is the last stable offset. A time gives the first offset whose
+    record is not older, or NO_OFFSET.
+
+    Raises:
+        UnknownTopicOrPartitionError, AuthorizationError, BrokerUnavailableError: naming topic partitions.
+    """
+    answers = list_offsets_each(connections, wanted, isolation_level, timeout_ms=timeout_ms)
+    return answers.all_or_raise("Listing offsets")
+
+
+def list_offsets_each(
+    connections: KafkaConnections,
+    wanted: Mapping[TopicPartition, LogEnd | Time],
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    *,
+    timeout_ms: int | None = None,
+) -> Results[TopicPartition, int]:
+    """As `list_offsets`, with an offset or an error for each topic partition; raises nothing."""
+    settings_timeout_ms = connections.settings.request_timeout_ms
+
+    def build(asked: Asked) -> Any:
+        request = ListOffsetsRequest
+        is_committed = isolation_level is IsolationLevel.READ_COMMITTED
+        return request(
+            replica_id=-1,
+            isolation_level=int(is_committed),
+            timeout_ms=settings_timeout_ms,
+            **(versions.LIST_OFFSETS_COMMITTED if is_committed else versions.LIST_OFFSETS).bounds,
+            topics=[
+                request.ListOffsetsTopic(
+                    name=topic,
+                    partitions=[
+                        request.ListOffsetsTopic.ListOffsetsPartition(
+                            partition_index=topic_partition.partition,
+                            current_leader_epoch=leader.leader_epoch,
+                            timestamp=_timestamp(wanted[topic_partition]),
+                        )
+                        for topic_partition, leader in of_topic.items()
+                    ],
+                )
+                for topic, of_topic in by_topic(asked).items()
+            ],
+        )
+
+    def read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
+                yield Reply(topic_partition, partition.error_code, partition.offset)
+
+    return ask_leaders(connections, wanted, "Listing offsets", build, read, timeout_ms=timeout_ms)
+
+
+def _timestamp(where: LogEnd | Time) -> int:
+    return where.time_ms if isinstance(where, Time) else _TIMESTAMPS[where]

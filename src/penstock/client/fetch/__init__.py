@@ -1,0 +1,5 @@
+"""Reading: one split [start, stop) of a topic partition to KafkaRecords.
+
+Runs on executors (and on the driver for the decision log). Invariant: every record of the range is delivered
+once and in order, or an error says which are missing.
+"""

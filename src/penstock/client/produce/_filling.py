@@ -1,0 +1,161 @@
+"""Record batches that are still being filled, one for each topic partition.
+
+Runs on the executor, on the writing thread and (for batches that lingered long enough) the sender thread,
+never both at once: the producer holds a lock. Invariant: batches are numbered in the order in which they
+are closed, and that is the order in which they are handed on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from penstock.client.produce._batch_sizes import BatchSizes, divided
+from penstock.client.produce._batches import ProducerBatch
+from penstock.client.produce.idempotence import NO_SEQUENCE, SequenceNumbers, advance_sequence
+from penstock.client.settings import ProduceSettings
+from penstock.codec import RecordBatchBuilder, RecordColumns
+from penstock.errors import ProduceError
+from penstock.types import TopicPartition
+
+FORGETTABLE_AGE_MS = 3_600_000
+"""Brokers forget a producer by the age of its record timestamps, by default after a day. We begin to
+be careful long before, for the limit is theirs to set."""
+
+
+class FillingBatches:
+    """Open batches; closing one numbers it and hands it on.
+
+    Args:
+        settings: sizes and compression.
+        sequences: numbers for the records.
+        hand_on: takes each closed batch.
+        now_ms: the clock.
+        is_transactional: whether the batches belong to a transaction.
+    """
+
+    def __init__(
+        self,
+        settings: ProduceSettings,
+        sequences: SequenceNumbers,
+        hand_on: Callable[[ProducerBatch], None],
+        now_ms: Callable[[], int],
+        *,
+        is_transactional: bool = False,
+    ) -> None:
+        self.size_bytes = 0
+        self._settings = settings
+        self._sequences = sequences
+        self._hand_on = hand_on
+        self._now_ms = now_ms
+        self._is_transactional = is_transactional
+        self._sizes = BatchSizes(settings)
+        self._builders: dict[TopicPartition, RecordBatchBuilder] = {}
+        self._opened_at_ms: dict[TopicPartition, int] = {}
+
+    def is_open(self, topic_partition: TopicPartition) -> bool:
+        """Whether a batch with at least one record is open."""
+        return topic_partition in self._opened_at_ms
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        columns: RecordColumns,
+        rows: pa.Int32Array,
+        first: int,
+        default_timestamp_ms: int,
+    ) -> int:
+        """Append `rows[first:]` until the batch is full, and close it then.
+
+        Returns:
+            The index of the first row that was not appended.
+        """
+        builder = self._builders.get(topic_partition)
+        if builder is None:
+            builder = self._new_builder(topic_partition, self._sizes.limit_bytes(topic_partition.topic))
+            self._builders[topic_partition] = builder
+        before_bytes = builder.size_bytes
+        try:
+            end = builder.append(columns, rows, first, default_timestamp_ms=default_timestamp_ms)
+        finally:
+            self.size_bytes += builder.size_bytes - before_bytes
+            if builder.record_count and topic_partition not in self._opened_at_ms:
+                self._opened_at_ms[topic_partition] = self._now_ms()
+        if end < len(rows):
+            self.close(topic_partition)
+        return end
+
+    def close(self, topic_partition: TopicPartition) -> None:
+        """Close the open batch of a topic partition, number it and hand it on."""
+        # Gone with its memory: kept for each topic partition, builders would hold far more than `size_bytes`.
+        builder = self._builders.pop(topic_partition)
+        record_count, plain_bytes = builder.record_count, builder.size_bytes
+        self.size_bytes -= plain_bytes
+        del self._opened_at_ms[topic_partition]
+        base_sequence = self._sequences.take(topic_partition, record_count)
+        batch = self._built(topic_partition, builder, base_sequence)
+        self._sizes.learn(topic_partition.topic, plain_bytes, len(batch.data))
+        if record_count > 1 and self._sizes.are_too_large(plain_bytes, len(batch.data)):
+            self._divide(batch)
+        else:
+            self._hand_on(batch)
+
+    def _built(
+        self, topic_partition: TopicPartition, builder: RecordBatchBuilder, base_sequence: int
+    ) -> ProducerBatch:
+        identity, record_count = self._sequences.identity, builder.record_count
+        max_timestamp_ms = builder.max_timestamp_ms
+        data = builder.build(
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=base_sequence,
+        )
+        batch = ProducerBatch(topic_partition, data, record_count, base_sequence, self._now_ms())
+        batch.is_forgettable = time.time() * 1000 - max_timestamp_ms > FORGETTABLE_AGE_MS
+        return batch
+
+    def _divide(self, batch: ProducerBatch) -> None:
+        """Hand on the records of a batch as several, which share its sequence numbers."""
+        sequence, pieces = batch.base_sequence, []
+        empty = self._new_builder(batch.topic_partition, self._settings.batch_size_bytes)
+        for builder in divided(batch.data, batch.record_count, empty):
+            piece = self._built(batch.topic_partition, builder, sequence)
+            if sequence != NO_SEQUENCE:
+                sequence = advance_sequence(sequence, piece.record_count)
+            pieces.append(piece)
+        record_count = sum(piece.record_count for piece in pieces)
+        if record_count != batch.record_count:
+            topic, partition = batch.topic_partition
+            raise ProduceError(
+                f"A batch of {batch.record_count} records for {topic}-{partition} was divided into batches "
+                f"of {record_count} in all. This is a defect of penstock; please report it. None of them was "
+                "written; the task fails, and writes all its rows again when Spark retries it.",
+                topic=topic,
+                partition=partition,
+            )
+        for piece in pieces:
+            self._hand_on(piece)
+
+    def close_all(self) -> None:
+        """Close every open batch."""
+        for topic_partition in list(self._opened_at_ms):
+            self.close(topic_partition)
+
+    def due_ms(self) -> list[tuple[TopicPartition, int]]:
+        """Return the open batches and when each has waited long enough for more rows."""
+        linger_ms = self._settings.linger_ms
+        return [(tp, opened_at_ms + linger_ms) for tp, opened_at_ms in self._opened_at_ms.items()]
+
+    def _new_builder(self, topic_partition: TopicPartition, batch_size_bytes: int) -> RecordBatchBuilder:
+        topic, partition = topic_partition
+        return RecordBatchBuilder(
+            topic,
+            partition,
+            compression_type=self._settings.compression_type,
+            compression_level=self._settings.compression_level,
+            batch_size_bytes=batch_size_bytes,
+            max_record_bytes=self._settings.max_request_size_bytes,
+            is_transactional=self._is_transactional,
+        )

@@ -1,0 +1,447 @@
+"""The produce loop: rows of a task to acknowledged record batches.
+
+Runs on the executor. Two threads share a producer: the writing thread fills batches (`append`), and a
+sender thread of the producer's own sends them, hears the answers, sends again. So the next rows are encoded
+while earlier ones are acknowledged, and neither a slow query upstream nor a slow broker stops the other.
+
+Guarantee: after `flush()` every record that was appended stands in Kafka, once (with an identity), in order
+per topic partition; otherwise `flush()` raises. Nothing waits for ever: every batch is acknowledged within
+`delivery_timeout_ms` or fails the producer. A failed producer stays failed; make a new one.
+
+    append -> FillingBatches -> DeliveryQueue.plan -> Produce -> answer -> acknowledged
+                                      ^------------ again ----------'
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol
+from uuid import UUID
+
+import pyarrow as pa
+
+from penstock.client.cluster.metadata import TopicMetadata
+from penstock.client.net.broker_errors import is_retriable
+from penstock.client.net.connection import PendingResponse
+from penstock.client.produce import _failures as failures
+from penstock.client.produce._delivery import DeliveryLimits, DeliveryQueue, PlannedRequest
+from penstock.client.produce._filling import FillingBatches
+from penstock.client.produce._log_search import LogSearches
+from penstock.client.produce._requests import is_by_name, produce_answers, produce_request
+from penstock.client.produce._topics import ProducerTopics, TopicSource
+from penstock.client.produce._verdicts import Verdict
+from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity, SequenceNumbers
+from penstock.client.settings import ProduceSettings
+from penstock.codec import RecordColumns
+from penstock.errors import PenstockError, ProduceError
+from penstock.types import TopicPartition
+
+_LOG = logging.getLogger(__name__)
+
+_CLOSE_TIMEOUT_SECONDS = 5.0
+_BUSY_WRITER_RETRY_MS = 20
+"""When the sender comes back for open batches that the writer is at; the writer's `offer` calls it before."""
+
+
+class Connections(Protocol):
+    """What is needed of `KafkaConnections`."""
+
+    def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
+        """Send without blocking."""
+
+
+class Producer:
+    """Writes record batches to one cluster under one identity.
+
+    Not for several writing threads. Not usable in a forked child.
+
+    Args:
+        connections: to the cluster; not closed by the producer.
+        topics: where topics are asked for, e.g. the `ClusterView` of the connections.
+        settings: how to send.
+        identity: who writes; ANONYMOUS writes without idempotence, one with a transactional id in a
+            transaction, which the caller ends.
+        register: called on the writing thread with each topic partition before its first rows.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        topics: TopicSource,
+        settings: ProduceSettings,
+        identity: ProducerIdentity = ANONYMOUS,
+        register: Callable[[TopicPartition], None] | None = None,
+    ) -> None:
+        self.identity = identity
+        self.first_written: tuple[TopicPartition, int] | None = None
+        """One acknowledged record: its topic partition and offset."""
+        self.writes_by_name = False
+        """Whether a broker took records by the topic's name: it may be another topic than was known."""
+        self._register = register
+        self._registered: set[TopicPartition] = set()
+        self._connections = connections
+        self._settings = settings
+        self._topics = ProducerTopics(topics)
+        self._filling_lock = threading.Lock()
+        self._filling = FillingBatches(
+            settings,
+            SequenceNumbers(identity),
+            self._hand_on,
+            _now_ms,
+            is_transactional=identity.transactional_id is not None,
+        )
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._delivery = DeliveryQueue(_limits(settings, identity))
+        self._searches = LogSearches(
+            self._delivery,
+            identity,
+            now_ms=_now_ms,
+            send=self._send_request,
+            refresh=self._want_metadata,
+            fail=self._fail,
+        )
+        self._failure: PenstockError | None = None
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._sleeps_until_ms: float = math.inf
+        """When the sender wakes up by itself; what falls due before has to wake it."""
+        self._wants_metadata: set[str] = set()
+        self._is_asking_metadata = False
+        self._metadata_retry_at_ms = 0
+        self._is_closing = False
+        self._pid = os.getpid()
+        self._sender = threading.Thread(target=self._run, name="penstock-producer", daemon=True)
+        self._sender.start()
+
+    # ----- on the writing thread
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether rows may be appended: not failed, not closed, not in a forked child."""
+        return self._failure is None and not self._is_closing and self._pid == os.getpid()
+
+    @property
+    def acknowledged_record_count(self) -> int:
+        """Records acknowledged since the producer was made."""
+        return self._delivery.acknowledged_record_count
+
+    @property
+    def acknowledged_bytes(self) -> int:
+        """Bytes of the acknowledged batches, as they were sent."""
+        return self._delivery.acknowledged_bytes
+
+    @property
+    def written_topics(self) -> dict[str, UUID | None]:
+        """The topics that rows were registered for, with their ids as far as the cluster has told any."""
+        topic_ids = self._topics.topic_ids
+        return {topic: topic_ids.get(topic) for topic, _ in self._registered}
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all batches in memory: open, waiting, and under way."""
+        return self._delivery.unacknowledged_bytes + self._filling.size_bytes
+
+    def topic(self, topic: str) -> TopicMetadata:
+        """Return a topic with its present topic partitions.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none of that name; found out within seconds.
+            AuthorizationError: it may not be described.
+        """
+        return self._topics.learn(topic, self._settings.max_block_ms)
+
+    def refresh_topic(self, topic: str) -> TopicMetadata:
+        """Return a topic as the cluster describes it now, e.g. to see partitions just added."""
+        return self._topics.reload(topic, self._settings.max_block_ms)
+
+    def has_open_batch(self, topic_partition: TopicPartition) -> bool:
+        """Whether rows appended next would go into a batch that already holds some."""
+        return self._filling.is_open(topic_partition)
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        columns: RecordColumns,
+        rows: pa.Int32Array,
+        first: int = 0,
+        *,
+        default_timestamp_ms: int,
+    ) -> int:
+        """Append `rows[first:]` to the open batch until it is full; a full one is sent.
+
+        The topic must be known (`topic()`), and the partition one of its.
+
+        Args:
+            topic_partition: where the rows go.
+            columns: keys, values, headers and timestamps of the rows.
+            rows: which rows.
+            first: the first of them to append.
+            default_timestamp_ms: for rows whose timestamp is null.
+
+        Returns:
+            The index of the first row that found no room any more, `len(rows)` when all did.
+
+        Raises:
+            ProduceError: an earlier batch failed, or there was no room within `max_block_ms`.
+            RecordTooLargeError: a record fits in no request.
+        """
+        if self._register is not None and topic_partition not in self._registered:
+            self._register(topic_partition)
+            self._registered.add(topic_partition)
+        self._wait_for_room()
+        with self._filling_lock:
+            return self._filling.append(topic_partition, columns, rows, first, default_timestamp_ms)
+
+    def offer(self) -> None:
+        """Tell the sender of open batches, which go once they lingered long enough; call after `append`."""
+        self._check_usable()
+        with self._filling_lock:
+            open_batches = self._filling.due_ms()
+        # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
+        if min((due_ms for _, due_ms in open_batches), default=math.inf) >= self._sleeps_until_ms:
+            return
+        with self._lock:  # not inside the other, which the sender only tries to get while it has this one
+            due_ms = min((due_ms for _, due_ms in self._sendable(open_batches, _now_ms())), default=math.inf)
+        if due_ms < self._sleeps_until_ms:
+            self._wake()
+
+    def flush(self) -> None:
+        """Send everything and wait until all of it is acknowledged.
+
+        Raises:
+            ProduceError: a batch was refused, or not acknowledged within `delivery_timeout_ms`.
+        """
+        self._check_usable()
+        self._close_all()
+        with self._changed:
+            while not self._delivery.is_empty:
+                self._changed.wait(1.0)
+                self._check_usable()
+        self._check_usable()
+
+    def close(self) -> None:
+        """End the sender thread. What is not flushed is dropped; again is harmless."""
+        if self._is_closing or self._pid != os.getpid():
+            return
+        self._is_closing = True
+        self._wake()
+        if self._sender is not threading.current_thread():
+            self._sender.join(_CLOSE_TIMEOUT_SECONDS)
+
+    def _close_all(self) -> None:
+        with self._filling_lock:
+            self._filling.close_all()
+
+    def _hand_on(self, batch: Any) -> None:
+        with self._lock:
+            self._delivery.add(batch)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._events.put(_nothing)
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            # A fresh one each time: a raised exception carries the traceback of its raiser.
+            raise type(self._failure)(self._failure.message, **self._failure.facts)
+        if self._is_closing or self._pid != os.getpid() or not self._sender.is_alive():
+            raise ProduceError("The producer is closed, or was opened in another process; make a new one.")
+
+    def _wait_for_room(self) -> None:
+        """Wait while too many bytes are held: a slow broker slows the task, it does not fill the memory."""
+        self._check_usable()
+        limit_bytes = self._settings.buffer_memory_bytes
+        if self.held_bytes < limit_bytes:
+            return
+        if self._filling.size_bytes > limit_bytes // 2:
+            self._close_all()  # many topic partitions with a little each
+        deadline_ms = _now_ms() + self._settings.max_block_ms
+        with self._changed:
+            while self.held_bytes >= limit_bytes and self._delivery.unacknowledged_bytes:
+                left_ms = deadline_ms - _now_ms()
+                if left_ms <= 0:
+                    raise failures.buffer_full(self.held_bytes, limit_bytes, self._settings.max_block_ms)
+                self._changed.wait(min(left_ms, 1000) / 1000)
+                self._check_usable()
+
+    # ----- on the sender thread
+
+    def _run(self) -> None:
+        try:
+            while not self._is_closing and self._failure is None:
+                self._hear(self._next_wakeup_seconds())
+                self._send_lingered()
+                with self._changed:
+                    self._step(_now_ms())
+                    self._changed.notify_all()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the waiting writer must hear of it
+            _LOG.exception("the producer's sender thread failed")
+            self._fail(failures.crashed(error))
+        with self._changed:
+            self._changed.notify_all()
+
+    def _hear(self, timeout_seconds: float | None) -> None:
+        """Wait for the next event, then take all that are there."""
+        try:
+            event = self._events.get(timeout=timeout_seconds)
+            while True:
+                with self._lock:
+                    event()
+                event = self._events.get_nowait()
+        except queue.Empty:
+            pass
+
+    def _next_wakeup_seconds(self) -> float | None:
+        """How long nothing falls due by the clock; None: for ever."""
+        # First, so that an `offer` from here on either is seen below or sees the answer, or wakes at once.
+        self._sleeps_until_ms = math.inf
+        now_ms = _now_ms()
+        with self._lock:
+            due_ms = [self._delivery.next_wakeup_ms(), self._next_lingered_ms(now_ms)]
+            if self._wants_metadata and not self._is_asking_metadata:
+                due_ms.append(self._metadata_retry_at_ms)
+        earliest_ms = min((at_ms for at_ms in due_ms if at_ms is not None), default=None)
+        if earliest_ms is None:
+            return None
+        self._sleeps_until_ms = earliest_ms
+        return max(0, earliest_ms - now_ms) / 1000
+
+    def _next_lingered_ms(self, now_ms: int) -> int | None:
+        """When an open batch falls due."""
+        if not self._filling_lock.acquire(blocking=False):
+            return now_ms + _BUSY_WRITER_RETRY_MS
+        try:
+            return min((due_ms for _, due_ms in self._sendable(self._filling.due_ms(), now_ms)), default=None)
+        finally:
+            self._filling_lock.release()
+
+    def _send_lingered(self) -> None:
+        """Close batches when one lingered long enough, unless the writer is at them right now."""
+        if not self._filling_lock.acquire(blocking=False):
+            return
+        try:
+            now_ms, leader_of = _now_ms(), self._topics.leader_of
+            lingering = list(self._sendable(self._filling.due_ms(), now_ms))
+            leaders = {
+                leader_of(topic_partition) for topic_partition, due_ms in lingering if due_ms <= now_ms
+            }
+            # What has waited half as long goes along: batches that were begun together share a request.
+            ahead_ms = now_ms + self._settings.linger_ms // 2
+            for topic_partition, due_ms in lingering:
+                if due_ms <= ahead_ms and leader_of(topic_partition) in leaders:
+                    self._filling.close(topic_partition)
+        finally:
+            self._filling_lock.release()
+
+    def _sendable(
+        self, open_batches: list[tuple[TopicPartition, int]], now_ms: int
+    ) -> Iterator[tuple[TopicPartition, int]]:
+        """Yield those that would be sent if they were closed now, each with the time when it is due.
+
+        The others gather rows until an answer or the end of a pause lets them go: the sender wakes for both.
+        Call it with `_lock`, or on the sender thread with `_filling_lock`: nobody changes the queues then.
+        """
+        for topic_partition, due_ms in open_batches:
+            if self._delivery.would_send(topic_partition, now_ms, self._topics.leader_of(topic_partition)):
+                yield topic_partition, due_ms
+
+    def _step(self, now_ms: int) -> None:
+        """Send what may be sent now."""
+        if self._failure is not None:
+            return
+        if (batch := self._delivery.expired(now_ms)) is not None:
+            self._fail(failures.expired(batch, self._settings.delivery_timeout_ms))
+            return
+        for request in self._delivery.plan(now_ms, self._topics.leader_of):
+            self._send(request)
+        self._searches.start(self._topics.leader_of)
+        self._ask_metadata(now_ms)
+
+    def _send(self, request: PlannedRequest) -> None:
+        produce = produce_request(
+            request.batches.values(),
+            self._topics.topic_ids,
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            identity=self.identity,
+        )
+        self._send_request(produce, request.node_id, partial(self._on_answered, request))
+
+    def _send_request(self, request: Any, node_id: int, on_answer: Callable[[PendingResponse], None]) -> None:
+        """Send; `on_answer` runs on the sender thread, with what the IO thread heard."""
+        pending = self._connections.send(request, node_id, self._settings.request_timeout_ms)
+        pending.add_done_callback(lambda answered: self._events.put(partial(on_answer, answered)))
+
+    def _on_answered(self, request: PlannedRequest, pending: PendingResponse) -> None:
+        now_ms = _now_ms()
+        self._delivery.request_done(request)
+        try:
+            response = pending.result(0)
+        except PenstockError as error:
+            self._on_unanswered(request, error, now_ms)
+            return
+        self.writes_by_name |= is_by_name(response)
+        for batch, answer in produce_answers(response, request.batches, self._topics.topic_ids):
+            verdict = self._delivery.answer(batch, answer, now_ms)
+            if verdict is Verdict.FAILED:
+                self._fail(failures.refused(batch, answer.error_code, answer.words))
+            elif verdict is Verdict.RETRY_ELSEWHERE:
+                self._want_metadata(batch.topic_partition.topic)
+            elif verdict is Verdict.ACKNOWLEDGED and self.first_written is None and answer.base_offset >= 0:
+                self.first_written = batch.topic_partition, answer.base_offset
+
+    def _on_unanswered(self, request: PlannedRequest, error: PenstockError, now_ms: int) -> None:
+        """A lost connection or a broker that is silent: the broker may or may not have written."""
+        if not is_retriable(error):
+            self._fail(failures.broken(next(iter(request.batches.values())), error))
+            return
+        for batch in request.batches.values():
+            self._delivery.no_answer(batch, now_ms, error.message)
+            self._want_metadata(batch.topic_partition.topic)
+
+    def _want_metadata(self, topic: str) -> None:
+        self._wants_metadata.add(topic)
+
+    def _ask_metadata(self, now_ms: int) -> None:
+        self._wants_metadata |= self._delivery.leaderless(self._topics.leader_of)
+        if not self._wants_metadata or self._is_asking_metadata or now_ms < self._metadata_retry_at_ms:
+            return
+        self._is_asking_metadata = True
+        topics, self._wants_metadata = self._wants_metadata, set()
+        self._topics.ask(topics, lambda error: self._events.put(partial(self._on_metadata, error)))
+
+    def _on_metadata(self, error: PenstockError | None) -> None:
+        self._is_asking_metadata = False
+        self._metadata_retry_at_ms = _now_ms() + self._settings.retry_backoff_ms
+        if error is not None:
+            self._fail(error)
+
+    def _fail(self, error: PenstockError) -> None:
+        if self._failure is None:
+            self._failure = error
+
+
+def _limits(settings: ProduceSettings, identity: ProducerIdentity) -> DeliveryLimits:
+    return DeliveryLimits(
+        max_in_flight=settings.max_in_flight,
+        max_request_size_bytes=settings.max_request_size_bytes,
+        delivery_timeout_ms=settings.delivery_timeout_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        retry_backoff_max_ms=settings.retry_backoff_max_ms,
+        is_idempotent=identity.is_idempotent,
+    )
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
+def _nothing() -> None:
+    """The event that only wakes the sender."""

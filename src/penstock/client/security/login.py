@@ -1,0 +1,124 @@
+"""How a connection proves who we are: protocol, SASL/PLAIN and SCRAM from Java-style properties.
+
+Runs wherever settings are made from properties. Invariant: hashable, and neither `repr` nor an error
+shows a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from penstock.client.security._jaas import KEY as JAAS_KEY
+from penstock.client.security._jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
+from penstock.client.security._tls import TlsSettings, tls_settings
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options.config import KafkaProperties
+from penstock.options.properties import property_value
+from penstock.options.warn import warn_once
+
+_log = logging.getLogger(__name__)
+
+_MODULE_OF_MECHANISM = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+}
+
+
+@dataclass(frozen=True)
+class SecuritySettings:
+    """Protocol, TLS and SASL of a connection."""
+
+    protocol: str = "PLAINTEXT"
+    tls: TlsSettings | None = None
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = field(default=None, repr=False)
+    sasl_password: str | None = field(default=None, repr=False)
+
+
+def security_settings(properties: KafkaProperties) -> SecuritySettings:
+    """Make security settings from `security.protocol`, `sasl.*` and `ssl.*`.
+
+    Raises:
+        OptionError: they are incomplete, contradictory or malformed.
+        UnsupportedOptionError: a mechanism, login module or key store that is not supported.
+    """
+    key = properties.spelled
+    protocol = property_value(properties, "security.protocol")
+    tls = tls_settings(properties) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL_"):
+        if properties.get(JAAS_KEY) is not None:
+            warn_once(
+                _log,
+                f"Option '{key(JAAS_KEY)}' is not used, because '{key('security.protocol')}' is "
+                f"'{protocol}'. To log in, set '{key('security.protocol')}' to SASL_SSL or SASL_PLAINTEXT.",
+            )
+        return SecuritySettings(protocol, tls)
+    mechanism = _mechanism(properties)
+    username, password = _credentials(properties, mechanism)
+    return SecuritySettings(protocol, tls, mechanism, username, password)
+
+
+def _mechanism(properties: KafkaProperties) -> str:
+    mechanism = property_value(properties, "sasl.mechanism")
+    key = properties.spelled("sasl.mechanism")
+    if mechanism is None:
+        raise MissingOptionError(
+            f"Option '{key}' is required with '{properties.spelled('security.protocol')}' = "
+            f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MODULE_OF_MECHANISM)}. "
+            "(Java's default, GSSAPI, is not supported yet.)",
+            option=key,
+        )
+    if mechanism not in _MODULE_OF_MECHANISM:
+        raise UnsupportedOptionError(
+            f"Option '{key}' cannot be '{mechanism}': it is not supported yet. Use one of "
+            f"{', '.join(_MODULE_OF_MECHANISM)}.",
+            option=key,
+        )
+    return str(mechanism)
+
+
+def _credentials(properties: KafkaProperties, mechanism: str) -> tuple[str, str]:
+    text, key = properties.get(JAAS_KEY), properties.spelled(JAAS_KEY)
+    if text is None:
+        line = PLAIN_LINE if mechanism == "PLAIN" else SCRAM_LINE
+        raise MissingOptionError(
+            f"Option '{key}' is required with '{properties.spelled('sasl.mechanism')}' = '{mechanism}': it "
+            f"holds the user name and password. It is written like this: {line}",
+            option=key,
+        )
+    module = parse_jaas_config(text, shown_as=key)
+    _check_module(module, mechanism, properties)
+    username, password = module.option("username"), module.option("password")
+    if not username or not password:
+        raise OptionError(
+            f"Option '{key}' has no {'password' if username else 'username'}: {module.simple_name} "
+            'needs username="..." and password="...".',
+            option=key,
+        )
+    return username, password
+
+
+def _check_module(module: LoginModule, mechanism: str, properties: KafkaProperties) -> None:
+    key = properties.spelled(JAAS_KEY)
+    known = sorted(set(_MODULE_OF_MECHANISM.values()))
+    if module.simple_name not in known:
+        # The name is not shown: in a text that is put together wrongly it may be anything.
+        raise UnsupportedOptionError(
+            f"Option '{key}' names a login module that is not supported; {' and '.join(known)} are.",
+            option=key,
+        )
+    wanted = _MODULE_OF_MECHANISM[mechanism]
+    if module.simple_name != wanted:
+        raise OptionError(
+            f"Option '{key}' names {module.simple_name}, but '{properties.spelled('sasl.mechanism')}' = "
+            f"'{mechanism}' needs {wanted}.",
+            option=key,
+        )
+    if (module.option("tokenauth") or "false").lower() == "true":
+        raise UnsupportedOptionError(
+            f"Option '{key}': delegation tokens (tokenauth) are not supported yet. Use a user name and "
+            "password.",
+            option=key,
+        )

@@ -1,0 +1,234 @@
+"""Kafka client properties under the Java client's names, as settings for kafka-python and our own loops.
+
+Runs on the driver (so that a mistake stops the query before a job starts); the settings are pickled to
+the executors. Invariant: settings are frozen and hashable (they key the process-wide connection cache),
+and neither their `repr` nor an error made here shows a secret.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from penstock import __version__
+from penstock.client.security.login import SecuritySettings, security_settings
+from penstock.errors import MissingOptionError
+from penstock.options.config import DeliveryGuarantee, KafkaProperties
+from penstock.options.properties import default_of, property_value
+from penstock.options.properties.promise import produce_promise
+
+MAX_RESPONSE_BYTES = 256 << 20
+"""A longer answer is no answer of Kafka's. Below a TLS alert read as a length, so that a TLS port taken
+for a plain one is noticed at once instead of after a time-out."""
+
+_RESPONSE_MARGIN_BYTES = 16 << 20
+_NO_CONNECTION_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Everything a connection to one cluster depends on. Equal settings share connections."""
+
+    bootstrap_servers: tuple[str, ...]
+    client_id: str
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    request_timeout_ms: int = default_of("request.timeout.ms")
+    default_api_timeout_ms: int = default_of("default.api.timeout.ms")
+    retry_backoff_ms: int = default_of("retry.backoff.ms")
+    retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
+    reconnect_backoff_ms: int = default_of("reconnect.backoff.ms")
+    reconnect_backoff_max_ms: int = default_of("reconnect.backoff.max.ms")
+    socket_connection_setup_timeout_ms: int = default_of("socket.connection.setup.timeout.ms")
+    socket_connection_setup_timeout_max_ms: int = default_of("socket.connection.setup.timeout.max.ms")
+    connections_max_idle_ms: int = default_of("connections.max.idle.ms")
+    metadata_max_age_ms: int = default_of("metadata.max.age.ms")
+    client_dns_lookup: str = default_of("client.dns.lookup")
+    send_buffer_bytes: int = default_of("send.buffer.bytes")
+    receive_buffer_bytes: int = default_of("receive.buffer.bytes")
+    max_response_bytes: int = MAX_RESPONSE_BYTES
+    property_prefix: str = ""
+    """What the user writes before the names of properties; for messages."""
+
+    def kafka_python_kwargs(self) -> dict[str, Any]:
+        """Keyword arguments for kafka-python's `KafkaConnectionManager`."""
+        kwargs: dict[str, Any] = {
+            "bootstrap_servers": list(self.bootstrap_servers),
+            "client_id": self.client_id,
+            "client_software_name": "penstock",
+            "client_software_version": __version__,
+            "client_dns_lookup": self.client_dns_lookup,
+            "request_timeout_ms": self.request_timeout_ms,
+            "reconnect_backoff_ms": self.reconnect_backoff_ms,
+            "reconnect_backoff_max_ms": self.reconnect_backoff_max_ms,
+            "socket_connection_setup_timeout_ms": self.socket_connection_setup_timeout_ms,
+            "socket_connection_setup_timeout_max_ms": self.socket_connection_setup_timeout_max_ms,
+            "connections_max_idle_ms": self.connections_max_idle_ms,
+            "metadata_max_age_ms": self.metadata_max_age_ms,
+            "receive_message_max_bytes": self.max_response_bytes,
+            # Our loops limit themselves; kafka-python would fail a request above its own limit.
+            "max_in_flight_requests_per_connection": _NO_CONNECTION_LIMIT,
+            "socket_options": self._socket_options(),
+            "security_protocol": self.security.protocol,
+        }
+        return kwargs | self._sasl_kwargs() | self._tls_kwargs()
+
+    def _socket_options(self) -> list[tuple[int, int, int]]:
+        options = [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        ]
+        if self.send_buffer_bytes > 0:
+            options.append((socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer_bytes))
+        if self.receive_buffer_bytes > 0:
+            options.append((socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes))
+        return options
+
+    def _sasl_kwargs(self) -> dict[str, Any]:
+        if self.security.sasl_mechanism is None:
+            return {}
+        username = self.security.sasl_username or ""
+        if self.security.sasl_mechanism.startswith("SCRAM-"):
+            # RFC 5802: these two are signs of the message itself. kafka-python sends the name as it is.
+            username = username.replace("=", "=3D").replace(",", "=2C")
+        return {
+            "sasl_mechanism": self.security.sasl_mechanism,
+            "sasl_plain_username": username,
+            "sasl_plain_password": self.security.sasl_password,
+        }
+
+    def _tls_kwargs(self) -> dict[str, Any]:
+        return {} if self.security.tls is None else {"ssl_context": self.security.tls.ssl_context()}
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """How the fetch loop of one split asks for records."""
+
+    max_partition_fetch_bytes: int = default_of("max.partition.fetch.bytes")
+    fetch_max_bytes: int = default_of("fetch.max.bytes")
+    fetch_max_wait_ms: int = default_of("fetch.max.wait.ms")
+    check_crcs: bool = default_of("check.crcs")
+    client_rack: str = default_of("client.rack")
+    request_timeout_ms: int = default_of("request.timeout.ms")
+    default_api_timeout_ms: int = default_of("default.api.timeout.ms")
+    property_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class ProduceSettings:
+    """How the produce loop of one task sends records. `acks` is -1 (all), 0 or 1."""
+
+    acks: int = default_of("acks")
+    enable_idempotence: bool = True
+    compression_type: str = default_of("compression.type")
+    compression_level: int | None = None
+    batch_size_bytes: int = default_of("batch.size")
+    linger_ms: int = default_of("linger.ms")
+    max_request_size_bytes: int = default_of("max.request.size")
+    max_in_flight: int = default_of("max.in.flight.requests.per.connection")
+    request_timeout_ms: int = default_of("request.timeout.ms")
+    delivery_timeout_ms: int = default_of("delivery.timeout.ms")
+    retry_backoff_ms: int = default_of("retry.backoff.ms")
+    retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
+    max_block_ms: int = default_of("max.block.ms")
+    buffer_memory_bytes: int = default_of("buffer.memory")
+
+
+def connection_settings(properties: KafkaProperties, *, client_id: str) -> ConnectionSettings:
+    """Make the settings of connections.
+
+    Args:
+        properties: under Java's names.
+        client_id: used unless the user gives `client.id`.
+
+    Raises:
+        OptionError: a property is missing, malformed or contradicts another.
+    """
+    value = partial(property_value, properties)
+    servers = value("bootstrap.servers")
+    if servers is None:
+        raise MissingOptionError(
+            f"Option '{properties.spelled('bootstrap.servers')}' is required: the Kafka brokers to begin "
+            "with, as 'host:port,host:port'.",
+            option=properties.spelled("bootstrap.servers"),
+        )
+    return ConnectionSettings(
+        bootstrap_servers=servers,
+        client_id=value("client.id") or client_id,
+        property_prefix=properties.prefix,
+        security=security_settings(properties),
+        request_timeout_ms=value("request.timeout.ms"),
+        default_api_timeout_ms=value("default.api.timeout.ms"),
+        retry_backoff_ms=value("retry.backoff.ms"),
+        retry_backoff_max_ms=value("retry.backoff.max.ms"),
+        reconnect_backoff_ms=value("reconnect.backoff.ms"),
+        reconnect_backoff_max_ms=value("reconnect.backoff.max.ms"),
+        socket_connection_setup_timeout_ms=value("socket.connection.setup.timeout.ms"),
+        socket_connection_setup_timeout_max_ms=value("socket.connection.setup.timeout.max.ms"),
+        connections_max_idle_ms=value("connections.max.idle.ms"),
+        metadata_max_age_ms=value("metadata.max.age.ms"),
+        client_dns_lookup=value("client.dns.lookup"),
+        send_buffer_bytes=value("send.buffer.bytes"),
+        receive_buffer_bytes=value("receive.buffer.bytes"),
+        max_response_bytes=max(MAX_RESPONSE_BYTES, value("fetch.max.bytes") + _RESPONSE_MARGIN_BYTES),
+    )
+
+
+def check_connection(properties: KafkaProperties) -> None:
+    """Find on the driver what would fail each task that connects: logins and certificates, not the network.
+
+    Raises:
+        OptionError: a property is missing, malformed or contradicts another, or a certificate or key is bad.
+    """
+    security = connection_settings(properties, client_id="penstock").security
+    if security.tls is not None:
+        security.tls.ssl_context()
+
+
+def fetch_settings(properties: KafkaProperties) -> FetchSettings:
+    """Make the settings of a fetch loop.
+
+    Raises:
+        OptionError: a property is malformed.
+    """
+    value = partial(property_value, properties)
+    return FetchSettings(
+        max_partition_fetch_bytes=value("max.partition.fetch.bytes"),
+        fetch_max_bytes=value("fetch.max.bytes"),
+        fetch_max_wait_ms=value("fetch.max.wait.ms"),
+        check_crcs=value("check.crcs"),
+        client_rack=value("client.rack"),
+        request_timeout_ms=value("request.timeout.ms"),
+        default_api_timeout_ms=value("default.api.timeout.ms"),
+        property_prefix=properties.prefix,
+    )
+
+
+def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProduceSettings:
+    """Make the settings of a produce loop, and hold them to the delivery guarantee.
+
+    Raises:
+        OptionError: a property is malformed, or contradicts another or the guarantee.
+    """
+    value = partial(property_value, properties)
+    promise = produce_promise(properties, guarantee)
+    compression_type = value("compression.type")
+    has_level = compression_type in ("gzip", "lz4", "zstd")
+    return ProduceSettings(
+        acks=promise.acks,
+        enable_idempotence=promise.enable_idempotence,
+        compression_type=compression_type,
+        compression_level=value(f"compression.{compression_type}.level") if has_level else None,
+        batch_size_bytes=max(1, value("batch.size")),  # 0, as in Java: each record is a batch
+        linger_ms=value("linger.ms"),
+        max_request_size_bytes=max(1, value("max.request.size")),
+        max_in_flight=promise.max_in_flight,
+        request_timeout_ms=value("request.timeout.ms"),
+        delivery_timeout_ms=promise.delivery_timeout_ms,
+        retry_backoff_ms=value("retry.backoff.ms"),
+        retry_backoff_max_ms=value("retry.backoff.max.ms"),
+        max_block_ms=value("max.block.ms"),
+        buffer_memory_bytes=value("buffer.memory"),
+    )

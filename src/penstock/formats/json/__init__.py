@@ -1,0 +1,1 @@
+"""JSON: plain, and with Confluent's header and the Schema Registry."""

@@ -1,0 +1,419 @@
+"""`protobuf-confluent`: Protobuf behind the Schema Registry's header, as Confluent's serializers write it.
+
+The header is a zero byte, the schema's id, and which of the schema's messages it is (a path of indexes).
+Runs on executors; options are read on the driver. Invariant: without a message of the table's own, every
+value is read with the schema and message that its header names, so one batch may hold many; with one, that
+is used and the registry is asked for nothing, because Protobuf's messages say for themselves what they hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.errors import MissingOptionError, SchemaError
+from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, failure, selected
+from penstock.formats.format_options import options_of
+from penstock.formats.native_rows import check_names
+from penstock.formats.protobuf._read import MessageReader
+from penstock.formats.protobuf._types import MessageType, from_options, library, message_of, pool_of
+from penstock.formats.protobuf._write import MessageWriter
+from penstock.formats.protobuf.format import ProtobufEncoder, ProtobufOptions
+from penstock.formats.protobuf.schema import type_for
+from penstock.formats.schema_registry.client import (
+    Reference,
+    RegisteredSchema,
+    RegistrySettings,
+    SchemaRegistry,
+    registry_for,
+)
+from penstock.formats.schema_registry.options import RegistryOptions
+from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
+
+HEADER_BYTES = 5
+INDEXES_MAX = 100
+LOOKUPS_PER_BATCH_MAX = 50
+"""New ids that one batch may make us ask for: honest topics have a few, made-up ids may be millions."""
+
+_SERIALIZED = "serialized"
+_WELL_KNOWN = "google/protobuf/"
+
+REGISTRY = RegistryOptions("protobuf-confluent")
+OPTIONS = ProtobufOptions("protobuf-confluent")
+# A schema is given by descriptor file or class here, not as text.
+_OPTIONS = (
+    *(option for option in REGISTRY.all() if option is not REGISTRY.schema),
+    *vars(OPTIONS).values(),
+)
+
+
+@dataclass(frozen=True)
+class ProtobufConfluentFormat:
+    """Protobuf with a Schema Registry."""
+
+    name: ClassVar[str] = "protobuf-confluent"
+    metadata: ClassVar[pa.Schema] = NO_METADATA
+    options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
+
+    registry: RegistrySettings
+    subject: str | None = None
+    message_type: MessageType | None = None
+    registers: bool = True
+    ignore_parse_errors: bool = False
+    read_default_values: bool = False
+    null_literal: str = ""
+
+    @classmethod
+    def from_spec(cls, spec: FormatSpec) -> ProtobufConfluentFormat:
+        """Read the format's options.
+
+        Raises:
+            OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
+            MissingOptionError: no URL of a registry.
+        """
+        given = options_of(cls.options, spec)
+        file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
+        library("message")
+        has_message = file is not None or name is not None
+        return cls(
+            REGISTRY.settings(given),
+            REGISTRY.subject_of(given, spec.topic),
+            from_options(file, name, given.spelled(OPTIONS.message_name)) if has_message else None,
+            given.flag(REGISTRY.auto_register),
+            given.flag(OPTIONS.ignore_parse_errors),
+            given.flag(OPTIONS.read_default_values),
+            given.value(OPTIONS.null_literal) or "",
+        )
+
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+        """Make a decoder; see `Format.decoder`."""
+        check_names(self.name, schema.names)
+        wanted = selected(schema, columns)
+        defaults = self.read_default_values
+        if self.message_type is None:
+            type_for(schema)  # finds types that no message can give
+            found: Readers = _WriterReaders(registry_for(self.registry), wanted, defaults).reader
+        else:
+            descriptor = self.message_type.descriptor()
+            MessageReader(descriptor, schema, reads_defaults=defaults)
+            reader = MessageReader(descriptor, wanted, reads_defaults=defaults)
+            found = _one_reader(reader)
+        return ProtobufConfluentDecoder(found, wanted, self.ignore_parse_errors)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """Make an encoder; see `Format.encoder`."""
+        check_names(self.name, schema.names)
+        if self.subject is None:
+            raise MissingOptionError(
+                "Option 'protobuf-confluent.subject' is required where no single 'topic' gives the subject "
+                "its name.",
+                option="protobuf-confluent.subject",
+            )
+        message_type = self.message_type or type_for(schema)
+        writer = MessageWriter(self.name, message_type.descriptor(), schema, self.null_literal)
+        return ProtobufConfluentEncoder(self, self.subject, message_type, writer)
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+Readers = Callable[[int, tuple[int, ...], bool], "MessageReader | str"]
+"""From schema id, message indexes and whether the registry may be asked: a reader, or why there is none."""
+
+
+def _one_reader(reader: MessageReader) -> Readers:
+    def found(_schema_id: int, _indexes: tuple[int, ...], _may_ask: bool) -> MessageReader | str:
+        return reader
+
+    return found
+
+
+class _WriterReaders:
+    """Readers by the schemas that values were written with."""
+
+    def __init__(self, registry: SchemaRegistry, schema: pa.Schema, reads_defaults: bool) -> None:
+        self._registry = registry
+        self._schema = schema
+        self._reads_defaults = reads_defaults
+        self._pools: dict[int, tuple[Any, Any] | str] = {}
+        self._readers: dict[tuple[int, tuple[int, ...]], MessageReader | str] = {}
+
+    def reader(self, schema_id: int, indexes: tuple[int, ...], may_ask: bool) -> MessageReader | str:
+        """See `Readers`."""
+        key = (schema_id, indexes)
+        if key not in self._readers:
+            pool = self._pool(schema_id, may_ask)
+            if isinstance(pool, str):
+                return pool
+            if len(self._readers) > 1_000:
+                self._readers.clear()  # made-up indexes must not fill the memory
+            self._readers[key] = self._made(schema_id, indexes, *pool)
+        return self._readers[key]
+
+    def _made(self, schema_id: int, indexes: tuple[int, ...], root: Any, pool: Any) -> MessageReader | str:
+        try:
+            descriptor = message_of(pool, _name_at(root, indexes))
+            return MessageReader(descriptor, self._schema, reads_defaults=self._reads_defaults, may_lack=True)
+        except (SchemaError, IndexError) as error:
+            return f"schema {schema_id}, message {list(indexes)}: {error}"
+
+    def _pool(self, schema_id: int, may_ask: bool) -> tuple[Any, Any] | str:
+        if schema_id in self._pools:
+            return self._pools[schema_id]
+        if not may_ask and not self._registry.is_cached(schema_id, _SERIALIZED):
+            return f"schema id {schema_id} is one of more than {LOOKUPS_PER_BATCH_MAX} new ones in one batch"
+        found = self._registry.schema(schema_id, _SERIALIZED)
+        if found is None:
+            return f"the Schema Registry does not know schema id {schema_id}"
+        if found.schema_type != "PROTOBUF":
+            return f"schema {schema_id} is of type {found.schema_type}"
+        try:
+            root = _file(f"schema-{schema_id}.proto", found.text)
+            imported: dict[str, Any] = {}
+            _import_all(self._registry, found, imported, 0)
+            self._pools[schema_id] = (root, pool_of([root, *imported.values()]))
+        except SchemaError as error:
+            self._pools[schema_id] = f"schema {schema_id}: {error}"
+        return self._pools[schema_id]
+
+
+def _import_all(
+    registry: SchemaRegistry, schema: RegisteredSchema, imported: dict[str, Any], depth: int
+) -> None:
+    if depth > INDEXES_MAX or len(imported) > 1_000:
+        raise SchemaError("it imports too many other schemas")
+    for reference in schema.references:
+        if reference.name not in imported:
+            other = registry.referenced(reference, _SERIALIZED)
+            imported[reference.name] = _file(reference.name, other.text)
+            _import_all(registry, other, imported, depth + 1)
+
+
+def _file(name: str, text: str) -> Any:
+    try:
+        found = library("descriptor_pb2").FileDescriptorProto.FromString(
+            base64.b64decode(text, validate=True)
+        )
+    except (binascii.Error, ValueError, library("message").DecodeError):
+        raise SchemaError(
+            "the registry gave no serialized file (`?format=serialized`). Set "
+            "'protobuf-confluent.descriptor-file' to read without its schemas."
+        ) from None
+    # The registry names every file "default"; imports go by the names of the references.
+    found.name = name
+    return found
+
+
+def _name_at(root: Any, indexes: Sequence[int]) -> str:
+    """The full name of the message at a path of indexes.
+
+    Raises:
+        IndexError: there is none.
+    """
+    messages, names = root.message_type, [root.package] if root.package else []
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            raise IndexError("the schema has no such message")
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
+    return ".".join(names)
+
+
+def read_header(value: bytes) -> tuple[int, tuple[int, ...], int]:
+    """Read a value's header: schema id, message indexes, and where the message begins.
+
+    Raises:
+        ValueError: there is no such header.
+    """
+    if len(value) <= HEADER_BYTES or value[0] != 0:
+        raise ValueError("the value does not begin with the Schema Registry's header")
+    schema_id = int.from_bytes(value[1:HEADER_BYTES], "big")
+    count, at = _zigzag(value, HEADER_BYTES)
+    if not 0 <= count <= INDEXES_MAX:
+        raise ValueError("the message indexes behind the schema id are broken")
+    indexes = []
+    for _ in range(count):
+        index, at = _zigzag(value, at)
+        indexes.append(index)
+    return schema_id, tuple(indexes) or (0,), at
+
+
+def _zigzag(value: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 35, 7):
+        if at >= len(value):
+            break
+        byte = value[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    raise ValueError("the message indexes behind the schema id are broken")
+
+
+class ProtobufConfluentDecoder:
+    """Decodes values, each by the message that its header names."""
+
+    def __init__(self, readers: Readers, schema: pa.Schema, ignore_parse_errors: bool) -> None:
+        self._readers = readers
+        self._schema = schema
+        self._ignores = ignore_parse_errors
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode values; see `Decoder.decode`.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached.
+        """
+        reasons: dict[int, str] = {}
+        groups = self._grouped(values, reasons)
+        parts: list[list[pa.Array]] = []
+        indices: list[int] = []
+        for reader, (at, messages) in groups.items():
+            columns, positions, failed = reader.read(messages)
+            parts.append(columns)
+            indices.extend(at[i] for i in positions)
+            reasons.update((at[i], reason) for i, reason in failed)
+        rows = self._rows(parts)
+        if len(parts) > 1:
+            order = sorted(range(len(indices)), key=indices.__getitem__)
+            rows, indices = rows.take(pa.array(order, pa.int32())), sorted(indices)
+        failures = [] if self._ignores else [failure(values, i, reasons[i]) for i in sorted(reasons)]
+        whole = len(indices) == len(values)
+        return DecodedRows(
+            rows,
+            len(indices),
+            None if whole else pa.array(indices, pa.int32()),
+            failures,
+            len(reasons) if self._ignores else 0,
+        )
+
+    def _grouped(
+        self, values: pa.Array, reasons: dict[int, str]
+    ) -> dict[MessageReader, tuple[list[int], list[bytes]]]:
+        """The values of each reader; null and empty ones are in none."""
+        groups: dict[MessageReader, tuple[list[int], list[bytes]]] = {}
+        asked: set[int] = set()
+        for at, value in enumerate(values.to_pylist()):
+            if not value:
+                continue
+            try:
+                schema_id, indexes, start = read_header(value)
+            except ValueError as error:
+                reasons[at] = str(error)
+                continue
+            may_ask = schema_id in asked or len(asked) < LOOKUPS_PER_BATCH_MAX
+            if may_ask:
+                asked.add(schema_id)
+            reader = self._readers(schema_id, indexes, may_ask)
+            if isinstance(reader, str):
+                reasons[at] = reader
+                continue
+            positions, messages = groups.setdefault(reader, ([], []))
+            positions.append(at)
+            messages.append(value[start:])
+        return groups
+
+    def _rows(self, parts: list[list[pa.Array]]) -> pa.RecordBatch:
+        columns = [
+            pa.concat_arrays([part[i] for part in parts]) if parts else pa.array([], field.type)
+            for i, field in enumerate(self._schema)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+
+
+class ProtobufConfluentEncoder:
+    """Encodes rows behind the header of a schema that is registered when the first rows come."""
+
+    def __init__(
+        self, options: ProtobufConfluentFormat, subject: str, message_type: MessageType, writer: MessageWriter
+    ) -> None:
+        self._options = options
+        self._subject = subject
+        self._message_type = message_type
+        self._writer = writer
+        self._encoder: ProtobufEncoder | None = None
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """Encode rows; see `Encoder.encode`.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached or does not take the schema.
+        """
+        if self._encoder is None:
+            self._encoder = ProtobufEncoder(self._writer, self._header())
+        return self._encoder.encode(rows)
+
+    def _header(self) -> bytes:
+        files = library("descriptor_pb2").FileDescriptorSet.FromString(self._message_type.files).file
+        by_name = {one.name: one for one in files}
+        root, indexes = _place(files, self._message_type.full_name)
+        registry = registry_for(self._options.registry)
+        references = self._references(registry, by_name, root)
+        schema_id = registry.schema_id(
+            self._subject, _text(root), "PROTOBUF", references, registers=self._options.registers
+        )
+        return b"\0" + schema_id.to_bytes(4, "big") + write_indexes(indexes)
+
+    def _references(
+        self, registry: SchemaRegistry, by_name: Mapping[str, Any], one: Any
+    ) -> tuple[Reference, ...]:
+        """Register what a file imports, each under its own name, as Confluent's serializers do."""
+        found = []
+        for name in one.dependency:
+            if name.startswith(_WELL_KNOWN):
+                continue  # every registry has these
+            below = self._references(registry, by_name, by_name[name])
+            text = _text(by_name[name])
+            registry.schema_id(name, text, "PROTOBUF", below, registers=self._options.registers)
+            found.append(Reference(name, name, registry.version(name, text, "PROTOBUF", below)))
+        return tuple(found)
+
+
+def _text(one: Any) -> str:
+    return base64.b64encode(one.SerializeToString(deterministic=True)).decode()
+
+
+def _place(files: Sequence[Any], full_name: str) -> tuple[Any, list[int]]:
+    """The file of a message, and its path of indexes there."""
+    for one in files:
+        begin = f"{one.package}." if one.package else ""
+        indexes = _path(one.message_type, full_name.removeprefix(begin).split("."))
+        if full_name.startswith(begin) and indexes is not None:
+            return one, indexes
+    raise SchemaError(f"There is no Protobuf message '{full_name}'.", message_type=full_name)
+
+
+def _path(messages: Sequence[Any], names: Sequence[str]) -> list[int] | None:
+    indexes = []
+    for name in names:
+        index = next((i for i, one in enumerate(messages) if one.name == name), None)
+        if index is None:
+            return None
+        indexes.append(index)
+        messages = messages[index].nested_type
+    return indexes
+
+
+def write_indexes(indexes: Sequence[int]) -> bytes:
+    """Write message indexes: the first message, by far the most common, is one zero byte."""
+    if list(indexes) == [0]:
+        return b"\0"
+    return b"".join(_varint(2 * number) for number in (len(indexes), *indexes))
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,46 @@
+"""The sink of a source's dead letters, from the source's own options.
+
+Runs on the driver. Invariant: dead letters never go to a topic that the same source reads, where each would
+come back as the next bad record.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import OptionError
+from penstock.options._recognise import FoundOptions
+from penstock.options.config import SinkConfig, Subscription, TopicList, TopicPattern
+from penstock.options.declare import Reader
+from penstock.options.properties.promise import produce_promise
+from penstock.options.table import DEAD_LETTER_TOPIC
+from penstock.options.topic_pattern import compile_pattern
+
+
+def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str) -> SinkConfig:
+    """Make the config by which dead letters are written, at-least-once.
+
+    Args:
+        found: the options of the source; its Kafka properties for producers count.
+        subscription: what the source reads.
+        topic: what `scan.dead-letter.topic` says.
+
+    Raises:
+        OptionError: the source reads that topic, or a property contradicts the guarantee.
+    """
+    if _reads(subscription, topic):
+        raise OptionError(
+            f"Option '{DEAD_LETTER_TOPIC.key}' is '{topic}', which this source reads: each dead letter would "
+            "come back as a bad record. Choose another topic.",
+            option=DEAD_LETTER_TOPIC.key,
+            topic=topic,
+        )
+    config = SinkConfig(found.of_side(Reader.SINK).properties, topic)
+    produce_promise(config.properties, config.delivery_guarantee)
+    return config
+
+
+def _reads(subscription: Subscription, topic: str) -> bool:
+    if isinstance(subscription, TopicList):
+        return topic in subscription.topics
+    if isinstance(subscription, TopicPattern):
+        return compile_pattern(subscription.pattern).fullmatch(topic) is not None
+    return topic in {one.topic for one in subscription.topic_partitions}

@@ -1,0 +1,157 @@
+"""The options of a write, in either dialect, as one `SinkConfig`.
+
+Runs on the driver. Invariant: a delivery guarantee that the rest of the options contradict is never
+taken on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.errors import MissingOptionError, OptionError
+from penstock.options import _spark as spark
+from penstock.options import flink
+from penstock.options._recognise import GivenOptions
+from penstock.options.config import (
+    DEFAULT_PARTITIONER,
+    PARTITIONER_WORDS,
+    ROUND_ROBIN_PARTITIONER,
+    DeliveryGuarantee,
+    SinkConfig,
+)
+from penstock.options.declare import raise_not_allowed
+from penstock.options.properties.promise import produce_promise
+from penstock.options.python_objects import PARTITIONER
+from penstock.options.table import KEY_FIELDS
+from penstock.options.values import as_word, check_topic_name
+
+_DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_WRITE_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,200}")
+_QUERY_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+def sink_config(given: GivenOptions) -> SinkConfig:
+    """Parse the options of a write, except those of its table; see `parse_write`.
+
+    Raises:
+        OptionError: naming the option, what it was, and what is allowed.
+    """
+    given.value(flink.CONNECTOR)
+    guarantee = _delivery_guarantee(given)
+    produce_promise(given.properties, guarantee)
+    query_id, batch_id = _micro_batch(given)
+    return SinkConfig(
+        properties=given.properties,
+        topic=_topic(given),
+        delivery_guarantee=guarantee,
+        transactional_id_prefix=_transactional_id_prefix(given, guarantee),
+        commit_log_topic=_commit_log_topic(given, guarantee),
+        partitioner=_partitioner(given),
+        query_id=query_id,
+        batch_id=batch_id,
+        write_id=_write_id(given, guarantee),
+        sibling_prefixes=frozenset((given.text(flink.SIBLING_PREFIXES) or "").split(",")) - {""},
+        checkpoint_location=given.text(spark.CHECKPOINT_LOCATION),
+    )
+
+
+def _topic(given: GivenOptions) -> str | None:
+    text = given.text(flink.TOPIC)
+    if text is None:
+        return None
+    try:
+        return check_topic_name(text.strip())
+    except ValueError as error:
+        raise_not_allowed(flink.TOPIC.key, text, f"one topic to write to; {error}")
+
+
+def _commit_log_topic(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
+    text = given.text(flink.COMMIT_LOG_TOPIC)
+    if text is None or guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        return None
+    try:
+        return check_topic_name(text.strip())
+    except ValueError as error:
+        raise_not_allowed(flink.COMMIT_LOG_TOPIC.key, text, f"the name of one topic; {error}")
+
+
+def _delivery_guarantee(given: GivenOptions) -> DeliveryGuarantee:
+    word = given.value(flink.DELIVERY_GUARANTEE)
+    return DeliveryGuarantee.AT_LEAST_ONCE if word is None else DeliveryGuarantee(word)
+
+
+def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        return None
+    prefix = given.text(flink.TRANSACTIONAL_ID_PREFIX)
+    if not prefix:
+        raise MissingOptionError(
+            f"Option '{flink.TRANSACTIONAL_ID_PREFIX.key}' is required with "
+            f"'{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': a name of its own for each query, by which "
+            "its transactions are found again after a failure. Choose one and keep it.",
+            option=flink.TRANSACTIONAL_ID_PREFIX.key,
+        )
+    return prefix
+
+
+def _partitioner(given: GivenOptions) -> str:
+    """One of Flink's words, or the user's own: named or as an object, which is not loaded here."""
+    text = given.text(flink.PARTITIONER)
+    if text is None:
+        return DEFAULT_PARTITIONER
+    text = text.strip()
+    if PARTITIONER.is_text(text):
+        PARTITIONER.split(text, flink.PARTITIONER.key)
+        return text
+    word = as_word(text)
+    if word == ROUND_ROBIN_PARTITIONER and given.text(KEY_FIELDS):
+        raise OptionError(
+            f"Option '{flink.PARTITIONER.key}' can be 'round-robin' only when option '{KEY_FIELDS.key}' is "
+            "not set: it would spread equal keys over all partitions, and their order would be lost. Leave "
+            "one of them out.",
+            option=flink.PARTITIONER.key,
+        )
+    if word in PARTITIONER_WORDS:
+        return word
+    if not _DOTTED_NAME.fullmatch(text):
+        raise_not_allowed(flink.PARTITIONER.key, text, flink.PARTITIONER.type.allowed)
+    return text
+
+
+def _micro_batch(given: GivenOptions) -> tuple[str | None, int | None]:
+    """Which micro-batch of which query a batch write carries out."""
+    query_id, batch_id = given.value(flink.QUERY_ID), given.value(flink.BATCH_ID)
+    if (query_id is None) is not (batch_id is None):
+        missing = flink.QUERY_ID if query_id is None else flink.BATCH_ID
+        raise MissingOptionError(
+            f"Option '{missing.key}' is missing: '{flink.QUERY_ID.key}' and '{flink.BATCH_ID.key}' go "
+            "together. penstock.write_batch sets both.",
+            option=missing.key,
+        )
+    if query_id is not None and not _QUERY_ID.fullmatch(query_id):
+        raise_not_allowed(flink.QUERY_ID.key, query_id, flink.QUERY_ID.type.allowed)
+    return query_id, batch_id
+
+
+def _write_id(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
+    """The user's name for a batch write."""
+    write_id = given.value(flink.WRITE_ID)
+    if write_id is None:
+        return None
+    if not _WRITE_ID.fullmatch(write_id):
+        raise_not_allowed(flink.WRITE_ID.key, write_id, flink.WRITE_ID.type.allowed)
+    if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        raise OptionError(
+            f"Option '{flink.WRITE_ID.key}' needs '{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': with "
+            f"'{guarantee.value}' a write that is repeated is not recognised, and its rows are doubled.",
+            option=flink.WRITE_ID.key,
+            value=write_id,
+        )
+    if given.value(flink.QUERY_ID) is not None:
+        raise OptionError(
+            f"Options '{flink.WRITE_ID.key}' and '{flink.QUERY_ID.key}' both say which write this is. "
+            f"Leave '{flink.WRITE_ID.key}' out in foreachBatch, where penstock.write_batch says it.",
+            option=flink.WRITE_ID.key,
+            value=write_id,
+        )
+    return write_id

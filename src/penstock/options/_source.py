@@ -1,0 +1,179 @@
+"""The options of a read, in either dialect, as one `SourceConfig`.
+
+Runs on the driver. Invariant: the config means the same whichever dialect it was written in, and no
+default is left open that the dialects see differently.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.errors import MissingOptionError, OptionError
+from penstock.options import _spark as spark
+from penstock.options import flink
+from penstock.options._custom_offsets import custom_starting, custom_stopping
+from penstock.options._recognise import GivenOptions
+from penstock.options._start_and_stop import (
+    check_spark_ends,
+    flink_starting,
+    flink_stopping,
+    spark_starting,
+    spark_stopping,
+)
+from penstock.options.config import (
+    DiscoveryInterval,
+    IsolationLevel,
+    KafkaProperties,
+    OffsetsSpec,
+    SourceConfig,
+    Subscription,
+    TopicList,
+    TopicPartitionSet,
+    TopicPattern,
+)
+from penstock.options.declare import Dialect, Option
+from penstock.options.properties import property_value
+from penstock.options.warn import warn_once
+from penstock.types import LogEnd
+
+_log = logging.getLogger("penstock.options")
+
+
+def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
+    """Parse the options of a read, except those of its table; see `parse_read`.
+
+    Raises:
+        OptionError: naming the option, what it was, and what is allowed.
+    """
+    if given.dialect is Dialect.SPARK:
+        return _of_spark(given, streaming)
+    return _of_flink(given, streaming)
+
+
+def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
+    given.value(flink.CONNECTOR)
+    subscription = _flink_subscription(given)
+    on_removal = {"fail": True, "drop": False, None: None}
+    return SourceConfig(
+        properties=_with_client_id(given),
+        subscription=subscription,
+        starting=custom_starting(given) or flink_starting(given, subscription),
+        stopping=custom_stopping(given) or flink_stopping(given, subscription),
+        isolation_level=_isolation_level(given.properties),
+        include_headers=given.value_or_default(flink.INCLUDE_HEADERS),
+        fail_on_data_loss=given.value(flink.ON_DATA_LOSS) != "continue",
+        fail_on_removed_partition=on_removal[given.value(flink.ON_REMOVED_PARTITION)],
+        commits_offsets=_commits_offsets(given, streaming),
+        discovery=DiscoveryInterval.every(given.value_or_default(flink.DISCOVERY_INTERVAL)),
+        max_records_per_batch=given.value(flink.MAX_RECORDS_PER_BATCH),
+        max_bytes_per_batch=given.value(flink.MAX_BYTES_PER_BATCH),
+        min_splits=given.value(flink.MIN_SPLITS),
+        max_records_per_split=given.value(flink.MAX_RECORDS_PER_SPLIT),
+        max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
+        idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
+    )
+
+
+def _with_client_id(given: GivenOptions) -> KafkaProperties:
+    prefix = given.value(flink.CLIENT_ID_PREFIX)
+    if not prefix:
+        return given.properties
+    overridden = given.properties.get("client.id")
+    if overridden not in (None, prefix):
+        key = given.properties.spelled("client.id")
+        text = f"Property {key} is provided but will be overridden from {overridden} to {prefix}"
+        warn_once(_log, f"{text}, as '{flink.CLIENT_ID_PREFIX.key}' says.")
+    return given.properties.changed("client.id", prefix)
+
+
+def _flink_subscription(given: GivenOptions) -> Subscription:
+    chosen = _one_of(given, (flink.TOPIC, flink.TOPIC_PATTERN, flink.TOPIC_PARTITIONS))
+    if chosen is flink.TOPIC:
+        return TopicList(given.value(flink.TOPIC) or ())
+    if chosen is flink.TOPIC_PATTERN:
+        return TopicPattern(given.value(flink.TOPIC_PATTERN) or "")
+    return TopicPartitionSet(given.value(flink.TOPIC_PARTITIONS) or ())
+
+
+def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
+    subscription = _spark_subscription(given)
+    starting = spark_starting(given, subscription)
+    stopping = spark_stopping(given, subscription)
+    check_spark_ends(given, starting, stopping, streaming)
+    default = OffsetsSpec(LogEnd.LATEST if streaming else LogEnd.EARLIEST)
+    return SourceConfig(
+        properties=_with_poll_timeout(given),
+        subscription=subscription,
+        starting=starting or default,
+        stopping=stopping,
+        isolation_level=_isolation_level(given.properties),
+        include_headers=given.value_or_default(spark.INCLUDE_HEADERS),
+        fail_on_data_loss=given.value_or_default(spark.FAIL_ON_DATA_LOSS),
+        commits_offsets=_commits_offsets(given, streaming),
+        discovery=DiscoveryInterval.EVERY_BATCH,  # as Spark's own source
+        max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
+        min_records_per_batch=_min_offsets(given),
+        max_batch_delay_ms=given.value_or_default(spark.MAX_TRIGGER_DELAY),
+        min_splits=given.value(spark.MIN_PARTITIONS),
+        max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
+    )
+
+
+def _min_offsets(given: GivenOptions) -> int | None:
+    least, most = given.value(spark.MIN_OFFSETS_PER_TRIGGER), given.value(spark.MAX_OFFSETS_PER_TRIGGER)
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"Option '{spark.MIN_OFFSETS_PER_TRIGGER.key}' ({least}) is more than "
+            f"'{spark.MAX_OFFSETS_PER_TRIGGER.key}' ({most}).",
+            option=spark.MIN_OFFSETS_PER_TRIGGER.key,
+        )
+    return least
+
+
+def _spark_subscription(given: GivenOptions) -> Subscription:
+    chosen = _one_of(given, (spark.SUBSCRIBE, spark.SUBSCRIBE_PATTERN, spark.ASSIGN))
+    if chosen is spark.SUBSCRIBE:
+        return TopicList(given.value(spark.SUBSCRIBE) or ())
+    if chosen is spark.SUBSCRIBE_PATTERN:
+        return TopicPattern(given.value(spark.SUBSCRIBE_PATTERN) or "")
+    return TopicPartitionSet(given.value(spark.ASSIGN) or ())
+
+
+def _with_poll_timeout(given: GivenOptions) -> KafkaProperties:
+    timeout_ms = given.value(spark.POLL_TIMEOUT_MS)
+    if timeout_ms is None or given.properties.get("default.api.timeout.ms") is not None:
+        return given.properties
+    return given.properties.changed("default.api.timeout.ms", str(timeout_ms))
+
+
+def _one_of(given: GivenOptions, options: tuple[Option[Any], ...]) -> Option[Any]:
+    """Return the one option that is set of some that exclude each other."""
+    chosen = [option for option in options if given.has(option)]
+    names = ", ".join(f"'{option.key}'" for option in options)
+    if not chosen:
+        raise MissingOptionError(f"Nothing says what to read: set one of {names}.", options=names)
+    if len(chosen) > 1:
+        both = " and ".join(f"'{option.key}'" for option in chosen)
+        raise OptionError(f"Options {both} exclude each other: set one of {names}.", options=both)
+    return chosen[0]
+
+
+def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
+    """Whether positions go to the consumer group: with a group id, unless the user says no."""
+    wanted = given.value(flink.COMMIT_OFFSETS)
+    if wanted is None:
+        wanted = property_value(given.properties, flink.COMMIT_OFFSETS.key)
+    has_group = bool(given.properties.get("group.id"))
+    if wanted and not has_group:
+        key = given.properties.spelled("group.id")
+        raise MissingOptionError(
+            f"Option '{key}' is required with '{flink.COMMIT_OFFSETS.key}' = 'true': the consumer "
+            "group to commit offsets to.",
+            option=key,
+        )
+    return streaming and has_group and wanted is not False
+
+
+def _isolation_level(properties: KafkaProperties) -> IsolationLevel:
+    return IsolationLevel(property_value(properties, "isolation.level"))

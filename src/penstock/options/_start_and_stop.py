@@ -1,0 +1,224 @@
+"""Where a read begins and ends, from the options of either dialect to an `OffsetsSpec`.
+
+Runs on the driver. Invariant: a mode and the options that only it needs are there together or not at all;
+what needs a consumer group is refused without one.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from penstock.errors import MissingOptionError, OptionError
+from penstock.options import _spark as spark
+from penstock.options import flink
+from penstock.options import offset_text as offsets
+from penstock.options._recognise import GivenOptions
+from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPattern
+from penstock.options.declare import Option, raise_not_allowed
+from penstock.options.properties import property_value
+from penstock.options.warn import warn_once
+from penstock.types import Committed, LogEnd, Time, TopicPartition, Where
+
+_log = logging.getLogger("penstock.options")
+
+_ENDS_BY_WORD = {"earliest": LogEnd.EARLIEST, "latest": LogEnd.LATEST}
+_PLACES_BY_MODE: dict[str, Where] = {
+    "earliest-offset": LogEnd.EARLIEST,
+    "latest-offset": LogEnd.LATEST,
+    "group-offsets": Committed(),
+}
+_RESET_KEY = "auto.offset.reset"
+
+
+@dataclass(frozen=True)
+class _End:
+    """The three options of Flink's dialect that say where one end of a read is."""
+
+    mode: Option[str]
+    offsets: Option[str]
+    timestamp: Option[int]
+
+
+_STARTUP = _End(flink.STARTUP_MODE, flink.STARTUP_SPECIFIC_OFFSETS, flink.STARTUP_TIMESTAMP)
+_BOUNDED = _End(flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, flink.BOUNDED_TIMESTAMP)
+
+
+def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec:
+    """Where Flink's options say that reading begins."""
+    spec = _flink_end(given, _STARTUP, subscription) or OffsetsSpec(LogEnd.EARLIEST)
+    mode, reset = given.value(flink.STARTUP_MODE), property_value(given.properties, _RESET_KEY)
+    if spec == OffsetsSpec(Committed()):
+        return replace(spec, without_committed=_ENDS_BY_WORD.get(reset or "none"))
+    if reset is not None:
+        warn_once(
+            _log,
+            f"Option 'properties.{_RESET_KEY}' has no effect. It says where "
+            f"'{flink.STARTUP_MODE.key}' = 'group-offsets' begins without a committed offset; the mode is "
+            f"{mode or 'earliest-offset'!r}."
+            f" What happens when records are gone is '{flink.ON_DATA_LOSS.key}'.",
+        )
+    return spec
+
+
+def flink_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
+    """Where Flink's options say that reading ends; None when they do not."""
+    return _flink_end(given, _BOUNDED, subscription)
+
+
+def _flink_end(given: GivenOptions, end: _End, subscription: Subscription) -> OffsetsSpec | None:
+    mode = given.value(end.mode)
+    for option, wanted in ((end.offsets, "specific-offsets"), (end.timestamp, "timestamp")):
+        if given.has(option) and mode != wanted:
+            raise OptionError(
+                f"Option '{option.key}' needs '{end.mode.key}' = '{wanted}', which is "
+                f"{'not set' if mode is None else repr(mode)}.",
+                option=option.key,
+            )
+        if mode == wanted and not given.has(option):
+            raise MissingOptionError(
+                f"Option '{option.key}' is required with '{end.mode.key}' = '{wanted}'.", option=option.key
+            )
+    if mode in (None, "unbounded"):
+        return None
+    if mode == "specific-offsets":
+        return _flink_specific(given, end, subscription)
+    time_ms = given.value(end.timestamp)
+    if time_ms is not None:
+        return OffsetsSpec(Time(time_ms))
+    if mode == "group-offsets":
+        _need_group_id(given, f"'{end.mode.key}' = 'group-offsets'")
+    return OffsetsSpec(_PLACES_BY_MODE[mode])
+
+
+def _flink_specific(given: GivenOptions, end: _End, subscription: Subscription) -> OffsetsSpec:
+    text = given.text(end.offsets) or ""
+    try:
+        parsed = offsets.parse_flink_offsets(text, _single_topic(subscription))
+    except ValueError as error:
+        raise_not_allowed(end.offsets.key, text, str(error))
+    _check_subscribed(parsed, subscription, end.offsets.key)
+    for topic_partition, offset in parsed:
+        if offset == offsets.COMMITTED_OFFSET:
+            _need_group_id(given, f"the offset {offset} of {topic_partition} in '{end.offsets.key}'")
+    # Flink: what is not named begins at the group's offset, else at its beginning, and ends there too.
+    others = Committed() if given.properties.get("group.id") else LogEnd.EARLIEST
+    return OffsetsSpec(others, _each(parsed), without_committed=LogEnd.EARLIEST)
+
+
+def _each(parsed: offsets.Offsets) -> tuple[tuple[TopicPartition, Where], ...]:
+    return tuple((topic_partition, offsets.where_of(offset)) for topic_partition, offset in parsed)
+
+
+def _need_group_id(given: GivenOptions, what: str) -> None:
+    if not given.properties.get("group.id"):
+        raise MissingOptionError(
+            f"Option 'properties.group.id' is required with {what}: the consumer group whose committed "
+            "offsets are meant.",
+            option="properties.group.id",
+        )
+
+
+def _single_topic(subscription: Subscription) -> str | None:
+    if isinstance(subscription, TopicPattern):
+        return None
+    if isinstance(subscription, TopicList):
+        topics = set(subscription.topics)
+    else:
+        topics = {topic_partition.topic for topic_partition in subscription.topic_partitions}
+    return topics.pop() if len(topics) == 1 else None
+
+
+def spark_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
+    """Where Spark's options say that reading begins: by time before by offset."""
+    needs_match = given.value(spark.STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY) != "latest"
+    by_time = _spark_times(
+        given, spark.STARTING_TIMESTAMP, spark.STARTING_OFFSETS_BY_TIMESTAMP, subscription, needs_match
+    )
+    return by_time or _spark_offsets(given, spark.STARTING_OFFSETS, subscription)
+
+
+def spark_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
+    """Where Spark's options say that a batch read ends; None when they do not."""
+    by_time = _spark_times(
+        given, spark.ENDING_TIMESTAMP, spark.ENDING_OFFSETS_BY_TIMESTAMP, subscription, needs_match=False
+    )
+    return by_time or _spark_offsets(given, spark.ENDING_OFFSETS, subscription)
+
+
+def _spark_times(
+    given: GivenOptions,
+    for_all: Option[int],
+    for_each: Option[str],
+    subscription: Subscription,
+    needs_match: bool,
+) -> OffsetsSpec | None:
+    timestamp_ms = given.value(for_all)
+    if timestamp_ms is not None:
+        return OffsetsSpec(Time(timestamp_ms), needs_match=needs_match)
+    text = given.text(for_each)
+    if text is None:
+        return None
+    try:
+        parsed = offsets.parse_spark_timestamps(text)
+    except ValueError as error:
+        raise_not_allowed(for_each.key, text, str(error))
+    _check_subscribed(parsed, subscription, for_each.key)
+    return OffsetsSpec(each=tuple((tp, Time(time_ms)) for tp, time_ms in parsed), needs_match=needs_match)
+
+
+def _spark_offsets(
+    given: GivenOptions, option: Option[str], subscription: Subscription
+) -> OffsetsSpec | None:
+    text = given.text(option)
+    if text is None:
+        return None
+    end = _ENDS_BY_WORD.get(text.strip().lower())
+    if end is not None:
+        return OffsetsSpec(end)
+    try:
+        parsed = offsets.parse_spark_offsets(text)
+    except ValueError as error:
+        raise_not_allowed(option.key, text, f"earliest, latest, or {error}")
+    _check_subscribed(parsed, subscription, option.key)
+    return OffsetsSpec(each=_each(parsed))
+
+
+def check_spark_ends(
+    given: GivenOptions, starting: OffsetsSpec | None, stopping: OffsetsSpec | None, streaming: bool
+) -> None:
+    """Hold to what Spark's own source allows at which end."""
+    if streaming and stopping is not None:
+        ends = (spark.ENDING_TIMESTAMP, spark.ENDING_OFFSETS_BY_TIMESTAMP, spark.ENDING_OFFSETS)
+        key = next(option.key for option in ends if given.has(option))
+        raise OptionError(
+            f"Option '{key}' is for batch reads, as with Spark's own source. Leave it out and use the "
+            "trigger availableNow. A stream that ends at given offsets needs all options in Flink's dialect: "
+            "docs/source.md.",
+            option=key,
+        )
+    if not streaming and _points_at(starting, LogEnd.LATEST):
+        text = given.text(spark.STARTING_OFFSETS) or ""
+        raise_not_allowed(spark.STARTING_OFFSETS.key, text, "in a batch read, anything but latest (-1)")
+    if _points_at(stopping, LogEnd.EARLIEST):
+        text = given.text(spark.ENDING_OFFSETS) or ""
+        raise_not_allowed(spark.ENDING_OFFSETS.key, text, "anything but earliest (-2)")
+
+
+def _points_at(spec: OffsetsSpec | None, place: LogEnd) -> bool:
+    return spec is not None and place in spec.places
+
+
+def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: str) -> None:
+    """Offsets for what is not read are a slip of the pen; patterns are checked when topics are known."""
+    if isinstance(subscription, TopicPattern):
+        return
+    if isinstance(subscription, TopicList):
+        strangers = sorted({tp.topic for tp, _ in parsed} - set(subscription.topics))
+    else:
+        strangers = sorted(str(tp) for tp, _ in parsed if tp not in subscription.topic_partitions)
+    if strangers:
+        raise OptionError(
+            f"Option '{key}' gives offsets for {', '.join(strangers)}, which the subscription does not read.",
+            option=key,
+        )

@@ -1,0 +1,169 @@
+"""Properties of every Kafka client: addresses, time-outs, back-off, metadata, metrics.
+
+See `declare` for what the words mean.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.options.properties._declare import (
+    BUFFER_BYTES,
+    MILLISECONDS,
+    MILLISECONDS_INT,
+    Property,
+    Role,
+    no_effect,
+    ours,
+    translated,
+    unsupported,
+)
+from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
+
+_COMMON = Role.COMMON
+_METRICS = "Java's reporters do not run here, and nothing exports penstock's own metrics yet."
+
+_SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
+
+
+def _parse_servers(text: str) -> tuple[str, ...]:
+    servers = []
+    for word in text.split(","):
+        match = _SERVER.fullmatch(word.strip())
+        if word.strip() and (match is None or not 0 < int(match[2]) < 65_536):
+            raise ValueError("host:port,host:port with ports from 1 to 65535")
+        if match is not None:
+            servers.append(f"{match[1]}:{match[2]}")
+    if not servers:
+        raise ValueError("at least one host:port")
+    return unique(servers)
+
+
+BOOTSTRAP_SERVERS = ValueType("list", "`host:port,host:port`", _parse_servers)
+
+COMMON_PROPERTIES: tuple[Property, ...] = (
+    translated("bootstrap.servers", _COMMON, "Brokers to begin with. Required.", BOOTSTRAP_SERVERS),
+    unsupported("bootstrap.controllers", Role.ADMIN, "Name brokers in `bootstrap.servers`.", WORDS),
+    translated(
+        "client.id",
+        _COMMON,
+        "The name by which broker logs and quotas know this client. Unset: a name that says which half of "
+        "penstock is calling.",
+    ),
+    translated(
+        "client.dns.lookup",
+        _COMMON,
+        "How a host name becomes addresses.",
+        choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        default="use_all_dns_ips",
+    ),
+    ours(
+        "request.timeout.ms",
+        _COMMON,
+        "How long one request may wait for its answer before it is tried again.",
+        MILLISECONDS_INT,
+        default="30000",
+    ),
+    ours(
+        "default.api.timeout.ms",
+        _COMMON,
+        "How long an operation (a look-up on the driver, a task waiting for its next record) may take in "
+        "all, retries included, before it fails.",
+        MILLISECONDS_INT,
+        default="60000",
+    ),
+    ours(
+        "retry.backoff.ms",
+        _COMMON,
+        "First pause before a failed request is tried again; doubles with each failure.",
+        MILLISECONDS,
+        default="100",
+    ),
+    ours("retry.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default="1000"),
+    translated(
+        "reconnect.backoff.ms",
+        _COMMON,
+        "First pause before a lost connection is opened again; doubles with each failure.",
+        MILLISECONDS,
+        default="50",
+    ),
+    translated("reconnect.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default="1000"),
+    translated(
+        "socket.connection.setup.timeout.ms",
+        _COMMON,
+        "How long opening a connection may take; doubles with each failure.",
+        MILLISECONDS,
+        default="10000",
+    ),
+    translated(
+        "socket.connection.setup.timeout.max.ms", _COMMON, "Longest such time.", MILLISECONDS, default="30000"
+    ),
+    translated(
+        "connections.max.idle.ms",
+        _COMMON,
+        "Connections unused for so long are closed.",
+        MILLISECONDS,
+        default="540000",
+    ),
+    translated(
+        "metadata.max.age.ms",
+        _COMMON,
+        "Cluster metadata older than this is asked for again.",
+        MILLISECONDS,
+        default="300000",
+    ),
+    translated(
+        "send.buffer.bytes",
+        _COMMON,
+        "The socket's send buffer (SO_SNDBUF).",
+        BUFFER_BYTES,
+        default="-1",
+        java_default="131072",
+    ),
+    translated(
+        "receive.buffer.bytes",
+        _COMMON,
+        "The socket's receive buffer (SO_RCVBUF).",
+        BUFFER_BYTES,
+        default="-1",
+        java_default="65536",
+    ),
+    no_effect(
+        "retries",
+        _COMMON,
+        "Time bounds retries here: `delivery.timeout.ms` for writes, `default.api.timeout.ms` elsewhere. "
+        "`0` together with `enable.idempotence=true` is an error, as in Java.",
+        integer(0),
+        java_default="2147483647",
+    ),
+    no_effect(
+        "metadata.recovery.strategy",
+        _COMMON,
+        "When no known broker answers, the bootstrap servers are always asked again.",
+        choice("rebootstrap", "none"),
+        unsupported_values={"none": "penstock always goes back to the bootstrap servers: leave it out"},
+    ),
+    no_effect(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        _COMMON,
+        "See `metadata.recovery.strategy`.",
+        MILLISECONDS,
+    ),
+    no_effect("enable.metrics.push", _COMMON, "No client metrics are pushed to brokers.", BOOLEAN),
+    no_effect("metric.reporters", _COMMON, _METRICS, WORDS),
+    no_effect("metrics.num.samples", _COMMON, _METRICS, integer(1)),
+    no_effect("metrics.recording.level", _COMMON, _METRICS, choice("INFO", "DEBUG", "TRACE")),
+    no_effect("metrics.sample.window.ms", _COMMON, _METRICS, MILLISECONDS),
+    unsupported(
+        "config.providers",
+        _COMMON,
+        "Values such as `${file:...}` are not resolved. Give the values themselves, from Python.",
+        WORDS,
+    ),
+    unsupported(
+        "interceptor.classes",
+        _COMMON,
+        "Java classes do not run here. Change records with Spark before writing or after reading.",
+        WORDS,
+    ),
+)

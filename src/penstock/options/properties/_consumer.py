@@ -1,0 +1,138 @@
+"""Properties of Kafka's Java consumer, and what becomes of them in a source.
+
+See `declare` for what the words mean.
+"""
+
+from __future__ import annotations
+
+from penstock.options.properties._declare import (
+    BYTES,
+    MILLISECONDS,
+    MILLISECONDS_INT,
+    Property,
+    Role,
+    no_effect,
+    ours,
+    translated,
+    unsupported,
+)
+from penstock.options.values import BOOLEAN, WORDS, choice, integer
+
+_C = Role.CONSUMER
+_NO_GROUP = "Spark assigns the work, so no consumer group is joined."
+_BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_BYTES_OUT = (
+    f"Keys and values are read as bytes. Only `{_BYTE_ARRAY}` is accepted, and changes nothing; decode with "
+    "Spark, e.g. `CAST(value AS STRING)`."
+)
+
+CONSUMER_PROPERTIES: tuple[Property, ...] = (
+    translated(
+        "isolation.level",
+        _C,
+        "Which records of transactions are read. Under read_committed, latest means the last stable offset.",
+        choice("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+    ),
+    ours(
+        "max.partition.fetch.bytes",
+        _C,
+        "Bytes asked for per request of a split. Larger than Java's, because each request has one "
+        "split to serve. A larger record batch is still read.",
+        BYTES,
+        default="4194304",
+        java_default="1048576",
+    ),
+    ours("fetch.max.bytes", _C, "Upper limit of one answer, whatever it holds.", BYTES, default="52428800"),
+    no_effect(
+        "fetch.min.bytes",
+        _C,
+        "What a split asks for is in the log already: waiting for more would only delay it.",
+        BYTES,
+    ),
+    ours(
+        "fetch.max.wait.ms",
+        _C,
+        "How long the broker may wait for records.",
+        MILLISECONDS_INT,
+        default="500",
+    ),
+    ours("check.crcs", _C, "Check the CRC-32C of each record batch.", BOOLEAN, default="true"),
+    ours(
+        "client.rack",
+        _C,
+        "Where this client stands; a replica in the same rack is read from when the broker names one.",
+        default="",
+    ),
+    ours(
+        "group.id",
+        _C,
+        "The group that a stream commits its offsets to (`commit.offsets.on.checkpoint`) and that "
+        "`group-offsets` asks. Spark's checkpoint keeps the position; the group is never joined.",
+    ),
+    ours(
+        "commit.offsets.on.checkpoint",
+        _C,
+        "Flink's name for the option of that name, which counts where both are set.",
+        BOOLEAN,
+    ),
+    ours(
+        "auto.offset.reset",
+        _C,
+        "Where `scan.startup.mode` = `group-offsets` begins without a committed offset; no effect otherwise, "
+        "with a warning: an offset that does not exist (any more) is never jumped over in silence, see "
+        "`scan.on-data-loss`. Refused in Spark's dialect, as by Spark.",
+        choice("latest", "earliest", "none"),
+        java_default="latest",
+    ),
+    no_effect(
+        "enable.auto.commit",
+        _C,
+        "Nothing is committed behind Spark's back. Refused in Spark's dialect, as by Spark.",
+        BOOLEAN,
+        unsupported_values={"true": "leave it out and see `commit.offsets.on.checkpoint`"},
+    ),
+    no_effect("auto.commit.interval.ms", _C, "See `enable.auto.commit`.", MILLISECONDS),
+    no_effect(
+        "allow.auto.create.topics",
+        _C,
+        "Reading never creates a topic.",
+        BOOLEAN,
+        default="false",
+        java_default="true",
+        unsupported_values={
+            "true": "create the topic before it is read: penstock never creates one by reading"
+        },
+    ),
+    no_effect(
+        "exclude.internal.topics",
+        _C,
+        "A pattern never matches Kafka's internal topics.",
+        BOOLEAN,
+        unsupported_values={"false": "name an internal topic in the topic list to read it"},
+    ),
+    no_effect("key.deserializer", _C, _BYTES_OUT, choice(_BYTE_ARRAY)),
+    no_effect("value.deserializer", _C, _BYTES_OUT, choice(_BYTE_ARRAY)),
+    no_effect("group.instance.id", _C, _NO_GROUP),
+    no_effect("group.protocol", _C, _NO_GROUP, choice("classic", "consumer")),
+    no_effect("group.remote.assignor", _C, _NO_GROUP),
+    no_effect("heartbeat.interval.ms", _C, _NO_GROUP, MILLISECONDS),
+    no_effect("session.timeout.ms", _C, _NO_GROUP, MILLISECONDS),
+    no_effect("max.poll.interval.ms", _C, _NO_GROUP, MILLISECONDS),
+    no_effect("partition.assignment.strategy", _C, _NO_GROUP, WORDS),
+    no_effect(
+        "max.poll.records",
+        _C,
+        "Records travel in Arrow batches whose size penstock chooses; limit a micro-batch with "
+        "`scan.max-records-per-batch`.",
+        integer(1),
+    ),
+    no_effect(
+        "partition.discovery.interval.ms",
+        _C,
+        "Flink's SQL connector overrides it too: use `scan.topic-partition-discovery.interval`.",
+        integer(-1),
+    ),
+    unsupported("share.acknowledgement.mode", _C, "Share groups are not read."),
+    unsupported("share.acquire.mode", _C, "Share groups are not read."),
+)

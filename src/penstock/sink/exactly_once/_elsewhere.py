@@ -1,0 +1,148 @@
+"""Whether a query's batch is written under another prefix: the query has changed it, or changes it back.
+
+Runs on the driver, before a batch is decided. It looks into other logs as seldom as it can:
+
+- A prefix whose log knows nothing of the query looks through all decision logs, once: its own decision is
+  next. Where it finds the query it leaves a *marker*: "moved to me".
+- So does one that wrote the query's batches into other topics, or in another turn of a function of
+  `foreachBatch`: what it knows is about something else. Topics are looked for once in a process.
+- A prefix whose log knows the query, without a marker, was the last to write it.
+- A prefix that finds markers in its own log follows them, and those that they lead to. Then it leaves its own
+  markers there, and removes those in its log.
+
+Invariant: from each prefix that has written a query, markers lead to the one that decided last; they are left
+before the decision. *Siblings* are prefixes under which a function of `foreachBatch` writes the same batch:
+what one of them has decided says nothing about another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.errors import DecisionLogError, PrefixChangedError
+from penstock.sink.exactly_once._log_records import Place
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus
+from penstock.sink.exactly_once.log import DecisionLog
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What another prefix knows of the query."""
+
+    log: DecisionLog
+    decision: Decision | None
+
+    def concerns(self, batch: Decision) -> bool:
+        """Whether it may have written into a topic of the batch; decisions of 0.1.0 do not say where."""
+        return self.decision is None or _may_share_topics(self.decision, batch)
+
+    def holds(self, batch: Decision) -> bool:
+        """Whether this batch, or a later one, is written by it."""
+        decision = self.decision
+        if decision is None or decision.status is DecisionStatus.WITHDRAWN:
+            return False
+        return decision.batch_id >= batch.batch_id
+
+
+def _may_share_topics(one: Decision, other: Decision) -> bool:
+    return not one.topics or not other.topics or not one.topic_names.isdisjoint(other.topic_names)
+
+
+class Found(NamedTuple):
+    """What became of a query's batch under other prefixes."""
+
+    holders: list[Elsewhere]
+    """Where the batch, or a later one, is written; without any the query is ours."""
+    is_known: bool
+    """Whether this or another prefix has written a batch of the query before."""
+
+
+def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> Found:
+    """Look whether the batch, or a later one, is written under another prefix.
+
+    Args:
+        log: as of `catch_up`; does not hold the batch.
+        batch: what is about to be decided.
+        siblings: other prefixes that write the same batches.
+
+    Raises:
+        DecisionLogError: a log that has to be asked is gone, or written by a later version.
+        PenstockError: no answer in time, or no permission to leave a marker.
+    """
+    others = _whereabouts(log, batch, siblings)
+    found = [each for each in others if each.concerns(batch)]
+    holders = [each for each in found if each.holds(batch)]
+    if not holders:
+        for each in found:
+            each.log.mark_moved(batch.query_id, log.place)
+        for each in found:
+            if each.log.place in log.moved_to(batch.query_id):
+                log.mark_back(batch.query_id, each.log.place)
+    return Found(holders, bool(others) or log.decision(batch.query_id) is not None)
+
+
+def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> list[Elsewhere]:
+    """What the other prefixes know that have, or had, the query."""
+    ahead = log.moved_to(batch.query_id)
+    if _is_something_else(log, batch):
+        ahead += log.places_of(batch.query_id)
+        log.looked_for.update((batch.query_id, name) for name in batch.topic_names)
+    seen, found = {log.place}, list[Elsewhere]()
+    while ahead:
+        place = ahead.pop()
+        if place in seen or place.prefix in siblings:
+            continue
+        seen.add(place)
+        other = log.at(place)
+        if not other.look():
+            raise _gone_error(log.place, place, batch)
+        found.append(Elsewhere(other, other.decision(batch.query_id)))
+        ahead += other.moved_to(batch.query_id)
+    return found
+
+
+def _is_something_else(log: DecisionLog, batch: Decision) -> bool:
+    """Whether what the log knows of the query says nothing about this batch."""
+    own = log.decision(batch.query_id)
+    if own is None or own.sibling_count != batch.sibling_count:
+        return True
+    if _may_share_topics(own, batch):
+        return False
+    return not log.looked_for.issuperset((batch.query_id, name) for name in batch.topic_names)
+
+
+def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewhere]) -> PrefixChangedError:
+    """The error for a batch that other prefixes hold."""
+    theirs, held = holders[0].log.place, holders[0].decision or batch
+    prefixes = [each.log.place.prefix for each in holders]
+    more = f" (so do {', '.join(prefixes[1:])})" if prefixes[1:] else ""
+    return PrefixChangedError(
+        f"Not written: {held.where} is {held.status.value} under sink.transactional-id-prefix="
+        f"{theirs.prefix} (decision log {theirs.topic}){more}, and batch {batch.batch_id} comes now under "
+        f"the prefix {own.prefix}, which could double it. If the query's prefix was changed: start the query "
+        f"once more with {theirs.prefix}, let it finish that batch, stop it, and change the prefix then. If "
+        f"this is a copy of the checkpoint, made for a second query: do not start it with {theirs.prefix}, "
+        "which would stop the query that has it; give the second query a new checkpoint location. If a "
+        "function of foreachBatch writes under both prefixes: let it write them in the same order as before.",
+        prefix=own.prefix,
+        previous_prefix=theirs.prefix,
+        previous_prefixes=prefixes,
+        query_id=batch.query_id,
+        batch_id=batch.batch_id,
+    )
+
+
+def _gone_error(own: Place, theirs: Place, batch: Decision) -> DecisionLogError:
+    return DecisionLogError(
+        f"Query {batch.query_id} left the prefix {own.prefix} for sink.transactional-id-prefix="
+        f"{theirs.prefix} before, and the decision log {theirs.topic} of that does not exist any more. "
+        f"Whether batch {batch.batch_id} is written under it is unknown, so nothing was written. Compare the "
+        "target with the source, then start with a prefix that was never used.",
+        topic=theirs.topic,
+        prefix=own.prefix,
+        previous_prefix=theirs.prefix,
+        query_id=batch.query_id,
+        batch_id=batch.batch_id,
+    )

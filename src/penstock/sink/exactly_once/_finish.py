@@ -1,0 +1,246 @@
+"""Finishing a decided batch: commit its transactions, and find out for certain what became of each.
+
+Runs on the driver, in `commit` and in recovery alike. Invariants: a transaction is called lost only when it
+is known that the broker aborted it, and committed only when it is known that it is; where neither can be
+known the batch stays decided and the error says so. Doing it again comes to the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.markers import TransactionEnd
+from penstock.client.transactions.steps import (
+    COMMIT_STATES,
+    EndState,
+    TransactionDescription,
+    TransactionProtocol,
+    TransactionState,
+)
+from penstock.errors import TransactionError, TransactionsInDoubtError, TransactionsLostError
+from penstock.sink.exactly_once._probes import Step, reached
+from penstock.sink.exactly_once.committable import Committable
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.kafka import SinkTransactions
+from penstock.sink.exactly_once.log import DecisionLog
+
+_MARKER_WAIT_MS = 30_000
+_MARKER_POLL_SECONDS = 0.05
+
+_ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT))
+_STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING))
+"""That an id can only be in while a producer holds it."""
+
+
+def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequence[Committable]) -> None:
+    """Before a batch is decided: raise TransactionsLostError when a transaction is open no more.
+
+    A batch that fails here can be written again whole, whatever its plan; one that is decided first and
+    found lost in part afterwards needs a replay that is the same.
+    """
+    described = kafka.describe([each.identity.transactional_id for each in written])
+    lost = [each for each in written if not _is_open(described[each.identity.transactional_id], each)]
+    if lost:
+        taken = [each for each in lost if _is_taken(described[each.identity.transactional_id], each)]
+        raise _aborted_error(decision, written, lost, taken)
+
+
+def _aborted_error(
+    decision: Decision,
+    written: Sequence[Committable],
+    lost: Sequence[Committable],
+    taken: Sequence[Committable],
+) -> TransactionsLostError:
+    what = (
+        f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
+        "be decided"
+    )
+    again = "What they wrote is not visible. The batch is written again as soon as the query is restarted"
+    text = (
+        f"{what}: another producer has taken the transactional id of {taken[0]}. {again}. Either a task of "
+        "an older driver of the query was still running: then that is all. Or two queries use the same "
+        "sink.transactional-id-prefix: then give each its own."
+        if taken
+        else f"{what}, the first {lost[0]}. Most likely more than transaction.timeout.ms passed between its "
+        "first record and the end of the batch's slowest task; if not, another writer with this "
+        f"sink.transactional-id-prefix has aborted it. {again}; shorter batches or a longer "
+        "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent a time-out."
+    )
+    return TransactionsLostError(
+        text,
+        query_id=decision.query_id,
+        batch_id=decision.batch_id,
+        spark_partition_ids=sorted(each.spark_partition_id for each in lost),
+    )
+
+
+def _is_open(description: TransactionDescription | None, committable: Committable) -> bool:
+    return (
+        description is not None
+        and description.state is TransactionState.ONGOING
+        and description.identity.has_same_epoch(committable.identity)
+    )
+
+
+def _is_taken(description: TransactionDescription | None, committable: Committable) -> bool:
+    """Whether the id has a later producer; what cannot be told apart from a time-out is none.
+
+    A time-out leaves the next epoch behind; under V2, before the fix of KAFKA-19367, the one after.
+    """
+    if description is None:
+        return False
+    now, ours = description.identity, committable.identity
+    epochs_later = now.producer_epoch - ours.producer_epoch
+    return (
+        now.producer_id != ours.producer_id
+        or epochs_later > (2 if ours.protocol is TransactionProtocol.V2 else 1)
+        or (epochs_later > 0 and description.state in _STATES_OF_ITS_PRODUCER)
+    )
+
+
+def finish(
+    kafka: SinkTransactions, log: DecisionLog, session: ProducerSession, decision: Decision, finished: Step
+) -> tuple[ProducerSession, Decision]:
+    """Commit what is pending of a decision, and write down what came of it.
+
+    Returns:
+        The session, and the decision as FINISHED, LOST or WITHDRAWN.
+
+    Raises:
+        TransactionsInDoubtError: for a transaction neither can be known.
+        PenstockError: no answer in time; the batch stays decided, and the next recovery goes on.
+    """
+    pending = decision.with_outcome(Outcome.PENDING)
+    settled = decision.settled(_commit(kafka, decision, pending))
+    reached(finished)
+    return log.append(session, settled), settled
+
+
+def _commit(
+    kafka: SinkTransactions, decision: Decision, pending: Sequence[Committable]
+) -> dict[Committable, Outcome]:
+    results = kafka.end([each.identity for each in pending], is_commit=True)
+    outcomes: dict[Committable, Outcome] = {}
+    for each in pending:
+        result = results[each.identity]
+        if result.state is EndState.UNKNOWN and result.error is not None:
+            raise result.error
+        is_done = result.state is EndState.DONE
+        outcomes[each] = Outcome.COMMITTED if is_done else _find_out(kafka, decision, each)
+    return outcomes
+
+
+def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committable) -> Outcome:
+    """What became of a transaction that the coordinator will not commit (any more).
+
+    The log is asked first: its markers cannot be hidden by a later producer of the same id.
+    """
+    if committable.witness is not None:
+        deadline = time.monotonic() + _MARKER_WAIT_MS / 1000
+        while (end := kafka.end_in_log(committable.witness, committable.identity)) is TransactionEnd.OPEN:
+            if time.monotonic() > deadline:
+                raise TransactionError(
+                    f"Transaction {committable} of {decision.where} is refused by its coordinator, and its "
+                    f"end has not reached the log within {_MARKER_WAIT_MS} ms. The batch stays decided; "
+                    "restart "
+                    "the query to find out what became of it.",
+                    transactional_id=committable.identity.transactional_id,
+                )
+            time.sleep(_MARKER_POLL_SECONDS)
+        if end is TransactionEnd.COMMITTED:
+            return Outcome.COMMITTED
+        if end is TransactionEnd.ABORTED:
+            return Outcome.LOST
+    outcome = _coordinator_says(kafka, committable)
+    if outcome is None:
+        raise TransactionsInDoubtError(
+            f"It cannot be found out whether transaction {committable} of {decision.where} is committed: its "
+            "coordinator has forgotten it, and its records are not in the log any more (deleted by "
+            "retention, or with their topic). The decision stays as it is and the query stops. Look at the "
+            "target for those records; then let the batch be written again, or take it as written, with "
+            "`penstock "
+            "transactions abort --query ...` (see its help).",
+            query_id=decision.query_id,
+            batch_id=decision.batch_id,
+            transactional_id=committable.identity.transactional_id,
+            spark_partition_id=committable.spark_partition_id,
+        )
+    return outcome
+
+
+def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outcome | None:
+    """The outcome, where the coordinator's state can only mean one.
+
+    A V2 transaction of epoch e leaves epoch e + 1 behind, a V1 transaction leaves e; whoever takes the id
+    later goes beyond that. So does a time-out under V1, or before the fix of KAFKA-19367: nothing is
+    concluded from those.
+    """
+    identity = committable.identity
+    description = kafka.describe([identity.transactional_id])[identity.transactional_id]
+    if description is None or description.identity.producer_id != identity.producer_id:
+        return None
+    bump = 1 if identity.protocol is TransactionProtocol.V2 else 0
+    if description.identity.producer_epoch != identity.producer_epoch + bump:
+        return None
+    if description.state in COMMIT_STATES:
+        return Outcome.COMMITTED
+    return Outcome.LOST if description.state in _ABORT_STATES else None
+
+
+def lost_error(decision: Decision, prefix: str) -> TransactionsLostError:
+    """The error that fails a batch of which transactions were lost, and whatever else may not go past it."""
+    lost = decision.with_outcome(Outcome.LOST)
+    spark_partition_ids = sorted(each.spark_partition_id for each in lost)
+    record_count = sum(each.record_count for each in lost)
+    is_withdrawn = decision.status is DecisionStatus.WITHDRAWN
+    what = "All" if is_withdrawn else f"{len(lost)} of {len(decision.transactions)}"
+    text = (
+        f"{what} transactions of {decision.where} were aborted by the broker before they could be committed "
+        f"({record_count} records of Spark partitions {_shortened(spark_partition_ids)}), most likely "
+        "because more than transaction.timeout.ms passed. "
+    )
+    if decision.is_named_write:
+        text += (
+            "Nothing of it is visible; run it again."
+            if is_withdrawn
+            else "The records of its other transactions are visible. Run the write again with the same rows "
+            "and the same sink.write-id: exactly what was lost is written. Until then no other write with "
+            f"prefix {prefix} starts. To leave it as it is: {_resolving(decision, prefix)}."
+        )
+    elif decision.is_batch_write:
+        text += (
+            "Nothing of it is visible; write again."
+            if is_withdrawn
+            else "The records of its other transactions are visible, so running it again doubles them. Until "
+            f"you have dealt with it, no other write with prefix {prefix} starts: take away what is there "
+            f"of it, or add what is missing, then say so by {_resolving(decision, prefix)}. A longer "
+            "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevents this, and a "
+            "write with sink.write-id is repaired by running it again."
+        )
+    elif is_withdrawn:
+        text += "Nothing of the batch is visible. It is written again as soon as the query is restarted."
+    else:
+        text += (
+            "The others are committed. Restart the query: Spark replays the batch, and exactly what was lost "
+            "is written again."
+        )
+    return TransactionsLostError(
+        text,
+        query_id=decision.query_id,
+        batch_id=decision.batch_id,
+        spark_partition_ids=spark_partition_ids,
+        record_count=record_count,
+    )
+
+
+def _resolving(decision: Decision, prefix: str) -> str:
+    return (
+        f"`penstock transactions abort --prefix {prefix} --query {decision.query_id} "
+        "--resolution take-as-written --yes`"
+    )
+
+
+def _shortened(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")

@@ -1,0 +1,153 @@
+"""What a decision log says about one prefix, as far as it has been read.
+
+Runs on the driver. Pure. Of each key only the newest value counts, so only that is kept, and it is decoded
+when it is asked for. Invariant: a snapshot holds all that the log says before the offset `through`, so that a
+reader who has it needs only the records from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from penstock.errors import DecisionLogError
+from penstock.sink.exactly_once._log_records import (
+    NO_QUERY,
+    LogRecord,
+    Place,
+    decode,
+    decode_key,
+    decode_moved,
+    decode_moved_key,
+    decode_snapshot,
+    encode,
+    encode_snapshot,
+)
+from penstock.sink.exactly_once.decision import Decision
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_OWN = -1
+"""The offset of what this process has written itself."""
+
+
+class _Newest(NamedTuple):
+    offset: int
+    value: bytes
+
+
+class LogContents:
+    """The newest value of each key of one prefix."""
+
+    def __init__(self, topic: str, prefix: str) -> None:
+        self._topic = topic
+        self._prefix = prefix
+        self._newest: dict[str, _Newest] = {}
+        self._decoded: dict[str, Decision] = {}
+        self._moved: dict[tuple[str, str], _Newest] = {}
+        self._in_snapshot: frozenset[str] = frozenset()
+        self.through = 0
+        """What is before this offset is in the newest snapshot; 0: there is none."""
+        self.is_started = False
+
+    def decisions(self) -> dict[str, Decision]:
+        """The newest decision of each query id; errors as `decision`."""
+        found = ((query_id, self.decision(query_id)) for query_id in self._newest)
+        return {query_id: decision for query_id, decision in found if decision is not None}
+
+    def decision(self, query_id: str) -> Decision | None:
+        """The newest decision about a query; DecisionLogError when this version cannot read it."""
+        newest = self._newest.get(query_id)
+        if newest is None:
+            return None
+        if query_id not in self._decoded:
+            self._decoded[query_id] = self._read(newest.offset, lambda: decode(query_id, newest.value))
+        return self._decoded[query_id]
+
+    def moved_to(self, query_id: str) -> list[Place]:
+        """Where the query has moved, if it has; errors as `decision`."""
+        return [
+            self._read(newest.offset, lambda: decode_moved(newest.value))  # noqa: B023 - called at once
+            for (moved, _), newest in self._moved.items()
+            if moved == query_id
+        ]
+
+    def remember(self, query_id: str, decision: Decision | None) -> None:
+        """What this process has written down itself."""
+        self._newest.pop(query_id, None)
+        self._decoded.pop(query_id, None)
+        if decision is not None:
+            self._newest[query_id] = _Newest(_OWN, b"")
+            self._decoded[query_id] = decision
+
+    def is_in_snapshot(self, query_id: str) -> bool:
+        """Whether the newest snapshot holds it: then only a newer record, and no tombstone, takes its place.
+
+        Compaction removes tombstones after a while, and a snapshot would bring back what they removed.
+        """
+        return query_id in self._in_snapshot
+
+    # ----- reading
+
+    def apply(self, record: LogRecord) -> None:
+        """The next record of the log; DecisionLogError for what is none of a decision log."""
+        prefix, query_id = self._read(record.offset, lambda: decode_key(record.key))
+        if prefix != self._prefix:
+            moved = self._read(record.offset, lambda: decode_moved_key(self._prefix, record.key))
+            if moved is not None:
+                _take(self._moved, moved, record)
+            return
+        if query_id == NO_QUERY:
+            self.is_started = True
+            held = self._read(record.offset, lambda: decode_snapshot(record.value))
+            if held is not None:  # in the course of reading it says nothing that is not known
+                self.through, self._in_snapshot = held.through, frozenset(held.decisions)
+            return
+        self._decoded.pop(query_id, None)
+        _take(self._newest, query_id, record)
+
+    def take_snapshot(self, records: Sequence[LogRecord]) -> bool:
+        """Begin with the newest snapshot of the prefix among these records; whether there is one."""
+        for record in reversed(records):
+            key = self._read(record.offset, lambda: decode_key(record.key))  # noqa: B023 - called at once
+            if key != (self._prefix, NO_QUERY):
+                continue
+            held = self._read(record.offset, lambda: decode_snapshot(record.value))  # noqa: B023
+            if held is not None:
+                self.through = held.through
+                self._newest = {each: _Newest(record.offset, value) for each, value in held.decisions.items()}
+                self._moved = {
+                    (query_id, decode_moved(value).prefix): _Newest(record.offset, value)
+                    for query_id, value in held.moved
+                }
+                return True
+        return False
+
+    def _read(self, offset: int, decode_it: Callable[[], T]) -> T:
+        try:
+            return decode_it()
+        except (KeyError, TypeError, ValueError) as error:
+            raise DecisionLogError(
+                f"The record at offset {offset} of the decision log {self._topic} is not a decision "
+                f"that this version of penstock can read ({error!r}). Which batches are written is unknown, "
+                "so nothing was written. Use the version of penstock that wrote it, or, if something else "
+                "writes to this topic, another sink.commit-log.topic.",
+                topic=self._topic,
+                offset=offset,
+            ) from error
+
+    # ----- writing
+
+    def snapshot(self, through: int) -> bytes:
+        """The value of a snapshot of all that is known, which is what the log says before `through`."""
+        kept = {query_id: encode(each) for query_id, each in self.decisions().items() if not each.is_over}
+        moved = [(query_id, newest.value) for (query_id, _), newest in self._moved.items()]
+        return encode_snapshot(through, kept, moved)
+
+
+def _take(newest: dict[K, _Newest], key: K, record: LogRecord) -> None:
+    if record.value is None:
+        newest.pop(key, None)
+    else:
+        newest[key] = _Newest(record.offset, record.value)

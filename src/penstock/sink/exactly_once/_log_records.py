@@ -1,0 +1,212 @@
+"""The records of the decision log: how a decision is told apart by its key, and kept in its value.
+
+Runs on the driver. Pure. One record per (prefix, query); the newest counts. Key and value are JSON:
+
+    key    {"prefix": "app", "query_id": "6f7a..."}
+    value  {"version": 1, "status": "decided", "batch_id": 41, "spark_partition_count": 4, "at_ms": ...,
+            "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...],
+            "topics": [["orders", "7aa5..."]], "digest": "1:ab12..."}
+    value  null: nothing is known of this query any more (batch writes, when finished)
+
+Within version 1 fields are only added, and one that is missing says that nothing is known. 0.1.0 wrote all up
+to "transactions". Since then there are:
+
+    topics               names and ids of the topics written into; id null: the brokers gave none
+    digest               of all records of the batch, when it is finished (see `committable_digest`)
+    is_taken_as_written  true: finished by a human's word (see `Decision`)
+    doubt                text: what a replay brought that is not what is written
+    sibling_count        under how many other prefixes foreachBatch had written the batch before; none: 0
+
+One more record, with the empty query id, says that the prefix has used this log: without it, a log that holds
+nothing could not be told from one that was lost. From time to time it is written again, as a snapshot, so
+that a start reads the end of the log only:
+
+    value  {"version": 1, "status": "started", "at_ms": ...}
+    value  {"version": 1, "status": "started", "at_ms": ..., "through": 4711,
+            "decisions": {"6f7a...": {<what the log says of it before offset 4711>}},
+            "moved": [["6f7a...", {<marker>}], ...]}
+
+A query that has another prefix now leaves a marker, written by that one (see `decision_elsewhere`). No prefix
+can have a slash, so that version 0.1.0 takes it for another prefix's record:
+
+    key    {"prefix": "app/moved", "query_id": "moved:6f7a...", "to": "other"}
+    value  {"version": 1, "status": "moved", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
+    value  null: it has come back
+
+Invariant: what this version cannot read is an error, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from penstock.sink.exactly_once.committable import Committable, TargetTopic
+from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome, now_ms
+from penstock.sink.exactly_once.digest import RecordDigest
+
+VERSION = 1
+
+NO_QUERY = ""
+"""Stands for a query in the key of the record that says that a prefix has used the log."""
+_STARTED = "started"
+_MOVED = "moved"
+_MOVED_PREFIX = "/moved"
+_MOVED_QUERY = "moved:"
+
+
+class LogRecord(NamedTuple):
+    """One record of the topic."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def key_of(prefix: str, query_id: str) -> bytes:
+    """The key of the records about a query."""
+    return json.dumps({"prefix": prefix, "query_id": query_id}, sort_keys=True).encode()
+
+
+class Place(NamedTuple):
+    """A prefix, and the topic of its decision log."""
+
+    prefix: str
+    topic: str
+
+
+class Snapshot(NamedTuple):
+    """What the log says of a prefix before the offset `through`: values by query id."""
+
+    through: int
+    decisions: dict[str, bytes]
+    moved: list[tuple[str, bytes]]
+
+
+def encode_started() -> bytes:
+    """The value that says that the prefix has used this log."""
+    return json.dumps({"version": VERSION, "status": _STARTED, "at_ms": now_ms()}).encode()
+
+
+def encode_snapshot(
+    through: int, decisions: Mapping[str, bytes], moved: Iterable[tuple[str, bytes]]
+) -> bytes:
+    """The value of a snapshot."""
+    stored = {
+        "version": VERSION,
+        "status": _STARTED,
+        "at_ms": now_ms(),
+        "through": through,
+        "decisions": {query_id: json.loads(value) for query_id, value in decisions.items()},
+        "moved": [[query_id, json.loads(value)] for query_id, value in moved],
+    }
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def decode_snapshot(value: bytes | None) -> Snapshot | None:
+    """The snapshot; None for a value that only says that the prefix has used the log. Errors as `decode`."""
+    stored = json.loads(value or b"{}")
+    if "through" not in stored:
+        return None
+    _check_version(stored)
+    decisions = {str(query_id): json.dumps(each).encode() for query_id, each in stored["decisions"].items()}
+    moved = [(str(query_id), json.dumps(marker).encode()) for query_id, marker in stored["moved"]]
+    return Snapshot(int(stored["through"]), decisions, moved)
+
+
+def moved_key_of(prefix: str, query_id: str, to_prefix: str) -> bytes:
+    """The key of the marker that a query has left the prefix for another."""
+    stored = {"prefix": prefix + _MOVED_PREFIX, "query_id": _MOVED_QUERY + query_id, "to": to_prefix}
+    return json.dumps(stored, sort_keys=True).encode()
+
+
+def encode_moved(place: Place) -> bytes:
+    """The value of a marker: where the query has moved."""
+    stored = {"version": VERSION, "status": _MOVED, "at_ms": now_ms(), **place._asdict()}
+    return json.dumps(stored).encode()
+
+
+def decode_moved(value: bytes) -> Place:
+    """Read what `encode_moved` made. Errors as `decode`."""
+    stored = json.loads(value)
+    _check_version(stored)
+    return Place(str(stored["prefix"]), str(stored["topic"]))
+
+
+def decode_moved_key(prefix: str, key: bytes | None) -> tuple[str, str] | None:
+    """Query id and new prefix of a marker in the log of `prefix`; None for another key."""
+    key_prefix, query_id = decode_key(key)
+    if key_prefix != prefix + _MOVED_PREFIX:
+        return None
+    return query_id.removeprefix(_MOVED_QUERY), str(json.loads(key or b"")["to"])
+
+
+def decode_key(key: bytes | None) -> tuple[str, str]:
+    """Prefix and query id; KeyError, TypeError or ValueError for what is no key of a decision."""
+    stored = json.loads(key or b"")
+    return str(stored["prefix"]), str(stored["query_id"])
+
+
+def is_decision_key(key: bytes | None) -> bool:
+    """Whether a record of some topic is one of a decision log."""
+    try:
+        decode_key(key)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def encode(decision: Decision) -> bytes:
+    """The value of a decision's record."""
+    stored: dict[str, Any] = {
+        "version": VERSION,
+        "status": decision.status.value,
+        "batch_id": decision.batch_id,
+        "spark_partition_count": decision.spark_partition_count,
+        "record_count": decision.record_count,
+        "at_ms": decision.at_ms,
+        "transactions": [
+            {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
+        ],
+        "topics": decision.topics,
+    }
+    if decision.digest is not None:
+        stored["digest"] = decision.digest
+    if decision.is_taken_as_written:
+        stored["is_taken_as_written"] = True
+    if decision.doubt is not None:
+        stored["doubt"] = decision.doubt
+    if decision.sibling_count:
+        stored["sibling_count"] = decision.sibling_count
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def decode(query_id: str, value: bytes) -> Decision:
+    """The decision of a value; KeyError, TypeError or ValueError for what this version cannot read."""
+    stored: dict[str, Any] = json.loads(value)
+    _check_version(stored)
+    digest = stored.get("digest")
+    return Decision(
+        query_id=query_id,
+        batch_id=stored["batch_id"],
+        status=DecisionStatus(stored["status"]),
+        spark_partition_count=stored["spark_partition_count"],
+        record_count=stored["record_count"],
+        at_ms=stored["at_ms"],
+        transactions=tuple(
+            DecidedTransaction(Committable.from_json(each), Outcome(each["outcome"]))
+            for each in stored["transactions"]
+        ),
+        digest=None if digest is None else str(RecordDigest.from_text(stored["record_count"], digest)),
+        topics=tuple(TargetTopic(name, topic_id) for name, topic_id in stored.get("topics", ())),
+        is_taken_as_written=stored.get("is_taken_as_written", False),
+        doubt=stored.get("doubt"),
+        sibling_count=stored.get("sibling_count", 0),
+    )
+
+
+def _check_version(stored: Mapping[str, Any]) -> None:
+    if stored["version"] != VERSION:
+        msg = f"version {stored['version']}, while this is version {VERSION}"
+        raise ValueError(msg)

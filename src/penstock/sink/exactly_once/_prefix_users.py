@@ -1,0 +1,138 @@
+"""Who else writes under a prefix, as far as the decision log tells: for a warning, and for an error.
+
+Runs on the driver, and in tasks, which have what recovery has read. Pure. Invariant: nothing is claimed that
+the log does not show; where it shows nothing, the text names every cause that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from penstock.errors import PrefixTakenError
+from penstock.sink.exactly_once.decision import DecisionStatus, is_batch_write, is_named_write
+from penstock.sink.exactly_once.mandate import KnownBatch
+
+STOOD_STILL = (
+    " If no other writer is at work, this driver stood still, or was cut off from Kafka, for longer than the "
+    "time-out of a decision: then restart it."
+)
+"""For `taken_error`, where the writer's own decision may have been aborted by its time-out."""
+
+_COMMAND = " Or `penstock transactions recover` or `abort` was run meanwhile: then restart it."
+_OLDER_DRIVER = (
+    "Either an older driver of the query was still running and is this one: then let the newer one go on."
+)
+
+
+def taken_error(
+    prefix: str,
+    doing: str,
+    consequence: str,
+    *,
+    known: Mapping[str, KnownBatch] | None = None,
+    query_id: str | None = None,
+    batch_id: int | None = None,
+    is_written: bool = False,
+    **facts: Any,
+) -> PrefixTakenError:
+    """The error for a writer that has lost its prefix to another.
+
+    Args:
+        prefix: the same.
+        doing: what this one was doing.
+        consequence: what that means for what it wrote.
+        known: the newest batches of all queries under the prefix, as far as they are known.
+        query_id: of this one; None where it is not known.
+        batch_id: likewise.
+        is_written: this one has written the batch because it was not decided.
+        facts: more of them, for the error.
+    """
+    who, rival = _who(known or {}, query_id, batch_id, is_written=is_written)
+    told: dict[str, Any] = {"query_id": query_id, "batch_id": batch_id, "other_query_id": rival, **facts}
+    return PrefixTakenError(
+        f"Another writer has taken the transactional id prefix {prefix} while {doing}. {consequence} This "
+        f"query must stop. {who}",
+        prefix=prefix,
+        **{name: value for name, value in told.items() if value is not None or name == "is_decided"},
+    )
+
+
+def _who(
+    known: Mapping[str, KnownBatch], query_id: str | None, batch_id: int | None, *, is_written: bool
+) -> tuple[str, str | None]:
+    """Who has the prefix now, and what to do; and the other query's id, where there is one."""
+    others = other_streams(known, query_id)
+    own = None if query_id is None else known.get(query_id)
+    if own is not None and batch_id is not None and _is_gone_on(own, batch_id, is_written=is_written):
+        return (
+            f"It is another driver of the same query: {_shown(own)}, which this one has not written. Let the "
+            "newer driver go on, and see that this one does not start again."
+        ), None
+    if not others or query_id is None:
+        last = f" The last to write under it was query {_last(others)}." if others else ""
+        return (
+            f"{_OLDER_DRIVER} Or two queries use the same sink.transactional-id-prefix: then give each its "
+            f"own.{_COMMAND}{last}"
+        ), None
+    rival, batch = next(iter(others.items()))
+    if own is not None and batch.at_ms >= own.at_ms:
+        return (
+            f"Most likely two queries use the same sink.transactional-id-prefix: query {_last(others)}, "
+            f"after the last batch of this query, {query_id}. Give each its own prefix, or stop one of them."
+            f"{_COMMAND}"
+        ), rival
+    return (
+        f"Either two queries use the same sink.transactional-id-prefix: query {_last(others)}; if it still "
+        f"runs, give each its own. Or an older driver of the query was still running and is this one: then "
+        f"let the newer one go on.{_COMMAND}"
+    ), rival
+
+
+def _is_gone_on(own: KnownBatch, batch_id: int, *, is_written: bool) -> bool:
+    is_decided = own.status in (DecisionStatus.DECIDED, DecisionStatus.FINISHED)
+    return own.batch_id > batch_id or (is_written and is_decided and own.batch_id == batch_id)
+
+
+def new_query_warning(known: Mapping[str, KnownBatch], prefix: str, query_id: str) -> str | None:
+    """What to tell before the first batch of a query under a prefix that other queries have written under.
+
+    Args:
+        known: the newest batches of all queries under the prefix; batch writes among them do not count.
+        prefix: the same.
+        query_id: of the query; None is returned where it is known.
+    """
+    if query_id in known or is_batch_write(query_id) or is_named_write(query_id):
+        return None
+    others = other_streams(known, query_id)
+    if not others:
+        return None
+    more = f", and {len(others) - 1} more before" if len(others) > 1 else ""
+    return (
+        f"Query {query_id} writes under sink.transactional-id-prefix={prefix} for the first time, and "
+        f"another query has written under it: {_last(others)}{more}. If this is the same job with a new "
+        "checkpoint location, it reads from the startup mode's offsets and may write again what the older "
+        "query wrote: go on with the older checkpoint, or start at the offsets where the older query ended. "
+        "If it is another job, give it a prefix of its own."
+    )
+
+
+def other_streams(known: Mapping[str, KnownBatch], query_id: str | None) -> dict[str, KnownBatch]:
+    """Other queries under the prefix, without batch writes; the one that wrote last comes first."""
+    found = {
+        each: batch
+        for each, batch in reversed(list(known.items()))
+        if each != query_id and not is_batch_write(each) and not is_named_write(each)
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1].at_ms))
+
+
+def _last(others: Mapping[str, KnownBatch]) -> str:
+    query_id, batch = next(iter(others.items()))
+    return f"{query_id}, whose {_shown(batch)}"
+
+
+def _shown(batch: KnownBatch) -> str:
+    time = datetime.fromtimestamp(batch.at_ms / 1000, timezone.utc).isoformat(timespec="seconds")
+    return f"batch {batch.batch_id} is {batch.status.value} since {time}"

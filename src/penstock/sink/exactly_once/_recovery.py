@@ -1,0 +1,300 @@
+"""Recovery: before any task of a batch starts, bring what earlier runs left to its end, and take the prefix.
+
+Runs on the driver, where the writer for the tasks is made. In this order, and the order is the point:
+
+1. Check that the log is there; before the prefix is first taken, make the log and write into it that the
+   prefix uses it. So a prefix that was ever taken has that record: without it the log is lost.
+2. Take the committer's transactional id. From here no older driver can decide anything, and what one of them
+   was just deciding is either committed or aborted.
+3. Read the log to its end. Because of 2, nothing is added to it except by the holder of the new session.
+4. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
+5. Abort the prefix's open transactions that no decision names.
+6. Refuse to go past a batch write that is in its target in part.
+
+The result is a `Mandate`. Invariant: recovery can die at any point and be run again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.steps import (
+    EndState,
+    TransactionIdentity,
+    TransactionProtocol,
+    TransactionState,
+)
+from penstock.errors import (
+    DecisionLogError,
+    ExactlyOnceError,
+    OptionError,
+    ProducerFencedError,
+    TransactionsInDoubtError,
+)
+from penstock.sink.exactly_once._finish import finish, lost_error
+from penstock.sink.exactly_once._prefix_users import STOOD_STILL, taken_error
+from penstock.sink.exactly_once._probes import Step, reached
+from penstock.sink.exactly_once._refusals import check_no_lost_write, check_none_foreign
+from penstock.sink.exactly_once._target_topics import gone_batch_write_error, gone_topics
+from penstock.sink.exactly_once.decision import DecisionStatus, Outcome
+from penstock.sink.exactly_once.kafka import SinkTransactions
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.mandate import Mandate, known_batch
+from penstock.sink.exactly_once.names import TransactionNames
+
+_LOG = logging.getLogger(__name__)
+
+COMMITTER_TIMEOUT_MS = 60_000
+"""A decision is one record; nobody may hold back the log for longer."""
+ASSUMED_TIMEOUT_MS = 900_000
+"""Kafka's default of transaction.max.timeout.ms, where the brokers may not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionTimeouts:
+    """Time-outs of the committer's and the tasks' transactions."""
+
+    committer_ms: int
+    task_ms: int
+
+
+def choose_timeouts(kafka: SinkTransactions, wanted_ms: int | None) -> TransactionTimeouts:
+    """As the user wants, else as long as the brokers allow.
+
+    Raises:
+        OptionError: the brokers do not allow what the user wants.
+    """
+    allowed_ms = kafka.max_timeout_ms()
+    if wanted_ms is not None and allowed_ms is not None and wanted_ms > allowed_ms:
+        raise OptionError(
+            f"transaction.timeout.ms is {wanted_ms}, but the brokers allow {allowed_ms} at most "
+            "(transaction.max.timeout.ms). Leave it out, then their maximum is used, or raise theirs.",
+            option="transaction.timeout.ms",
+            value=wanted_ms,
+        )
+    task_ms = wanted_ms or allowed_ms or ASSUMED_TIMEOUT_MS
+    return TransactionTimeouts(min(COMMITTER_TIMEOUT_MS, allowed_ms or COMMITTER_TIMEOUT_MS), task_ms)
+
+
+def recover(
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    timeouts: TransactionTimeouts,
+    query_id: str | None = None,
+) -> Mandate:
+    """Finish and clean up what earlier runs left, and take the right to decide.
+
+    Args:
+        kafka: the cluster's transactions.
+        log: of the prefix.
+        names: of the prefix.
+        timeouts: see `choose_timeouts`.
+        query_id: of the batch write that starts; None for a stream, whose tasks alone know it.
+
+    Raises:
+        PrefixTakenError: another writer recovers at the same time, or a stranger's transactions are open.
+        DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
+        TransactionsInDoubtError: see `finish`.
+        TransactionsLostError: another batch write of the prefix is in its target in part.
+        TargetTopicError: an earlier batch write is finished, but a target topic was deleted since. Said once.
+        PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
+    """
+    protocol = kafka.protocol()
+    session, doubts = bring_to_end(kafka, log, names, timeouts, protocol)
+    if doubts:
+        raise doubts[0]
+    check_no_lost_write(log.decisions.values(), names.prefix, query_id)
+    reached(Step.RECOVERED)
+    return Mandate(
+        prefix=names.prefix,
+        session=session,
+        protocol=protocol,
+        transaction_timeout_ms=timeouts.task_ms,
+        known={
+            each.query_id: known_batch(each)
+            for each in log.decisions.values()
+            # Names of batch writes are kept for good: they would make the tasks of all others heavy.
+            if not each.is_batch_write and (not each.is_named_write or each.query_id == query_id)
+        },
+    )
+
+
+def bring_to_end(
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    timeouts: TransactionTimeouts,
+    protocol: TransactionProtocol,
+) -> tuple[ProducerSession, list[ExactlyOnceError]]:
+    """Take the prefix, finish what is decided, abort what is not.
+
+    Returns:
+        The session, and an error for each decision that stays as it is because nobody can know its outcome,
+        or whose target topic is gone.
+    """
+    try:
+        session = take_prefix(kafka, log, names, timeouts, protocol)
+        session, doubts = _finish_all(kafka, log, names, session)
+        session = log.keep_short(session)
+    except ProducerFencedError as error:
+        raise taken_error(
+            names.prefix,
+            "this one was starting a batch",
+            f"Nothing of that batch was written.{STOOD_STILL}",
+            known={each.query_id: known_batch(each) for each in log.decisions.values()},
+        ) from error
+    abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
+    return session, doubts
+
+
+def take_prefix(
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    timeouts: TransactionTimeouts,
+    protocol: TransactionProtocol,
+) -> ProducerSession:
+    """Make sure of the log, and take the prefix: no older driver can decide from then on.
+
+    Raises:
+        DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
+        PenstockError: the cluster does not answer.
+    """
+    _make_sure_of_log(kafka, log, names)
+    identity = kafka.init_producer(
+        names.committer_id, transaction_timeout_ms=timeouts.committer_ms, protocol=protocol
+    )
+    reached(Step.TAKEN_PREFIX)
+    return ProducerSession(identity)
+
+
+def _finish_all(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, session: ProducerSession
+) -> tuple[ProducerSession, list[ExactlyOnceError]]:
+    doubts: list[ExactlyOnceError] = []
+    for decision in list(log.catch_up().values()):
+        if decision.status is not DecisionStatus.DECIDED:
+            continue
+        gone = "; ".join(gone_topics(kafka, decision.topics))
+        reached(Step.BEFORE_FINISHING_OLD)
+        try:
+            session, settled = finish(kafka, log, session, decision, Step.FINISHED_OLD)
+        except TransactionsInDoubtError as error:
+            doubts.append(error)  # the others can be finished all the same
+            continue
+        if settled.status is DecisionStatus.FINISHED:
+            _LOG.info("finished %s, which was decided before", settled.where)
+            if gone:
+                _LOG.warning("%s was decided before, and since then %s", settled.where, gone)
+            if gone and settled.is_batch_write:
+                doubts.append(gone_batch_write_error(settled, gone))  # a stream's replay finds out by itself
+        else:
+            _LOG.warning("%s", lost_error(settled, names.prefix))
+    return session, doubts
+
+
+def stray_transactions(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, protocol: TransactionProtocol
+) -> list[TransactionIdentity]:
+    """Open transactions of tasks of the prefix that no unfinished decision names."""
+    decided = _decided_ids(log)
+    listed = kafka.list_open(lambda each: names.parse(each) is not None and each not in decided)
+    # Those that are ending already need nothing.
+    ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
+    if not ongoing:
+        return []
+    described = kafka.describe(ongoing).values()
+    return [
+        replace(each.identity, protocol=protocol)
+        for each in described
+        if each is not None and each.state is TransactionState.ONGOING
+    ]
+
+
+def without_decided(log: DecisionLog, strays: Collection[TransactionIdentity]) -> list[TransactionIdentity]:
+    """Those that no unfinished decision names, as the log is now."""
+    decided = _decided_ids(log)
+    return [each for each in strays if each.transactional_id not in decided]
+
+
+def _decided_ids(log: DecisionLog) -> set[str]:
+    return {
+        committable.identity.transactional_id
+        for decision in log.decisions.values()
+        if decision.status is DecisionStatus.DECIDED
+        for committable in decision.with_outcome(Outcome.PENDING)
+    }
+
+
+def abort_strays(
+    kafka: SinkTransactions, names: TransactionNames, strays: Collection[TransactionIdentity]
+) -> list[TransactionIdentity]:
+    """Abort exactly these transactions, not what somebody who took their ids meanwhile has open.
+
+    With V2 their producers are fenced, too. With V1 one that still runs may begin again; nothing of it can
+    be decided, and the next recovery aborts it.
+
+    Returns:
+        Those that were aborted.
+    """
+    if not strays:
+        return []
+    aborted = []
+    for stray, result in kafka.end(strays, is_commit=False).items():
+        if result.state is EndState.DONE:
+            aborted.append(stray)
+        elif result.state is EndState.UNKNOWN and result.error is not None:
+            raise result.error
+    if aborted:
+        shown = ", ".join(each.transactional_id for each in aborted[:10])
+        _LOG.info("prefix %s: aborted %d open transactions: %s", names.prefix, len(aborted), shown)
+    return aborted
+
+
+def _make_sure_of_log(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> None:
+    """Find the log that the prefix has used so far, or make it for a prefix that was never taken."""
+    if is_prefix_new(kafka, log, names):
+        check_none_foreign(kafka, names)
+        if not log.is_open:
+            log.open(create=True)
+        log.start()
+
+
+def is_prefix_new(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> bool:
+    """Whether the prefix was never taken. Changes nothing.
+
+    Whether it was taken Kafka itself remembers, whatever state the committer is in.
+
+    Raises:
+        DecisionLogError: it was taken, and the log shows nothing of it.
+    """
+    if log.is_open:
+        log.check_same()
+    # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
+    if (log.is_open or log.open(create=False)) and _is_started(log, waits=False):
+        return False
+    if kafka.describe([names.committer_id])[names.committer_id] is None:
+        return True
+    # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
+    if (log.is_open or log.open(create=False, is_expected=True)) and _is_started(log, waits=True):
+        return False
+    raise DecisionLogError(
+        f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
+        f"{'shows nothing of it' if log.is_open else 'does not exist'}. Was the topic deleted, or "
+        "sink.commit-log.topic changed? Without it it is unknown which transactions of the last batch have "
+        "to be committed. Nothing was written or aborted. Set sink.commit-log.topic to the topic used "
+        "before; if that is gone, compare the target with the source and start with another "
+        "sink.transactional-id-prefix.",
+        topic=log.topic,
+        prefix=names.prefix,
+    )
+
+
+def _is_started(log: DecisionLog, *, waits: bool) -> bool:
+    if not log.is_started:
+        log.catch_up(waits=waits)
+    return log.is_started

@@ -1,0 +1,207 @@
+"""What a human can see and do about the transactions of a prefix, outside of any query.
+
+Runs on the driver's machine, for `penstock transactions`. Invariants: looking changes nothing; whatever
+changes something first does what a start of the query does (it checks the log, takes the prefix, finishes
+what is decided), so that a query that still runs is stopped by an error and never works on half of what was
+changed; what would lose or double rows without a human's word is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.client.cluster.metadata import fetch_metadata
+from penstock.client.net.connection import KafkaConnections, connections_for
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.steps import TransactionDescription
+from penstock.errors import DecisionLogError, ExactlyOnceError
+from penstock.sink.exactly_once._log_store import LogStore
+from penstock.sink.exactly_once._recovery import (
+    abort_strays,
+    bring_to_end,
+    choose_timeouts,
+    is_prefix_new,
+    stray_transactions,
+)
+from penstock.sink.exactly_once._refusals import check_none_foreign
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
+from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
+from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """An open transaction of the prefix, and the decision that names it, if one does."""
+
+    description: TransactionDescription
+    decided_by: Decision | None
+
+
+class Resolution(Enum):
+    """How a human ends a decision that cannot be finished."""
+
+    WRITE_AGAIN = "write-again"
+    """The batch's replay is written whole; what is committed of it is doubled."""
+    TAKE_AS_WRITTEN = "take-as-written"
+    """The batch's replay is drained; what is lost of it stays lost."""
+
+
+class TransactionTools:
+    """Looks at, and works on, one prefix."""
+
+    def __init__(self, names: TransactionNames, kafka: SinkTransactions, store: LogStore) -> None:
+        self._names = names
+        self._kafka = kafka
+        self._log = DecisionLog(store, names.prefix)
+
+    # ----- looking
+
+    @property
+    def log_topic(self) -> str:
+        """The decision log's name."""
+        return self._log.topic
+
+    def log_problem(self) -> str | None:
+        """Why what the log shows cannot be relied on, as a start of the query would say it."""
+        try:
+            is_prefix_new(self._kafka, self._log, self._names)
+        except DecisionLogError as error:
+            return error.message
+        return None
+
+    def has_log(self) -> bool:
+        """Whether the decision log's topic exists."""
+        return self._log.is_open or self._log.open(create=False)
+
+    def decisions(self) -> list[Decision]:
+        """The newest decision of each query; none when there is no decision log."""
+        return list(self._log.catch_up(waits=False).values()) if self.has_log() else []
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """All open transactions of the prefix, the committer's included, by name."""
+        decided = {
+            committable.identity.transactional_id: decision
+            for decision in self.decisions()
+            if decision.status is DecisionStatus.DECIDED
+            for committable in decision.with_outcome(Outcome.PENDING)
+        }
+        names = [each.transactional_id for each in self._kafka.list_open(self._names.claims)]
+        described = self._kafka.describe(names) if names else {}
+        return [
+            OpenTransaction(description, decided.get(name))
+            for name, description in sorted(described.items())
+            if description is not None and description.state.is_open
+        ]
+
+    # ----- changing
+
+    def recover(self) -> None:
+        """Finish what is decided and abort the rest, as the next start of the query would.
+
+        Raises:
+            DecisionLogError: the log is gone, or cannot be relied on. Nothing was changed.
+            PrefixTakenError: the prefix was never used, and another program's transactions are open.
+            TransactionsInDoubtError: a decision cannot be finished. All else is done.
+            TargetTopicError: all is done, but the topic of an earlier batch write is gone. Said once.
+        """
+        if is_prefix_new(self._kafka, self._log, self._names):
+            check_none_foreign(self._kafka, self._names)
+            return
+        self._settle_all()
+
+    def abort(self) -> None:
+        """The same; under a prefix that was never used it aborts what another program has left open."""
+        if is_prefix_new(self._kafka, self._log, self._names):
+            protocol = self._kafka.protocol()
+            strays = stray_transactions(self._kafka, self._log, self._names, protocol)
+            # Looked at again: a first start since could have written, and decided, what is listed.
+            if is_prefix_new(self._kafka, self._log, self._names):
+                abort_strays(self._kafka, self._names, strays)
+                return
+        self._settle_all()
+
+    def resolve(self, query_id: str, resolution: Resolution) -> Decision:
+        """End the decision about a query's newest batch by a human's word; returns what is written down.
+
+        Everything that can be finished is finished first. Only what is then in doubt is resolved.
+
+        Raises:
+            DecisionLogError: there is no such decision.
+            ExactlyOnceError: it is not in doubt. Nothing was resolved.
+        """
+        if is_prefix_new(self._kafka, self._log, self._names):
+            raise self._unknown(query_id)
+        before = next((each for each in self.decisions() if each.query_id == query_id), None)
+        session, _ = self._settle()
+        decision = self._log.decisions.get(query_id)
+        if decision is None:
+            raise self._unknown(query_id) if before is None else _not_in_doubt(before, "is finished now")
+        check_resolvable(decision)
+        is_again = resolution is Resolution.WRITE_AGAIN
+        resolved = decision.to_write_again() if is_again else decision.taken_as_written()
+        self._log.append(session, resolved)
+        return resolved
+
+    def _settle_all(self) -> None:
+        _, doubts = self._settle()
+        if doubts:
+            raise doubts[0]
+
+    def _settle(self) -> tuple[ProducerSession, list[ExactlyOnceError]]:
+        timeouts = choose_timeouts(self._kafka, None)
+        return bring_to_end(self._kafka, self._log, self._names, timeouts, self._kafka.protocol())
+
+    def _unknown(self, query_id: str) -> DecisionLogError:
+        return DecisionLogError(
+            f"The decision log {self._log.topic} has no decision about query {query_id} under prefix "
+            f"{self._names.prefix}. Nothing was resolved. `penstock transactions describe` shows those "
+            "there are.",
+            query_id=query_id,
+            topic=self._log.topic,
+        )
+
+
+def check_resolvable(decision: Decision) -> None:
+    """Raise ExactlyOnceError when there is nothing in a decision for a human to resolve."""
+    # What is still decided after all was finished that can be, neither Kafka nor the log knows about.
+    if decision.is_in_doubt or decision.status is DecisionStatus.DECIDED:
+        return
+    is_whole = decision.status is DecisionStatus.FINISHED
+    raise _not_in_doubt(
+        decision,
+        "is finished: all of it is written, and a replay of it is not"
+        if is_whole
+        else "is withdrawn: nothing of it is written, and its replay will be",
+    )
+
+
+def _not_in_doubt(decision: Decision, why: str) -> ExactlyOnceError:
+    return ExactlyOnceError(
+        f"There is nothing to resolve: {decision.where} {why}. Nothing was resolved: to write it again would "
+        "double its rows, to take it as written could lose some.",
+        query_id=decision.query_id,
+        batch_id=decision.batch_id,
+        status=decision.status.value,
+    )
+
+
+def transaction_tools(settings: ExactlyOnceSettings) -> TransactionTools:
+    """The tools for the prefix of these settings, on their cluster."""
+    connections = connections_for(settings.connection)
+    topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
+    topic = DecisionTopic(connections, log_topic_of(settings), topic_settings)
+    return TransactionTools(settings.names, KafkaSinkTransactions(connections), topic)
+
+
+def known_prefixes(connections: KafkaConnections) -> list[str]:
+    """The prefixes with a decision log of the default name; others cannot be told from their topics."""
+    topics = fetch_metadata(connections, None).topics
+    return sorted(
+        name.removesuffix(LOG_SUFFIX)
+        for name, found in topics.items()
+        if name.endswith(LOG_SUFFIX) and name != LOG_SUFFIX and len(found.partitions) == 1
+    )

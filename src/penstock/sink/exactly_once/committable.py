@@ -1,0 +1,97 @@
+"""What a task hands to the driver: a transaction that is written, acknowledged, and not yet committed.
+
+Made on the executor, decided on by the driver, kept in the decision log. Invariant: a committable names its
+transaction by what the task's own InitProducerId returned, so that it can never mean another attempt's; and
+its JSON form carries the version of the record that holds it (see `decision_log`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.markers import Witness
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.sink.exactly_once.digest import NO_RECORDS, RecordDigest
+from penstock.types import TopicPartition
+
+
+class TargetTopic(NamedTuple):
+    """A topic that was written into. `topic_id` None: the brokers give no ids."""
+
+    name: str
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committable:
+    """One transaction of one task, complete and acknowledged.
+
+    `digest` is the text of a `RecordDigest`. `witness` is one acknowledged record of the transaction with
+    its offset; without it the log cannot be asked how the transaction ended, should the coordinator have
+    forgotten.
+    """
+
+    identity: TransactionIdentity
+    spark_partition_id: int
+    record_count: int
+    digest: str
+    witness: Witness | None = None
+
+    def __str__(self) -> str:
+        return f"{self.identity}, Spark partition {self.spark_partition_id}, {self.record_count} records"
+
+    @property
+    def content(self) -> RecordDigest:
+        """Count and digest of the records."""
+        return RecordDigest.from_text(self.record_count, self.digest)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for a record of the decision log."""
+        witness = self.witness
+        return {
+            "transactional_id": self.identity.transactional_id,
+            "producer_id": self.identity.producer_id,
+            "producer_epoch": self.identity.producer_epoch,
+            "protocol": int(self.identity.protocol),
+            "spark_partition_id": self.spark_partition_id,
+            "record_count": self.record_count,
+            "digest": self.digest,
+            "witness": None if witness is None else [*witness.topic_partition, witness.offset],
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Committable:
+        """Read what `to_json` made; KeyError, TypeError or ValueError when it is something else."""
+        witness = stored["witness"]
+        return cls(
+            identity=TransactionIdentity(
+                stored["transactional_id"],
+                stored["producer_id"],
+                stored["producer_epoch"],
+                TransactionProtocol(stored["protocol"]),
+            ),
+            spark_partition_id=stored["spark_partition_id"],
+            record_count=stored["record_count"],
+            digest=str(RecordDigest.from_text(stored["record_count"], stored["digest"])),
+            witness=None if witness is None else Witness(TopicPartition(*witness[:2]), witness[2]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """The message of one task. Every task sends one, also one without rows (`committable` None).
+
+    `session` is that of the mandate under which the task wrote: it says who may decide on it. `topics` are
+    those that it wrote into. `drained` is what it read of a batch that is written already.
+    """
+
+    query_id: str
+    batch_id: int
+    spark_partition_id: int
+    session: ProducerSession
+    committable: Committable | None = None
+    topics: tuple[TargetTopic, ...] = ()
+    drained: RecordDigest = NO_RECORDS

@@ -1,0 +1,128 @@
+"""The driver's half of the exactly-once sink, as the Spark adapter calls it.
+
+Runs on the driver, in pooled worker processes that are used batch after batch: `recover` in the one where
+the writer for the tasks is made, `commit` and `abort` in another. Each keeps a `DriverSide` (connections, and
+the decision log as read so far); they agree through Kafka alone. Invariant: after any error the kept state is
+dropped, so that the next call reads everything anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.client.net.connection import KafkaConnections, connections_for
+from penstock.client.settings import ConnectionSettings
+from penstock.sink.exactly_once._committer import CommitSummary, Committer
+from penstock.sink.exactly_once._log_store import LogStore
+from penstock.sink.exactly_once._recovery import TransactionTimeouts, choose_timeouts, recover
+from penstock.sink.exactly_once.committable import TaskReport
+from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
+from penstock.sink.exactly_once.mandate import Mandate
+from penstock.sink.exactly_once.names import TransactionNames
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ExactlyOnceSettings:
+    """What the exactly-once sink depends on, besides how to produce.
+
+    `log_topic` None: named by the prefix. `transaction_timeout_ms` None: as long as the brokers allow.
+    """
+
+    connection: ConnectionSettings
+    prefix: str
+    log_topic: str | None = None
+    transaction_timeout_ms: int | None = None
+
+    @property
+    def names(self) -> TransactionNames:
+        """The prefix's transactional ids; OptionError for a prefix that is not allowed."""
+        return TransactionNames(self.prefix)
+
+
+class DriverSide:
+    """Recovery and commit of one prefix. Thread-safe."""
+
+    def __init__(
+        self,
+        names: TransactionNames,
+        kafka: SinkTransactions,
+        store: LogStore,
+        *,
+        wanted_timeout_ms: int | None = None,
+    ) -> None:
+        self._names = names
+        self._kafka = kafka
+        self._store = store
+        self._wanted_timeout_ms = wanted_timeout_ms
+        self._lock = threading.Lock()
+        self._log: DecisionLog | None = None
+        self._timeouts: TransactionTimeouts | None = None
+
+    def recover(self, query_id: str | None = None) -> Mandate:
+        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`.
+
+        Args:
+            query_id: of a batch write; None for a stream.
+        """
+        return self._run(lambda log: self._recover(log, query_id))
+
+    def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> CommitSummary:
+        """After all tasks of a batch: decide and finish. See `Committer.commit`."""
+        return self._run(lambda log: Committer(self._kafka, log, self._names).commit(reports, siblings))
+
+    def abort(self, reports: Sequence[TaskReport]) -> None:
+        """After a failed batch. See `Committer.abort`."""
+        self._run(lambda log: Committer(self._kafka, log, self._names).abort(reports))
+
+    def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
+        if self._timeouts is None:
+            self._timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
+        return recover(self._kafka, log, self._names, self._timeouts, query_id)
+
+    def _run(self, action: Callable[[DecisionLog], T]) -> T:
+        with self._lock:
+            if self._log is None:
+                self._log = DecisionLog(self._store, self._names.prefix)
+            try:
+                return action(self._log)
+            except BaseException:
+                self._log = self._timeouts = None
+                raise
+
+
+_sides: dict[tuple[int, ExactlyOnceSettings], tuple[KafkaConnections, DriverSide]] = {}
+_sides_lock = threading.Lock()
+
+
+def driver_side(settings: ExactlyOnceSettings) -> DriverSide:
+    """The one of this process for these settings."""
+    connections = connections_for(settings.connection)
+    key = (os.getpid(), settings)
+    with _sides_lock:
+        kept = _sides.get(key)
+        if kept is None or kept[0] is not connections:  # closed and opened anew meanwhile
+            kept = _sides[key] = connections, _driver_side(connections, settings)
+        return kept[1]
+
+
+def _driver_side(connections: KafkaConnections, settings: ExactlyOnceSettings) -> DriverSide:
+    topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
+    return DriverSide(
+        settings.names,
+        KafkaSinkTransactions(connections),
+        DecisionTopic(connections, log_topic_of(settings), topic_settings),
+        wanted_timeout_ms=settings.transaction_timeout_ms,
+    )
+
+
+def log_topic_of(settings: ExactlyOnceSettings) -> str:
+    """The topic of the decision log."""
+    return settings.log_topic or settings.names.default_log_topic

@@ -1,0 +1,255 @@
+"""The decision log: which batches are written, kept in a compacted topic and, as of a moment, in memory.
+
+Runs on the driver. `decision_records` has what a record looks like, `decision_contents` what they say.
+
+Invariants: a batch whose record is committed *is* written, from then on, whatever dies; records of other
+prefixes in the same topic are left alone; a record that this version cannot read stops everything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+
+from penstock.client.transactions.append import ProducerSession
+from penstock.errors import DecisionLogError
+from penstock.sink.exactly_once._log_contents import LogContents
+from penstock.sink.exactly_once._log_records import (
+    NO_QUERY,
+    LogRecord,
+    Place,
+    decode_key,
+    encode,
+    encode_moved,
+    encode_started,
+    key_of,
+    moved_key_of,
+)
+from penstock.sink.exactly_once._log_store import LogStore
+from penstock.sink.exactly_once.decision import Decision
+
+SNAPSHOT_EVERY_OFFSETS = 200
+"""So far apart are two snapshots in the log: about 50 batches."""
+_SNAPSHOT_MAX_BYTES = 4 << 20
+_FIRST_READ_OFFSETS = 256
+
+
+class Trace(Enum):
+    """What the log shows of a decision that may have been committed."""
+
+    FOUND = "it is committed"
+    OVERTAKEN = "later records about its query, which may have taken its place"
+    NONE = "nothing new about its query"
+
+
+class DecisionLog:
+    """The decisions of one prefix. Not for several threads."""
+
+    def __init__(self, store: LogStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._incarnation: str | None = None
+        self._next_offset = 0
+        self._contents = LogContents(store.topic, prefix)
+        self.looked_for: set[tuple[str, str]] = set()
+        """Query ids and topics that other logs were searched for, see `decision_elsewhere`."""
+
+    @property
+    def topic(self) -> str:
+        """Where the log is kept."""
+        return self._store.topic
+
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        """The latest decision of each query id, as of the last `catch_up` or `append`."""
+        return self._contents.decisions()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log was opened in this process."""
+        return self._incarnation is not None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the prefix has used this log before, as of the last `catch_up`."""
+        return self._contents.is_started
+
+    def start(self) -> None:
+        """Write down that the prefix uses this log. Needs no session: it comes before the prefix is taken."""
+        self._store.append_plainly(key_of(self._prefix, NO_QUERY), encode_started())
+        self._contents.is_started = True
+
+    def open(self, *, create: bool, is_expected: bool = False) -> bool:
+        """Find or make the topic, and check that it keeps what it is told.
+
+        Args:
+            create: make it where there is none.
+            is_expected: it was there a moment ago, in another process.
+
+        Returns:
+            Whether there is a topic (always, with `create`).
+        """
+        incarnation = self._store.incarnation(is_expected=is_expected)
+        if incarnation is None and create:
+            self._store.create()
+            incarnation = self._store.incarnation(is_expected=True)
+        if incarnation is None:
+            return False
+        self._store.check_settings()
+        self._incarnation = incarnation
+        return True
+
+    def check_same(self) -> None:
+        """Raise DecisionLogError when the topic is not the one that was opened any more."""
+        incarnation = self._store.incarnation(is_expected=True)
+        if incarnation is None:
+            raise self._lost("was deleted")
+        if incarnation != self._incarnation:
+            raise self._lost("was deleted and created again")
+
+    def check_started(self) -> None:
+        """Raise DecisionLogError when a prefix that is taken has not used this log: it has used another."""
+        if not self.is_started:
+            raise self._lost("was deleted and created again")
+
+    # ----- reading
+
+    def catch_up(self, *, waits: bool = True) -> Mapping[str, Decision]:
+        """Read what was decided since the last time, in any process.
+
+        Args:
+            waits: until the end of the log can be read. Without it decisions behind an open transaction may
+                be missing; a dead driver's stays open until its prefix is taken.
+
+        Raises:
+            DecisionLogError: the topic was deleted or cut back since, or holds what is no decision.
+        """
+        self._read_news(waits=waits)
+        return self.decisions
+
+    def _read_news(self, *, waits: bool) -> None:
+        end_offset = self._stable_end(waits=waits)
+        for record in self._new_records(end_offset):
+            self._contents.apply(record)
+        self._next_offset = end_offset
+
+    def _new_records(self, end_offset: int) -> list[LogRecord]:
+        """Those since the last `catch_up`; the first time those that the newest snapshot does not hold.
+
+        It is looked for backwards, in longer and longer steps; a log of version 0.1.0 has none.
+        """
+        if self._next_offset:
+            return self._store.read(self._next_offset, end_offset)
+        contents, records = self._contents, list[LogRecord]()
+        first, length, has_snapshot = end_offset, _FIRST_READ_OFFSETS, False
+        while first > contents.through:
+            before, first = first, max(contents.through, first - length)
+            step = self._store.read(first, before)
+            has_snapshot = has_snapshot or contents.take_snapshot(step)
+            records, length = step + records, 4 * length
+        return [record for record in records if record.offset >= contents.through]
+
+    def trace_of(self, decision: Decision) -> Trace:
+        """What the log has since the last `catch_up` of a decision that may be committed; errors as there."""
+        trace = self._trace(decision, waits=False)  # a newer driver's, open behind it, is no matter
+        return self._trace(decision, waits=True) if trace is Trace.NONE else trace
+
+    def _trace(self, decision: Decision, *, waits: bool) -> Trace:
+        key = key_of(self._prefix, decision.query_id)
+        news = self._store.read(self._next_offset, self._stable_end(waits=waits))
+        values = [record.value for record in news if record.key == key]
+        if encode(decision) in values:
+            return Trace.FOUND
+        return Trace.OVERTAKEN if values else Trace.NONE
+
+    def _stable_end(self, *, waits: bool) -> int:
+        self.check_same()
+        end_offset = self._store.stable_end(waits=waits)
+        if end_offset < self._next_offset:
+            raise self._lost(f"was cut back from offset {self._next_offset} to {end_offset}")
+        return end_offset
+
+    # ----- writing
+
+    def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
+        """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""
+        query_id = decision.query_id
+        is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
+        value = None if is_gone else encode(decision)
+        following = self._store.append(session, key_of(self._prefix, query_id), value)
+        self._contents.remember(query_id, None if is_gone else decision)
+        return following
+
+    def keep_short(self, session: ProducerSession) -> ProducerSession:
+        """Write a snapshot where a start would have to read far back. Errors as `append`."""
+        if self._next_offset - self._contents.through < SNAPSHOT_EVERY_OFFSETS:
+            return session
+        value = self._contents.snapshot(self._next_offset)
+        if len(value) > _SNAPSHOT_MAX_BYTES:
+            self._contents.through = self._next_offset  # tried again when the log has grown as much
+            return session
+        key = key_of(self._prefix, NO_QUERY)
+        following = self._store.append(session, key, value)
+        self._contents.apply(LogRecord(self._next_offset, key, value))
+        return following
+
+    # ----- other prefixes, see `decision_elsewhere`
+
+    @property
+    def place(self) -> Place:
+        """The prefix and its topic."""
+        return Place(self._prefix, self.topic)
+
+    def at(self, place: Place) -> DecisionLog:
+        """Another prefix's log in the same cluster, to be looked at."""
+        return DecisionLog(self._store.other(place.topic), place.prefix)
+
+    def look(self) -> bool:
+        """Read another prefix's log to its end; False when there is no topic. Errors as `catch_up`."""
+        self._incarnation = self._store.incarnation(is_expected=True)
+        if self._incarnation is None:
+            return False
+        self._read_news(waits=True)
+        return True
+
+    def places_of(self, query_id: str) -> list[Place]:
+        """The prefixes whose logs mention the query, in this cluster, as far as this user can read."""
+        found = set()
+        for topic, key in self._store.mentions(json.dumps(query_id).encode()):
+            prefix, found_id = decode_key(key)
+            if found_id == query_id:
+                found.add(Place(prefix, topic))
+        return sorted(found)
+
+    def decision(self, query_id: str) -> Decision | None:
+        """The latest decision about one query, as of the last `catch_up` or `look`."""
+        return self._contents.decision(query_id)
+
+    def moved_to(self, query_id: str) -> list[Place]:
+        """Where markers in this log say that the query has moved."""
+        return self._contents.moved_to(query_id)
+
+    def mark_moved(self, query_id: str, place: Place) -> None:
+        """Leave the marker in this log that the query has moved. Fences no driver."""
+        self._mark(query_id, place, encode_moved(place))
+
+    def mark_back(self, query_id: str, place: Place) -> None:
+        """Remove that marker: the query has come back."""
+        self._mark(query_id, place, None)
+
+    def _mark(self, query_id: str, place: Place, value: bytes | None) -> None:
+        key = moved_key_of(self._prefix, query_id, place.prefix)
+        self._store.append_plainly(key, value)
+        self._contents.apply(LogRecord(self._next_offset, key, value))
+
+    def _lost(self, what: str) -> DecisionLogError:
+        return DecisionLogError(
+            f"The decision log {self.topic} of prefix {self._prefix} {what} while it was in use. Which "
+            "batches are written is unknown, so nothing more is decided. Transactions decided before may be "
+            "committed in part. Compare the target with the source before starting again, then start with "
+            "another "
+            "sink.transactional-id-prefix.",
+            topic=self.topic,
+            prefix=self._prefix,
+        )

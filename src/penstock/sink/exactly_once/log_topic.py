@@ -1,0 +1,248 @@
+"""The decision log's topic in Kafka: made with what decisions need, checked, read, appended to.
+
+Runs on the driver. Invariants: the topic has one partition and is compacted only, so no decision is ever
+deleted by age or size; it has the replicas of Kafka's own transaction log, so a decision is as safe as the
+transactions it is about; what is read is complete up to the end of the log (see `stable_end`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock.client.cluster.log_offsets import NewTopic, create_topics, list_offsets
+from penstock.client.cluster.metadata import TopicMetadata, cluster_view, fetch_metadata
+from penstock.client.fetch.fetcher import fetch_range
+from penstock.client.net.backoff import Backoff
+from penstock.client.net.broker_errors import error_from_code, is_retriable
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.net.error_codes import INVALID_TOPIC_EXCEPTION
+from penstock.client.settings import FetchSettings
+from penstock.client.transactions.append import ProducerSession, TransactionalAppender, append_plainly
+from penstock.client.transactions.limits import topic_config
+from penstock.errors import (
+    ClientError,
+    DecisionLogError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from penstock.options.config import IsolationLevel
+from penstock.sink.exactly_once._log_records import LogRecord
+from penstock.sink.exactly_once._log_search import mentions
+from penstock.types import LogEnd, OffsetRange, TopicPartition
+
+_TRANSACTION_LOG = "__transaction_state"
+_COLUMNS = ("key", "value", "offset")
+_REPLICAS_WANTED = 3
+_EXPECTED_GRACE_MS = 2_000
+_FIRST_PAUSE_MS = 1
+_LONGEST_PAUSE_MS = 50
+
+_CONFIGS = {
+    "cleanup.policy": "compact",
+    "unclean.leader.election.enable": "false",
+    # A decision of thousands of tasks is one record.
+    "max.message.bytes": str(8 << 20),
+    # A new driver reads the topic whole: keep what waits for compaction small.
+    "segment.bytes": str(32 << 20),
+    "segment.ms": str(6 * 3_600_000),
+    "message.timestamp.type": "CreateTime",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTopicSettings:
+    """How to read the log. `timeout_ms` is for each step."""
+
+    fetch: FetchSettings = field(default_factory=lambda: FetchSettings(fetch_max_wait_ms=100))
+    timeout_ms: int = 60_000
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[LogRecord]:
+    columns = (batch.column(name).to_pylist() for name in _COLUMNS)
+    for key, value, offset in zip(*columns, strict=True):
+        yield LogRecord(offset, key, value)
+
+
+class DecisionTopic:
+    """A `LogStore` over one topic of a cluster."""
+
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        settings: DecisionTopicSettings | None = None,
+    ) -> None:
+        self._connections = connections
+        self._topic_partition = TopicPartition(topic, 0)
+        self._settings = settings or DecisionTopicSettings()
+        self._appender = TransactionalAppender(connections, self._topic_partition)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._topic_partition.topic
+
+    def incarnation(self, *, is_expected: bool) -> str | None:
+        """The topic's id, which a topic made anew under the same name does not have."""
+        metadata = self._metadata(is_expected=is_expected)
+        return None if metadata is None else str(metadata.topic_id)
+
+    def create(self) -> None:
+        """Make the topic; leaves one that appeared meanwhile as it is.
+
+        Raises:
+            DecisionLogError: Kafka takes no topic of this name.
+            PenstockError: it cannot be made.
+        """
+        replica_count = self._replica_count()
+        min_in_sync = max(1, replica_count - 1)
+        topic = NewTopic(1, replica_count, {**_CONFIGS, "min.insync.replicas": str(min_in_sync)})
+        timeout_ms = self._settings.timeout_ms
+        try:
+            create_topics(self._connections, {self.topic: topic}, exist_ok=True, timeout_ms=timeout_ms)
+        except ClientError as error:
+            if error.facts.get("error_code") == INVALID_TOPIC_EXCEPTION:
+                raise self._name_refused(error) from error
+            raise
+
+    def check_settings(self) -> None:
+        """Raise DecisionLogError when the topic has several partitions, or may delete decisions."""
+        metadata = self._metadata(is_expected=True)
+        count = 0 if metadata is None else len(metadata.partitions)
+        if count != 1:
+            raise self._unusable(f"has {count} partitions, but has to have one")
+        timeout_ms = self._settings.timeout_ms
+        config = topic_config(self._connections, self.topic, ["cleanup.policy"], timeout_ms=timeout_ms)
+        policy = None if config is None else config.get("cleanup.policy")
+        if policy is not None and {each.strip() for each in policy.split(",")} != {"compact"}:
+            raise self._unusable(f"has cleanup.policy={policy}, but has to have compact alone")
+
+    def stable_end(self, *, waits: bool) -> int:
+        """The last stable offset; with `waits`, once no transaction is open before the end of the log.
+
+        A decision just committed becomes readable when its marker is written, milliseconds later. Reading
+        only up to the last stable offset of the moment could miss it.
+
+        Raises:
+            DecisionLogError: a transaction stays open, for instance of another prefix's dead driver.
+        """
+        wanted = {self._topic_partition: LogEnd.LATEST}
+        timeout_ms = self._settings.timeout_ms
+        end_offset = list_offsets(self._connections, wanted, timeout_ms=timeout_ms)[self._topic_partition]
+        deadline = time.monotonic() + timeout_ms / 1000
+        backoff = Backoff(_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS, self._sleep)
+        while True:
+            stable = list_offsets(
+                self._connections, wanted, IsolationLevel.READ_COMMITTED, timeout_ms=timeout_ms
+            )[self._topic_partition]
+            # The end can move on meanwhile only by other prefixes' records.
+            if stable >= end_offset or not waits:
+                return stable
+            if not backoff.pause(deadline):
+                raise DecisionLogError(
+                    f"A transaction is open at offset {stable} of the decision log {self.topic} and has not "
+                    f"ended within {timeout_ms} ms, so decisions behind it cannot be read. Nothing "
+                    "more is decided or written; the next start tries again. If several prefixes share this "
+                    "topic, a driver of another one may have died: its transaction ends when it starts "
+                    "again, or by its time-out.",
+                    topic=self.topic,
+                    offset=stable,
+                )
+
+    def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
+        """The committed records of the range, as far as compaction has left them."""
+        offset_range = OffsetRange(self._topic_partition, first_offset, end_offset)
+        batches = fetch_range(
+            self._connections, offset_range, self._settings.fetch, columns=_COLUMNS, read_committed=True
+        )
+        try:
+            return [record for batch in batches for record in _records(batch)]
+        except OffsetOutOfRangeError as error:
+            first = error.facts.get("log_start_offset")
+            raise DecisionLogError(
+                f"The decision log {self.topic} was cut back: it begins at offset {first}, and what it said "
+                "before is gone. Which batches are written is unknown, so nothing was written. "
+                "Were its records deleted (kafka-delete-records, a retention by size or time)? Compare the "
+                "target with the source, then start with another sink.transactional-id-prefix.",
+                topic=self.topic,
+                offset=first_offset,
+                log_start_offset=first,
+            ) from error
+
+    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
+        """Write and commit one record. Errors as `TransactionalAppender.append`."""
+        return self._appender.append(session, key, value, timeout_ms=self._settings.timeout_ms)
+
+    def append_plainly(self, key: bytes, value: bytes | None) -> None:
+        """Write one record outside of any transaction. Errors as the client's `append_plainly`."""
+        timeout_ms = self._settings.timeout_ms
+        append_plainly(self._connections, self._topic_partition, key, value, timeout_ms=timeout_ms)
+
+    def other(self, topic: str) -> DecisionTopic:
+        """Another topic of the same cluster."""
+        return DecisionTopic(self._connections, topic, self._settings)
+
+    def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
+        """Keys that contain the text, in this topic and those that are named like decision logs.
+
+        Uncommitted ones, too. A topic that cannot be read (by this user, or now) is left out, with a warning.
+        """
+        return mentions(self._connections, self.topic, text, self._settings)
+
+    def _metadata(self, *, is_expected: bool) -> TopicMetadata | None:
+        """The topic as the cluster knows it now; None when it knows none.
+
+        A broker may not have heard yet of a topic that another process has just made: one that is expected
+        to be there is looked for a little longer.
+        """
+        timeout_ms = self._settings.timeout_ms
+        now = time.monotonic()
+        deadline, grace_ends = now + timeout_ms / 1000, now + _EXPECTED_GRACE_MS / 1000
+        backoff = self._connections.new_backoff()
+        while True:
+            found = fetch_metadata(self._connections, [self.topic], timeout_ms=timeout_ms).topics[self.topic]
+            if not found.error_code:
+                return found
+            error = error_from_code(found.error_code, f"Asking for topic {self.topic!r}", topic=self.topic)
+            is_unknown = isinstance(error, UnknownTopicOrPartitionError)
+            if is_unknown and not (is_expected and backoff.pause(grace_ends)):
+                cluster_view(self._connections).invalidate(self.topic)
+                return None
+            if not is_unknown and not (is_retriable(error) and backoff.pause(deadline)):
+                raise error
+
+    def _replica_count(self) -> int:
+        """As many as Kafka's own transaction log has; without one, as many as it would get."""
+        timeout_ms = self._settings.timeout_ms
+        cluster = fetch_metadata(self._connections, [_TRANSACTION_LOG], timeout_ms=timeout_ms)
+        described = cluster.topics.get(_TRANSACTION_LOG)
+        if described is not None and not described.error_code and described.partitions:
+            return len(described.partitions[min(described.partitions)].replica_ids)
+        return min(_REPLICAS_WANTED, len(cluster.brokers))
+
+    def _sleep(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return self._connections.is_closed
+
+    def _name_refused(self, error: ClientError) -> DecisionLogError:
+        return DecisionLogError(
+            f"The decision log {self.topic} cannot be created, because Kafka refuses its name: "
+            f"{error.message} Kafka has no two topics whose names differ in dots and underscores only, as "
+            "those of the prefixes x.a and x_a would. Nothing was written. Choose another "
+            "sink.transactional-id-prefix, or name the topic by sink.commit-log.topic (several prefixes may "
+            "share one).",
+            topic=self.topic,
+        )
+
+    def _unusable(self, why: str) -> DecisionLogError:
+        return DecisionLogError(
+            f"The topic {self.topic} cannot be the decision log: it {why}. Decisions could be lost, and with "
+            "them the knowledge of what is written. Nothing was written. Correct the topic, or name another "
+            "one by "
+            "sink.commit-log.topic (it is made as it has to be).",
+            topic=self.topic,
+        )

@@ -1,0 +1,107 @@
+"""The mandate: who may decide on a batch, and what its tasks must know of earlier ones.
+
+Made by recovery on the driver, pickled to the tasks, its session comes back in every report. Invariant: of
+all mandates of a prefix only the newest can decide, and Kafka itself sees to it: the session is that of the
+committer's transactional id, and whoever recovers takes that id anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.steps import TransactionProtocol
+from penstock.errors import BatchOrderError
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
+
+
+class TaskPlan(Enum):
+    """What a task does with its rows."""
+
+    WRITE = "write them in a transaction"
+    DRAIN = "read them to the end and write nothing: the batch is written"
+    REWRITE = "write them again in place of a lost transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBatch:
+    """The newest decided batch of one query, as far as tasks have to know it."""
+
+    batch_id: int
+    status: DecisionStatus
+    lost_spark_partition_ids: frozenset[int] = frozenset()
+    at_ms: int = 0
+    """When it got this status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mandate:
+    """Plain values; pickles."""
+
+    prefix: str
+    session: ProducerSession
+    protocol: TransactionProtocol
+    transaction_timeout_ms: int
+    known: Mapping[str, KnownBatch]
+
+    def plan(self, query_id: str, batch_id: int, spark_partition_id: int) -> TaskPlan:
+        """What the task of this Spark partition has to do.
+
+        Raises:
+            BatchOrderError: a later batch of the query is written already, or an earlier one not whole.
+        """
+        known = self.known.get(query_id)
+        if known is None:
+            return TaskPlan.WRITE
+        if batch_id > known.batch_id:
+            _check_whole(self.prefix, query_id, batch_id, known)
+            return TaskPlan.WRITE
+        check_order(self.prefix, query_id, batch_id, known.batch_id)
+        if known.status is DecisionStatus.WITHDRAWN:
+            return TaskPlan.WRITE
+        is_lost = spark_partition_id in known.lost_spark_partition_ids
+        return TaskPlan.REWRITE if is_lost else TaskPlan.DRAIN
+
+
+def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int) -> None:
+    """Raise BatchOrderError when a batch comes after a later one of its query was written."""
+    if batch_id >= newest_batch_id:
+        return
+    raise BatchOrderError(
+        f"Batch {batch_id} of query {query_id} comes again, although batch {newest_batch_id} is written "
+        f"already (transactional id prefix {prefix}). The checkpoint is older than what was written, for "
+        "instance restored from a backup. Nothing was written. Continue with the newest checkpoint; or start "
+        "with a new "
+        "checkpoint location, which reads from the startup mode's offsets and may write records again.",
+        prefix=prefix,
+        query_id=query_id,
+        batch_id=batch_id,
+        newest_batch_id=newest_batch_id,
+    )
+
+
+def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -> None:
+    """Its decision would replace the one that says what is lost, and nobody would know of that any more."""
+    if known.status is not DecisionStatus.LOST:
+        return
+    lost = ", ".join(map(str, sorted(known.lost_spark_partition_ids)[:10]))
+    raise BatchOrderError(
+        f"Batch {batch_id} of query {query_id} comes, although batch {known.batch_id} is not whole: what was "
+        f"lost of it (Spark partitions {lost} among them) waits for its replay (transactional id prefix "
+        f"{prefix}). Nothing of batch {batch_id} was written. Let the query fail when a write fails "
+        "(do not catch the error in foreachBatch), and restart it from the checkpoint that repeats batch "
+        f"{known.batch_id}; or decide by hand: `penstock transactions abort --query ...` (see its help).",
+        prefix=prefix,
+        query_id=query_id,
+        batch_id=batch_id,
+        newest_batch_id=known.batch_id,
+    )
+
+
+def known_batch(decision: Decision) -> KnownBatch:
+    """What tasks have to know of a decision."""
+    lost = decision.with_outcome(Outcome.LOST) if decision.status is DecisionStatus.LOST else []
+    lost_ids = frozenset(each.spark_partition_id for each in lost)
+    return KnownBatch(decision.batch_id, decision.status, lost_ids, decision.at_ms)

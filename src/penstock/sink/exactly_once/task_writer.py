@@ -1,0 +1,221 @@
+"""Rows of one task into one transaction, which the driver commits with the whole batch.
+
+Runs on the executor, inside Spark's Python worker. Guarantee: when `write_in_transaction` returns, every row
+of the task is acknowledged in the transaction that the report names, or stands in Kafka from an earlier run
+of the batch; when it raises, its transaction is aborted, now or by the next recovery. A task without rows
+opens no producer and no connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.client.cluster.metadata import ClusterView, cluster_view
+from penstock.client.net.connection import KafkaConnections, connections_for
+from penstock.client.produce.producer import Producer
+from penstock.client.settings import connection_settings, produce_settings
+from penstock.client.transactions.markers import Witness
+from penstock.client.transactions.steps import (
+    TransactionIdentity,
+    Transactions,
+    has_moved_on,
+    is_step_refusal,
+    step_error,
+)
+from penstock.errors import PenstockError, ProduceError, ProducerFencedError, TransactionError
+from penstock.options.config import SinkConfig
+from penstock.sink.exactly_once._open_transaction import abort_transaction, open_transaction
+from penstock.sink.exactly_once._prefix_users import taken_error
+from penstock.sink.exactly_once._probes import Step, reached
+from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
+from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
+from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
+from penstock.sink.rows import check_write_schema
+from penstock.sink.writer import CLIENT_ID, RowWriter, with_first
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Which task this is: of which query and batch, for which Spark partition, at which attempt."""
+
+    query_id: str
+    batch_id: int
+    spark_partition_id: int
+    attempt: int
+
+
+def write_in_transaction(
+    config: SinkConfig, mandate: Mandate, place: TaskPlace, batches: Iterable[pa.RecordBatch]
+) -> TaskReport:
+    """Write all rows of a task in a transaction of its own, and leave that open.
+
+    Args:
+        config: of the sink.
+        mandate: of the batch; says whether the rows are written already.
+        place: of the task.
+        batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
+
+    Raises:
+        BatchOrderError: a later batch of the query is written already.
+        PenstockError: as `write_rows`, and what the transaction can meet.
+    """
+    plan = mandate.plan(place.query_id, place.batch_id, place.spark_partition_id)
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return _report(mandate, place)
+    check_write_schema(first.schema, config)
+    if plan is TaskPlan.DRAIN:
+        return replace(_report(mandate, place), drained=_drain(config, with_first(first, filled)))
+    connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
+    identity: TransactionIdentity | None = None
+    try:
+        identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
+        committable, topics = _write(connections, config, identity, place, with_first(first, filled))
+    except TransactionError as error:
+        if not isinstance(error, ProducerFencedError):  # it has nothing left to abort
+            _abort_quietly(connections, identity)
+        _check_prefix_is_ours(connections, mandate, place, error)
+        raise
+    except BaseException:
+        _abort_quietly(connections, identity)
+        raise
+    return replace(_report(mandate, place), committable=committable, topics=topics)
+
+
+def _report(mandate: Mandate, place: TaskPlace) -> TaskReport:
+    return TaskReport(
+        query_id=place.query_id,
+        batch_id=place.batch_id,
+        spark_partition_id=place.spark_partition_id,
+        session=mandate.session,
+    )
+
+
+def _drain(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> RecordDigest:
+    """Read rows that are written already, so that the driver can tell whether they are those."""
+    return sum((digest_rows(batch, config.topic) for batch in batches), RecordDigest())
+
+
+def _write(
+    connections: KafkaConnections,
+    config: SinkConfig,
+    identity: TransactionIdentity,
+    place: TaskPlace,
+    batches: Iterator[pa.RecordBatch],
+) -> tuple[Committable, tuple[TargetTopic, ...]]:
+    transactions = Transactions(connections)
+    producer = Producer(
+        connections,
+        cluster_view(connections),
+        produce_settings(config.properties, config.delivery_guarantee),
+        identity.producer_identity,
+        register=lambda topic_partition: transactions.add_topic_partitions(identity, [topic_partition]),
+    )
+    digests = _Digests(config.topic)
+    try:
+        rows = RowWriter(
+            producer, config, spark_partition_id=place.spark_partition_id, batch_id=place.batch_id
+        )
+        rows.write(digests.over(batches))
+        reached(Step.TASK_BEFORE_FLUSH)
+        producer.flush()
+    except ProduceError as error:
+        if (refusal := _step_refusal(identity, error)) is not None:
+            raise refusal from error
+        raise
+    finally:
+        producer.close()
+    _check_all_acknowledged(producer, digests.total)
+    topics = _written_topics(producer, cluster_view(connections))
+    reached(Step.TASK_WRITTEN)
+    witness = None if producer.first_written is None else Witness(*producer.first_written)
+    total = digests.total
+    committable = Committable(identity, place.spark_partition_id, total.record_count, str(total), witness)
+    return committable, topics
+
+
+def _written_topics(producer: Producer, view: ClusterView) -> tuple[TargetTopic, ...]:
+    """The topics that hold what was written.
+
+    A broker that is told names takes records for whatever topic has the name now. An id that is the same
+    before and after is that topic's, because ids never come again.
+
+    Raises:
+        ProduceError: a topic was deleted and created again.
+    """
+    written = producer.written_topics
+    if producer.writes_by_name:
+        for topic in written:
+            view.invalidate(topic)
+            producer.topic(topic)
+    return tuple(
+        TargetTopic(topic, None if topic_id is None else str(topic_id))
+        for topic, topic_id in sorted(written.items())
+    )
+
+
+class _Digests:
+    """Adds up the digest of the rows that pass."""
+
+    def __init__(self, topic: str | None) -> None:
+        self.total = RecordDigest()
+        self._topic = topic
+
+    def over(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.total += digest_rows(batch, self._topic)
+            yield batch
+
+
+def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> PenstockError | None:
+    """The same as an error of the transaction, where the broker refuses that and not the records."""
+    code = error.facts.get("error_code")
+    if not isinstance(code, int) or not is_step_refusal(code):
+        return None
+    topic, partition = error.facts["topic"], error.facts["partition"]
+    refusal = step_error(identity, code, f"Writing to topic {topic}, partition {partition}, as a step")
+    refusal.facts = {**error.facts, **refusal.facts}
+    return refusal
+
+
+def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
+    if producer.acknowledged_record_count != digest.record_count:
+        raise ProduceError(
+            f"{digest.record_count} rows were given to the producer, but "
+            f"{producer.acknowledged_record_count} records acknowledged. This is a defect of penstock; "
+            "please report it. The transaction is aborted, so nothing of this task can be seen.",
+            row_count=digest.record_count,
+            record_count=producer.acknowledged_record_count,
+        )
+
+
+def _check_prefix_is_ours(
+    connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: BaseException
+) -> None:
+    """Raise PrefixTakenError when another writer has recovered, which aborts what this task has open."""
+    if has_moved_on(Transactions(connections).describe, mandate.session.identity):
+        raise taken_error(
+            mandate.prefix,
+            f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
+            "Nothing that this task wrote is visible.",
+            known=mandate.known,
+            query_id=place.query_id,
+            batch_id=place.batch_id,
+        ) from error
+
+
+def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity | None) -> None:
+    """Abort at once, so that readers need not wait; should that fail, the next recovery does it."""
+    if identity is None:
+        return
+    try:
+        abort_transaction(connections, identity)
+    except PenstockError as error:
+        _log.warning("Aborting %s after a failed task did not succeed: %s", identity, error)

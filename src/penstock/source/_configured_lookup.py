@@ -1,0 +1,107 @@
+"""Offsets that planning looks up: ends of logs, offsets by time, committed offsets.
+
+Runs on the driver. Invariant: in a run whose ends are fixed (AvailableNow) every part asks `FixedEnds`, so
+none sees more of a log than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from penstock.options.config import SourceConfig
+from penstock.source._lookup import OffsetAdmin, OffsetAnswers, Wait
+from penstock.source.checkpoint_offset import Positions
+from penstock.types import LogEnd, TopicPartition
+
+
+class OffsetLookUps(Protocol):
+    """What resolving a starting or stopping point may ask.
+
+    Attributes:
+        group_id: the consumer group whose offsets are asked for; None without one.
+    """
+
+    @property
+    def group_id(self) -> str | None:
+        """See the class."""
+
+    def log_ends(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
+    ) -> OffsetAnswers:
+        """One end of each log."""
+
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        """The first offset whose record is not older; left out where there is none."""
+
+    def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The group's committed offsets; left out where there is none, or no group."""
+
+
+class ConfiguredLookUps:
+    """`OffsetLookUps` with the isolation level and the group of a config."""
+
+    def __init__(self, config: SourceConfig, admin: OffsetAdmin) -> None:
+        self._config = config
+        self._admin = admin
+
+    @property
+    def group_id(self) -> str | None:
+        """See `OffsetLookUps`."""
+        return self._config.group_id
+
+    def log_ends(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
+    ) -> OffsetAnswers:
+        """See `OffsetLookUps`."""
+        if not topic_partitions:
+            return OffsetAnswers()
+        level = self._config.isolation_level
+        return self._admin.list_offsets(topic_partitions, end, level, wait=wait)
+
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        """See `OffsetLookUps`."""
+        if not timestamps_ms:
+            return OffsetAnswers()
+        return self._admin.offsets_for_times(timestamps_ms, self._config.isolation_level)
+
+    def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `OffsetLookUps`."""
+        group_id = self._config.group_id
+        if group_id is None or not topic_partitions:
+            return {}
+        return self._admin.committed_offsets(group_id, topic_partitions)
+
+
+class FixedEnds:
+    """`OffsetLookUps` of an AvailableNow run: the ends of its logs are those that were taken at its start.
+
+    Args:
+        look_ups: answer everything else.
+        ends: the ends; only these topic partitions have one in the run.
+    """
+
+    def __init__(self, look_ups: OffsetLookUps, ends: Positions) -> None:
+        self._look_ups = look_ups
+        self._ends = ends
+
+    @property
+    def group_id(self) -> str | None:
+        """See `OffsetLookUps`."""
+        return self._look_ups.group_id
+
+    def log_ends(
+        self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
+    ) -> OffsetAnswers:
+        """See `OffsetLookUps`."""
+        if end is LogEnd.EARLIEST:
+            return self._look_ups.log_ends(topic_partitions, end, wait=wait)
+        return OffsetAnswers({tp: self._ends[tp] for tp in topic_partitions if tp in self._ends})
+
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        """See `OffsetLookUps`."""
+        return self._look_ups.for_times(timestamps_ms)
+
+    def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `OffsetLookUps`."""
+        return self._look_ups.committed(topic_partitions)

@@ -1,0 +1,102 @@
+"""How far a batch may go: a limit on records divided among topic partitions.
+
+Runs on the driver. Pure, but for the clock of `MinBatchSize`. Invariant: no topic partition gets more than
+its backlog, every one with a backlog gets at least one record (so none starves behind a big one), and the
+same input gives the same answer whatever the order of the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from penstock.source._window import Window
+from penstock.types import TopicPartition
+
+
+class MinBatchSize:
+    """Puts batches off until they have a size, as Spark's `minOffsetsPerTrigger`; one for a running query.
+
+    Args:
+        min_records: the size; None for none.
+        max_delay_ms: a batch that comes so long after the last is not put off, however small.
+        clock_ms: a monotonic clock.
+    """
+
+    def __init__(self, min_records: int | None, max_delay_ms: int, clock_ms: Callable[[], int]) -> None:
+        self._min_records = min_records
+        self._max_delay_ms = max_delay_ms
+        self._clock_ms = clock_ms
+        self._last_batch_at_ms: int | None = None
+
+    def cap(self, window: Window) -> Window:
+        """Put the batch off if it is too small for now; never the first of a run, never the last records."""
+        if self._min_records is None or not window.may_wait or window.is_last or window.reaches_stops:
+            return window
+        now_ms, last_ms = self._clock_ms(), self._last_batch_at_ms
+        is_over = last_ms is None or now_ms - last_ms >= self._max_delay_ms
+        backlog = sum(window.backlogs.values())
+        if not is_over and backlog < self._min_records:
+            return replace(window, is_put_off=True)
+        if backlog:
+            self._last_batch_at_ms = now_ms
+        return window
+
+
+def cap_records(window: Window) -> Window:
+    """End the window after about `max_records` records."""
+    if window.max_records is None:
+        return window
+    shares = share_records(window.backlogs, window.max_records)
+    return window.ending_at({tp: window.begin[tp] + share for tp, share in shares.items()})
+
+
+def cap_bytes(
+    begin: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    bytes_per_offset: Mapping[TopicPartition, float],
+    max_bytes: int,
+) -> dict[TopicPartition, int]:
+    """Earlier ends, so that about `max_bytes` lie before them; divided pro rata by backlog in bytes.
+
+    Args:
+        begin: the positions.
+        ends: how far there is something to read; one without an end stays without.
+        bytes_per_offset: the average of each log, for all that have an end.
+        max_bytes: the limit for all together.
+    """
+    backlogs = {tp: end - begin[tp] for tp, end in ends.items() if tp in begin and end > begin[tp]}
+    sizes = {tp: max(1, round(backlog * bytes_per_offset[tp])) for tp, backlog in backlogs.items()}
+    shares = share_records(sizes, max_bytes)
+    cut = {
+        tp: begin[tp] + max(1, backlogs[tp] * shares[tp] // size)
+        for tp, size in sizes.items()
+        if shares[tp] < size
+    }
+    return {**ends, **cut}
+
+
+def share_records(
+    backlogs: Mapping[TopicPartition, int], max_records: int | None
+) -> dict[TopicPartition, int]:
+    """Divide `max_records` pro rata by backlog, as Spark's `maxOffsetsPerTrigger` does.
+
+    Shares are rounded down, except that a share below one record becomes one: so the sum may pass the
+    limit by up to one record for each topic partition, and never by more. That is Spark's rule too.
+
+    Args:
+        backlogs: how many offsets lie between the position and the end; values <= 0 have no share.
+        max_records: the limit for all together; None for no limit.
+
+    Returns:
+        For each topic partition that has a backlog how many offsets it may advance, at least 1.
+    """
+    waiting = {topic_partition: backlog for topic_partition, backlog in backlogs.items() if backlog > 0}
+    total = sum(waiting.values())
+    if max_records is None or total <= max_records:
+        return waiting
+    # Whole numbers only: offsets pass 2**53, where floating point would lose some.
+    return {
+        topic_partition: max(1, backlog * max_records // total)
+        for topic_partition, backlog in waiting.items()
+    }

@@ -1,0 +1,153 @@
+"""Ranges between two offsets, checked against what the brokers still hold before tasks are started.
+
+Runs on the driver. Invariant: what comes out lies inside of what went in; a range is cut or dropped only
+after the loss was reported (see data_loss.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
+from penstock.options.config import IsolationLevel, SourceConfig
+from penstock.source import _data_loss as data_loss
+from penstock.source._data_loss import LossPolicy
+from penstock.source._lookup import OffsetAdmin, OffsetAnswers, Wait
+from penstock.source.checkpoint_offset import Positions
+from penstock.source.splits import Split, divide
+from penstock.types import LogEnd, OffsetRange, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LogBounds:
+    """What a log holds, `[start, end)`, up to its high watermark."""
+
+    start: int
+    end: int
+
+
+def check_log_ends(
+    positions: Positions, admin: OffsetAdmin, losses: LossPolicy
+) -> dict[TopicPartition, LogBounds]:
+    """Look up the logs of positions that seem to lie past the end of theirs, and report those that do.
+
+    The high watermark decides: a position between the last stable offset and it is not lost.
+
+    Raises:
+        DataLossError: a position lies past the end, and the options make that an error.
+    """
+    if not positions:
+        return {}
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    ends = admin.list_offsets(positions.keys(), LogEnd.LATEST, uncommitted).all_or_raise()
+    starts = admin.list_offsets(positions.keys(), LogEnd.EARLIEST, uncommitted).all_or_raise()
+    bounds = {tp: LogBounds(starts[tp], ends[tp]) for tp in sorted(positions)}
+    for tp, log in bounds.items():
+        if positions[tp] > log.end:
+            losses.report(data_loss.position_past_end(tp, positions[tp], log.start, log.end))
+    return bounds
+
+
+def forward_ranges(begin: Positions, end: Positions, losses: LossPolicy) -> list[OffsetRange]:
+    """The ranges between two positions; one that would go backwards is a loss, and not read.
+
+    Raises:
+        CheckpointError: a topic partition has an end and no beginning.
+        DataLossError: an end lies before its beginning, and the options make that an error.
+    """
+    ranges = []
+    for topic_partition, stop in sorted(end.items()):
+        if topic_partition not in begin:
+            raise CheckpointError(
+                f"The offset of the checkpoint has an end for {topic_partition} and no start. It was changed "
+                "by hand, or is damaged. Nothing was read. Start with a new checkpoint location.",
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+            )
+        start = begin[topic_partition]
+        if start > stop:
+            losses.report(data_loss.range_goes_back(topic_partition, start, stop))
+        else:
+            ranges.append(OffsetRange(topic_partition, start, stop))
+    return ranges
+
+
+def plan_splits(
+    config: SourceConfig,
+    admin: OffsetAdmin,
+    ranges: Sequence[OffsetRange],
+    topic_ids: Mapping[str, str],
+    *,
+    check_ends: bool,
+) -> list[Split]:
+    """Cut the ranges to what the brokers hold, and divide them among tasks. Batches and streams do this.
+
+    Args:
+        config: the limits on splits, and what to do where records are gone.
+        admin: answers where the logs start and end.
+        ranges: what shall be read.
+        topic_ids: of their topics, as far as known.
+        check_ends: whether the ends have to be looked up too. Not needed when they just were.
+
+    Raises:
+        DataLossError: records of a range are gone, and the options make that an error.
+    """
+    available = _available(ranges, admin, LossPolicy.of(config), check_ends=check_ends)
+    return divide(
+        available,
+        min_splits=config.min_splits,
+        max_records_per_split=config.max_records_per_split,
+        topic_ids=topic_ids,
+    )
+
+
+def _available(
+    ranges: Sequence[OffsetRange], admin: OffsetAdmin, losses: LossPolicy, *, check_ends: bool
+) -> list[OffsetRange]:
+    asked = [offset_range.topic_partition for offset_range in ranges if len(offset_range) > 0]
+    if not asked:
+        return []
+    # High watermarks: what a range holds was once below the last stable offset, which never passes them.
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait=Wait.FOR_ONE)
+    ends = OffsetAnswers()
+    if check_ends:
+        ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait=Wait.FOR_ONE)
+    gone = _removed(asked, starts)
+    if gone:
+        losses.report(data_loss.removed(gone))
+    available = [
+        _cut(offset_range, starts.offsets, ends.offsets, losses)
+        for offset_range in ranges
+        if offset_range.topic_partition not in gone
+    ]
+    return [offset_range for offset_range in available if len(offset_range) > 0]
+
+
+def _removed(asked: Collection[TopicPartition], starts: OffsetAnswers) -> set[TopicPartition]:
+    """Those that do not exist; other errors are left to the task, which has time to wait for a leader."""
+    for topic_partition, error in sorted(starts.errors.items()):
+        if not isinstance(error, UnknownTopicOrPartitionError):
+            _log.warning("The start of the log of %s is not known yet: %s", topic_partition, error)
+    return {tp for tp in asked if isinstance(starts.errors.get(tp), UnknownTopicOrPartitionError)}
+
+
+def _cut(
+    offset_range: OffsetRange,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    losses: LossPolicy,
+) -> OffsetRange:
+    topic_partition = offset_range.topic_partition
+    start, stop = offset_range.starting_offset, offset_range.stopping_offset
+    log_start, log_end = starts.get(topic_partition, start), ends.get(topic_partition, stop)
+    if log_start > start:
+        losses.report(data_loss.records_gone(topic_partition, start, log_start))
+    if log_end < stop:
+        losses.report(data_loss.range_not_available(topic_partition, stop, log_end))
+    low, high = max(start, log_start), min(stop, log_end)
+    return OffsetRange(topic_partition, min(low, stop), max(high, min(low, stop)))

@@ -1,0 +1,84 @@
+"""From a subscription to the topic partitions that exist for it now.
+
+Runs on the driver. Invariant: a topic that does not match the subscription is never read, and what is
+subscribed by name and does not exist is reported, never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.errors import UnknownTopicOrPartitionError
+from penstock.options.config import Subscription, TopicList, TopicPartitionSet, TopicPattern
+from penstock.options.topic_pattern import compile_pattern
+from penstock.source._lookup import OffsetAdmin, TopicView
+from penstock.types import TopicPartition
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What one discovery found.
+
+    Attributes:
+        topic_partitions: subscribed and existing.
+        topic_ids: by which a topic that was deleted and created again is told from the first; brokers before
+            Kafka 2.8 have none.
+        missing: what the subscription names (topics or topic partitions) and the cluster does not have.
+    """
+
+    topic_partitions: frozenset[TopicPartition]
+    missing: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def raise_if_missing(self) -> None:
+        """For the first planning of a query, where a missing topic is a mistake of the user.
+
+        Raises:
+            UnknownTopicOrPartitionError: naming all that is missing.
+        """
+        if self.missing:
+            names = ", ".join(self.missing)
+            raise UnknownTopicOrPartitionError(
+                f"Not on the Kafka cluster: {names}. Nothing was read. Check the names in the subscription, "
+                "and that the principal may describe them, or create them: penstock makes no topics to read.",
+                missing=self.missing,
+            )
+
+
+def discover(admin: OffsetAdmin, subscription: Subscription) -> Discovery:
+    """Look up which subscribed topic partitions exist now."""
+    if isinstance(subscription, TopicPattern):
+        views = admin.describe_topics(None)
+        matching = {
+            name: view for name, view in views.items() if _matches(subscription, name, view.is_internal)
+        }
+        found = [view.topic_partitions for view in matching.values()]
+        return Discovery(frozenset().union(*found), topic_ids=_topic_ids(matching))
+    if isinstance(subscription, TopicList):
+        views = admin.describe_topics(sorted(set(subscription.topics)))
+        missing = tuple(f"topic {name!r}" for name in sorted(set(subscription.topics) - set(views)))
+        found = [views[name].topic_partitions for name in subscription.topics if name in views]
+        return Discovery(frozenset().union(*found), missing, _topic_ids(views))
+    wanted = frozenset(subscription.topic_partitions)
+    views = admin.describe_topics(sorted({topic_partition.topic for topic_partition in wanted}))
+    existing = frozenset().union(*(view.topic_partitions for view in views.values()))
+    missing = tuple(f"topic partition {tp}" for tp in sorted(wanted - existing))
+    return Discovery(wanted & existing, missing, _topic_ids(views))
+
+
+def _topic_ids(views: Mapping[str, TopicView]) -> dict[str, str]:
+    return {name: view.topic_id for name, view in sorted(views.items()) if view.topic_id is not None}
+
+
+def is_subscribed(subscription: Subscription, topic_partition: TopicPartition) -> bool:
+    """Whether the subscription wants this topic partition, should it exist."""
+    if isinstance(subscription, TopicPartitionSet):
+        return topic_partition in subscription.topic_partitions
+    if isinstance(subscription, TopicList):
+        return topic_partition.topic in subscription.topics
+    return _matches(subscription, topic_partition.topic, is_internal=False)
+
+
+def _matches(subscription: TopicPattern, topic: str, is_internal: bool) -> bool:
+    return not is_internal and compile_pattern(subscription.pattern).fullmatch(topic) is not None

@@ -1,0 +1,84 @@
+"""The window of one micro-batch, and the line of caps that narrow it.
+
+Runs on the driver, in planning. Pure. A cap takes a window and returns one that ends earlier, or the same. A
+new limit on batches is one such function, in the list that the split enumerator makes. Invariants: a cap
+never moves a beginning, and never lets a batch read past the ends that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from penstock.source.checkpoint_offset import Positions
+from penstock.types import TopicPartition
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the next batch may read.
+
+    Attributes:
+        begin: where it begins, for every topic partition of the batch.
+        ends: how far there is something to read; topic partitions whose log did not answer are left out.
+        stops: where a bounded stream ends; None for a stream without an end.
+        new_starts: topic partitions that do not go on where the last batch ended: they were found, recreated
+            or cut back, or have come back.
+        is_last: whether the ends are fixed (AvailableNow), so that waiting brings no more.
+        may_wait: whether the batch may be put off until there is more to read.
+        max_records: the limit on records; None for no limit.
+        max_bytes: the limit on bytes; None for no limit.
+        is_put_off: whether a cap decided to wait for more; then there is no batch now.
+    """
+
+    begin: Positions
+    ends: Positions
+    stops: Positions | None = None
+    new_starts: Collection[TopicPartition] = ()
+    is_last: bool = False
+    may_wait: bool = False
+    max_records: int | None = None
+    max_bytes: int | None = None
+    is_put_off: bool = False
+
+    def ending_at(self, ends: Positions) -> Window:
+        """Return the window with other ends."""
+        return replace(self, ends=ends)
+
+    @property
+    def backlogs(self) -> dict[TopicPartition, int]:
+        """The number of offsets to read, for each topic partition that has some."""
+        return {tp: end - self.begin[tp] for tp, end in self.ends.items() if end > self.begin.get(tp, end)}
+
+    @property
+    def reaches_stops(self) -> bool:
+        """Whether a bounded stream has an end here."""
+        stops = self.stops
+        return stops is not None and all(self.ends.get(tp, 0) >= stop for tp, stop in stops.items())
+
+    @property
+    def positions_after(self) -> dict[TopicPartition, int]:
+        """The positions once the window was read."""
+        return {tp: max(offset, self.ends.get(tp, offset)) for tp, offset in self.begin.items()}
+
+
+Cap: TypeAlias = Callable[[Window], Window]
+"""Narrows a window."""
+
+
+def narrow(window: Window, caps: Iterable[Cap]) -> Window:
+    """Apply the caps in turn, up to one that puts the batch off."""
+    for cap in caps:
+        window = cap(window)
+        if window.is_put_off:
+            break
+    return window
+
+
+def cap_at_stops(window: Window) -> Window:
+    """End no topic partition past the place where a bounded stream stops."""
+    stops = window.stops
+    if stops is None:
+        return window
+    return window.ending_at({tp: min(end, stops.get(tp, end)) for tp, end in window.ends.items()})

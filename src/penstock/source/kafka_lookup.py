@@ -1,0 +1,113 @@
+"""`OffsetAdmin` over a real cluster.
+
+Runs on the driver. Invariant: every call ends within the client's time-outs; one topic partition that does
+not answer holds the others up for a moment only, where the caller can go on without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from penstock.client.cluster import log_offsets as admin
+from penstock.client.cluster.log_sizes import log_sizes
+from penstock.client.cluster.results import Results
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import PenstockError
+from penstock.options.config import IsolationLevel
+from penstock.source._lookup import OffsetAnswers, TopicView, Wait
+from penstock.types import LogEnd, Time, TopicPartition
+
+STRAGGLERS_TIMEOUT_MS = 3_000
+"""How long the other topic partitions of a batch wait for one that does not answer."""
+KNOWN_STRAGGLERS_TIMEOUT_MS = 500
+"""The same for those that did not answer the last time either."""
+_FULL_WAIT_EVERY = 5
+"""Each fifth time known stragglers get the time of the others: a slow broker is not left out for ever."""
+
+
+class KafkaOffsetAdmin:
+    """Look-ups over one cluster's connections, which stay the caller's."""
+
+    def __init__(self, connections: KafkaConnections) -> None:
+        self._connections = connections
+        self._stragglers: set[TopicPartition] = set()
+        self._short_waits = 0
+
+    def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
+        """See `OffsetAdmin`."""
+        found = admin.describe_topics(self._connections, None if topics is None else list(topics))
+        return {
+            name: TopicView(
+                frozenset(topic.topic_partitions),
+                is_internal=topic.is_internal,
+                topic_id=None if topic.topic_id is None else str(topic.topic_id),
+            )
+            for name, topic in found.items()
+        }
+
+    def list_offsets(
+        self,
+        topic_partitions: Collection[TopicPartition],
+        end: LogEnd,
+        isolation_level: IsolationLevel,
+        *,
+        wait: Wait = Wait.FOR_ALL,
+    ) -> OffsetAnswers:
+        """See `OffsetAdmin`."""
+        timeout_ms = self._connections.settings.default_api_timeout_ms
+        started = time.monotonic()
+        wanted = dict.fromkeys(topic_partitions, end)
+        answers: Results[TopicPartition, int] = Results()
+        for part, part_timeout_ms in self._parts(wanted, wait):
+            found = admin.list_offsets_each(
+                self._connections, part, isolation_level, timeout_ms=min(timeout_ms, part_timeout_ms)
+            )
+            answers.values |= found.values
+            answers.errors |= found.errors
+        left_ms = timeout_ms - int((time.monotonic() - started) * 1000)
+        if wait is Wait.FOR_ONE and answers.errors and not answers.values and left_ms > 0:
+            # Nothing at all to go on with: probably the brokers are being restarted.
+            answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
+        self._stragglers = (self._stragglers | answers.errors.keys()) - answers.values.keys()
+        return OffsetAnswers(answers.values, answers.errors)
+
+    def _parts(
+        self, wanted: Mapping[TopicPartition, LogEnd], wait: Wait
+    ) -> list[tuple[Mapping[TopicPartition, LogEnd], int]]:
+        """What to ask for how long: nobody waits with each batch again for those known not to answer."""
+        if wait is Wait.FOR_ALL:
+            return [(wanted, self._connections.settings.default_api_timeout_ms)]
+        prompt = {tp: end for tp, end in wanted.items() if tp not in self._stragglers}
+        others = {tp: end for tp, end in wanted.items() if tp in self._stragglers}
+        self._short_waits = self._short_waits + 1 if others else 0
+        is_short = self._short_waits % _FULL_WAIT_EVERY != 0
+        for_others_ms = KNOWN_STRAGGLERS_TIMEOUT_MS if is_short else STRAGGLERS_TIMEOUT_MS
+        parts = [(prompt, STRAGGLERS_TIMEOUT_MS), (others, for_others_ms)]
+        return [(part, part_timeout_ms) for part, part_timeout_ms in parts if part]
+
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+        """See `OffsetAdmin`."""
+        answers = log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
+        return OffsetAnswers(answers.values, answers.errors)
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+    ) -> OffsetAnswers:
+        """See `OffsetAdmin`."""
+        wanted = {tp: Time(time_ms) for tp, time_ms in timestamps_ms.items()}
+        answers = admin.list_offsets_each(self._connections, wanted, isolation_level)
+        found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
+        return OffsetAnswers(found, answers.errors)
+
+    def committed_offsets(
+        self, group_id: str, topic_partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """See `OffsetAdmin`."""
+        return admin.committed_offsets(self._connections, group_id, topic_partitions)
+
+    def commit_offsets(
+        self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> Mapping[TopicPartition, PenstockError]:
+        """Commit to a group; which topic partitions were refused, and why."""
+        return admin.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)

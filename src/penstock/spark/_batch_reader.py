@@ -1,0 +1,50 @@
+"""Batch reads.
+
+`partitions` runs on the driver, once a query, in a planner process that Spark uses again; `read` on the
+executors, with an unpickled copy. Invariant: pickles as configuration only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.options.config import SourceConfig
+from penstock.spark.process.short_errors import short_errors
+from penstock.spark.schema import check_read_schema
+from penstock.spark.splits import SplitPartition, read_rows
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark._tables import TableSource
+
+
+class PenstockReader(DataSourceReader):
+    """Reads from the starting to the stopping offsets, which are resolved at planning."""
+
+    def __init__(self, config: SourceConfig, schema: StructType, table: TableSource | None = None) -> None:
+        if table is None:
+            check_read_schema(schema)
+        self._config = config
+        self._schema = schema
+        self._table = table
+
+    @short_errors
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan the splits."""
+        # Here and not above: executors read this class, and plan nothing.
+        from penstock.client.net.connection import connections_for  # noqa: PLC0415
+        from penstock.source.bounded import plan_bounded  # noqa: PLC0415
+        from penstock.source.connections import source_connection_settings  # noqa: PLC0415
+        from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
+
+        if self._table is not None:
+            self._table.check_dead_letter_topic()
+        connections = connections_for(source_connection_settings(self._config))
+        return [SplitPartition(split) for split in plan_bounded(self._config, KafkaOffsetAdmin(connections))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one split."""
+        return read_rows(self._config, self._schema, partition, self._table)

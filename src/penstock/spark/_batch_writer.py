@@ -1,0 +1,39 @@
+"""Batch writes.
+
+Made on the driver; `write` runs on the executors, with an unpickled copy. Guarantee: at-least-once. When
+the job succeeds, every row is acknowledged by Kafka; when a task fails, Spark runs it again, which may
+double some of its rows, and rows of a failed job may stand in Kafka. So there is nothing to commit or abort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.options.config import SinkConfig
+from penstock.spark._write_task import check_rows_fit, refuse_overwrite, write_task
+from penstock.spark.process.short_errors import short_errors
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark._tables import TableSink
+
+
+class PenstockWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame to Kafka."""
+
+    def __init__(
+        self, config: SinkConfig, schema: StructType, table: TableSink | None = None, *, overwrite: bool
+    ) -> None:
+        refuse_overwrite(overwrite)
+        check_rows_fit(schema, config, table)
+        self._config = config
+        self._table = table
+
+    @short_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task; returns when all are acknowledged."""
+        return write_task(self._config, self._table, iterator)

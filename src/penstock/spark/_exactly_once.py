@@ -1,0 +1,165 @@
+"""Exactly-once writes: the protocol of `sink/` between the calls that Spark makes.
+
+Two instances serve each batch. One is made on the driver and pickled for the tasks, and that is when the
+batch is begun: `recover()` runs once, when the instance is first pickled, which Spark does before any task
+starts and to no other instance. Another one hears `commit` or `abort`. They share nothing; what the second
+needs comes back in the tasks' messages. Guarantee: exactly-once, as docs/exactly-once.md says it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.client.settings import connection_settings
+from penstock.errors import ExactlyOnceError
+from penstock.options.config import SinkConfig
+from penstock.options.properties import property_value
+from penstock.sink.exactly_once.committable import TaskReport
+from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
+from penstock.sink.exactly_once.mandate import Mandate
+from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.writer import CLIENT_ID
+from penstock.spark._pickling_error import errors_as_themselves
+from penstock.spark._task_context import query_and_batch_of_task
+from penstock.spark._write_task import check_rows_fit, records_of, refuse_overwrite
+from penstock.spark.process.begin import begin_task
+from penstock.spark.process.short_errors import short_errors
+
+if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings
+    from penstock.spark._tables import TableSink
+
+
+@dataclass
+class Reported(WriterCommitMessage):
+    """What one task wrote, and in which transaction."""
+
+    report: TaskReport
+
+
+class _ExactlyOnce:
+    """What both kinds of writers share. Pickles with the mandate of its batch."""
+
+    def __init__(self, config: SinkConfig, schema: StructType, table: TableSink | None = None) -> None:
+        check_rows_fit(schema, config, table)
+        self._config = config
+        self._table = table
+        self._mandate: Mandate | None = None
+        _ = self._settings.names  # a prefix that is not allowed is said here, before a task starts
+
+    @property
+    def _write_query_id(self) -> str | None:
+        """Of a batch write; None for a stream, whose tasks alone are told it."""
+        return None
+
+    @short_errors
+    def __getstate__(self) -> dict[str, Any]:
+        if self._mandate is None:
+            with errors_as_themselves():
+                self._mandate = self._driver_side.recover(self._write_query_id)
+        # Without the settings: they would have each task load what only the driver needs.
+        return {name: value for name, value in self.__dict__.items() if name != "_settings"}
+
+    @cached_property
+    def _settings(self) -> ExactlyOnceSettings:
+        from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings  # noqa: PLC0415 - tasks never decide
+
+        return ExactlyOnceSettings(
+            connection=connection_settings(self._config.properties, client_id=CLIENT_ID),
+            prefix=self._config.transactional_id_prefix or "",
+            log_topic=self._config.commit_log_topic,
+            transaction_timeout_ms=property_value(self._config.properties, "transaction.timeout.ms"),
+        )
+
+    @property
+    def _driver_side(self) -> DriverSide:
+        from penstock.sink.exactly_once.driver_side import driver_side  # noqa: PLC0415 - tasks never decide
+
+        return driver_side(self._settings)
+
+    def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
+        begin_task()
+        context = TaskContext.get()
+        if context is None or self._mandate is None:
+            raise ExactlyOnceError("A task of the exactly-once sink runs outside of a Spark task.")
+        place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
+        records = records_of(batches, self._table)
+        return Reported(write_in_transaction(self._config, self._mandate, place, records))
+
+
+class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
+    """Writes each micro-batch once, whatever fails and is done again."""
+
+    @short_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
+        """Write the rows of one task into a transaction, which `commit` ends."""
+        query_and_batch = query_and_batch_of_task()
+        if query_and_batch is None:
+            raise ExactlyOnceError(
+                "Spark does not tell this task its query and batch, by which a repeated batch is known. "
+                "Nothing was written by it."
+            )
+        return self._write(*query_and_batch, iterator)
+
+    @short_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        """Decide that the batch is written, and finish its transactions."""
+        begin_task()
+        self._driver_side.commit(_reports(messages))
+
+    @short_errors
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        """Abort what is not decided. Spark also calls this when `commit` raised after its decision."""
+        self._driver_side.abort(_reports(messages))
+
+
+class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
+    """Writes a DataFrame as one decision: all of it is seen by read_committed readers, or nothing."""
+
+    def __init__(
+        self, config: SinkConfig, schema: StructType, table: TableSink | None = None, *, overwrite: bool
+    ) -> None:
+        refuse_overwrite(overwrite)
+        super().__init__(config, schema, table)
+        self._query_id = config.query_id or _query_id_of_batch_write(config)
+        self._batch_id = config.batch_id or 0
+
+    @property
+    def _write_query_id(self) -> str:
+        return self._query_id
+
+    @short_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
+        """Write the rows of one task into a transaction, which `commit` ends."""
+        return self._write(self._query_id, self._batch_id, iterator)
+
+    @short_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Decide that the rows are written, and finish the transactions."""
+        begin_task()
+        self._driver_side.commit(_reports(messages), self._config.sibling_prefixes)
+
+    @short_errors
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort what is not decided."""
+        self._driver_side.abort(_reports(messages))
+
+
+def _query_id_of_batch_write(config: SinkConfig) -> str:
+    """Says whether it can be repeated: the decision about one that cannot is forgotten when finished."""
+    if config.write_id is not None:
+        return f"{NAMED_WRITE_PREFIX}{config.write_id}"
+    return f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
+
+
+def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    return [message.report for message in messages if isinstance(message, Reported)]

@@ -1,0 +1,158 @@
+"""Streaming reads.
+
+Everything but `read` runs on the driver, in one process for the life of a running query; `read` runs on the
+executors, with an unpickled copy of another instance. Invariants: pickles as configuration only; nothing
+is opened before it is needed; offsets that did not move are given back unchanged, because Spark compares
+them as text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.client.net.connection import KafkaConnections
+from penstock.options.config import SourceConfig
+from penstock.source.checkpoint_offset import SourceOffset, positions_to_json
+from penstock.source.connections import source_connection_settings
+from penstock.source.metrics import SourceMetrics
+from penstock.spark.process.short_errors import short_errors
+from penstock.spark.process.sigterm import stop_in_order_on_sigterm
+from penstock.spark.schema import check_read_schema
+from penstock.spark.splits import SplitPartition, read_rows
+
+if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.source.enumerator import SplitEnumerator
+    from penstock.source.kafka_lookup import KafkaOffsetAdmin
+    from penstock.source.offset_committer import OffsetCommitter
+    from penstock.spark._tables import TableSource
+
+_log = logging.getLogger(__name__)
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the micro-batches of a query and reads their splits."""
+
+    def __init__(self, config: SourceConfig, schema: StructType, table: TableSource | None = None) -> None:
+        if table is None:
+            check_read_schema(schema)
+        self._config = config
+        self._schema = schema
+        self._table = table
+        self._connections: KafkaConnections | None = None
+        self._opened: SplitEnumerator | None = None
+        self._committer: OffsetCommitter | None = None
+        self._metrics: SourceMetrics | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        on_the_driver = ("_connections", "_opened", "_committer", "_metrics")
+        return {**self.__dict__, **dict.fromkeys(on_the_driver)}
+
+    @short_errors
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts. Spark asks again after a crash in the first batch."""
+        return self._enumerator.initial_offset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """A limit that the options set; it stands for all of them, and its absence for none."""
+        config = self._config
+        if config.max_records_per_batch is not None:
+            return ReadMaxRows(config.max_records_per_batch)
+        if config.max_bytes_per_batch is not None:
+            return ReadMaxBytes(config.max_bytes_per_batch)
+        least = config.min_records_per_batch
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
+
+    @short_errors
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
+        offset = SourceOffset.from_json(start)
+        enumerator = self._enumerator
+        in_checkpoint = enumerator.in_checkpoint(offset)
+        if self._committer is not None and in_checkpoint is not None:
+            self._committer.submit(in_checkpoint)
+        max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        is_lifted = isinstance(limit, ReadAllAvailable)
+        max_bytes = None if is_lifted else self._config.max_bytes_per_batch
+        end = enumerator.latest_offset(offset, max_records, max_bytes, may_wait=not is_lifted)
+        if self._metrics is not None:
+            latest = enumerator.latest_known() or {}
+            self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)
+        return start if end is offset else end.to_json()
+
+    @short_errors
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Freeze what this run reads: topic partitions and their ends."""
+        self._enumerator.freeze()
+
+    @short_errors
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The ends of the logs as of the last planning, for progress reports."""
+        latest = self._enumerator.latest_known()
+        return None if latest is None else positions_to_json(latest)
+
+    @short_errors
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The splits of a batch; the same for the same offsets."""
+        splits = self._enumerator.plan(SourceOffset.from_json(start), SourceOffset.from_json(end))
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one split."""
+        return read_rows(self._config, self._schema, partition, self._table)
+
+    @short_errors
+    def stop(self) -> None:
+        """Commit what Spark's checkpoint holds, and close what planning opened."""
+        self._opened = None
+        if self._committer is not None:
+            self._committer.close()
+            self._committer = None
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
+
+    @property
+    def _enumerator(self) -> SplitEnumerator:
+        if self._opened is None:
+            # Here and not above: executors read with this class, and plan nothing.
+            from penstock.source.alignment import Alignment  # noqa: PLC0415
+            from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
+            from penstock.source.kafka_event_times import KafkaRecordClock  # noqa: PLC0415
+            from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
+
+            stop_in_order_on_sigterm()
+            if self._table is not None:
+                self._table.check_dead_letter_topic()
+            # Connections of its own, not shared ones: this reader alone decides when they close.
+            self._connections = KafkaConnections(source_connection_settings(self._config))
+            admin = KafkaOffsetAdmin(self._connections)
+            alignment = Alignment.of(self._config, KafkaRecordClock(self._connections, self._config))
+            self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
+            self._metrics = SourceMetrics()
+            self._committer = _committer(self._config, admin, self._metrics)
+        return self._opened
+
+
+def _committer(
+    config: SourceConfig, admin: KafkaOffsetAdmin, metrics: SourceMetrics
+) -> OffsetCommitter | None:
+    group_id = config.group_id
+    if group_id is None or not config.commits_offsets:
+        return None
+    from penstock.source.offset_committer import OffsetCommitter  # noqa: PLC0415 - the driver's, too
+
+    return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics, group_id=group_id)

@@ -1,0 +1,44 @@
+"""Streaming writes.
+
+Made on the driver for every micro-batch; `write` runs on the executors, with an unpickled copy, and another
+instance on the driver hears of the commit. Guarantee: at-least-once. A batch is committed when every row of
+it is acknowledged by Kafka; one that is done again after a failure may double rows. So there is nothing to
+commit or abort.
+
+Complete mode is accepted as Spark's own Kafka sink does: each batch appends the whole result again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.options.config import SinkConfig
+from penstock.spark._write_task import check_rows_fit, write_task
+from penstock.spark.process.begin import begin_task
+from penstock.spark.process.short_errors import short_errors
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark._tables import TableSink
+
+
+class PenstockStreamWriter(DataSourceStreamArrowWriter):
+    """Appends the rows of each micro-batch to Kafka."""
+
+    def __init__(self, config: SinkConfig, schema: StructType, table: TableSink | None = None) -> None:
+        check_rows_fit(schema, config, table)
+        self._config = config
+        self._table = table
+
+    @short_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task; returns when all are acknowledged."""
+        return write_task(self._config, self._table, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        """Nothing to do: all is acknowledged."""
+        begin_task()

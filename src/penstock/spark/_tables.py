@@ -1,0 +1,175 @@
+"""Tables: how a table's specification and a Spark schema become typed reads and writes.
+
+`table_source` and `table_sink` run on the driver and find what does not fit; what they return pickles and
+does its work on the executors. Invariants: rows that leave have exactly the Arrow schema that PySpark
+derives from the Spark schema; a bad record has been dealt with (dead letters: acknowledged by Kafka) before
+the rows around it leave, so before its task can end.
+
+A column is metadata where the option `metadata.columns` says so or, without that option, where its field in
+the Spark schema bears the mark `{"penstock.metadata": "<metadata key>"}`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.errors import SchemaError
+from penstock.options.table import DEAD_LETTER_TOPIC
+from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, TableSpec
+from penstock.spark._table_schema import marked_metadata, table_schema
+from penstock.table import BadRecords, Table, TableDecoder, TableEncoder, make_table
+from penstock.table.read import RecordDecoder, TableRowMaker
+
+
+class TableSource(ABC):
+    """A typed read. Small: it travels with the reader to every task."""
+
+    @property
+    @abstractmethod
+    def bad_records(self) -> BadRecordsSpec:
+        """What becomes of records that cannot be decoded."""
+
+    def check_dead_letter_topic(self) -> None:
+        """Look for the topic of dead letters, once a process, before any task has one to write.
+
+        Raises:
+            UnknownTopicOrPartitionError: it does not exist.
+            AuthorizationError: it may not be described.
+        """
+        dead_letters = self.bad_records.dead_letters
+        if dead_letters is not None:
+            # Here and not above: tasks check nothing.
+            from penstock.spark._target_topics import check_target_topic  # noqa: PLC0415
+
+            check_target_topic(dead_letters, DEAD_LETTER_TOPIC.key)
+
+    def _deliver(self, dead_letters: pa.RecordBatch) -> None:
+        """Write dead letters; returns when Kafka has acknowledged them."""
+        if self.bad_records.dead_letters is not None:
+            # Here and not above: a read without dead letters loads no producer.
+            from penstock.sink.writer import write_rows  # noqa: PLC0415
+
+            write_rows(self.bad_records.dead_letters, [dead_letters])
+
+    @abstractmethod
+    def open(self) -> TableRowMaker:
+        """Make what decodes the records of one task."""
+
+    def _row_maker(self, decoder: RecordDecoder) -> TableRowMaker:
+        spec = self.bad_records
+        policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share)
+        return TableRowMaker(decoder, policy, self._deliver)
+
+
+@dataclass(frozen=True)
+class FormatSource(TableSource):
+    """A read whose rows formats make."""
+
+    table: Table
+
+    @property
+    def bad_records(self) -> BadRecordsSpec:
+        """What becomes of records that cannot be decoded."""
+        return self.table.bad_records
+
+    def open(self) -> TableRowMaker:
+        """Make what decodes the records of one task."""
+        return self._row_maker(TableDecoder(self.table))
+
+
+@dataclass(frozen=True)
+class PythonSource(TableSource):
+    """A read whose rows a deserializer of the user makes."""
+
+    schema: pa.Schema
+    spec: DeserializerSpec
+
+    @property
+    def bad_records(self) -> BadRecordsSpec:
+        """What becomes of records that cannot be decoded."""
+        return self.spec.bad_records
+
+    def open(self) -> TableRowMaker:
+        """Load the deserializer for one task.
+
+        Raises:
+            OptionError: it cannot be loaded here.
+        """
+        # Here and not above: other reads have nothing to do with it.
+        from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
+
+        return self._row_maker(PythonDecoder(self.spec.text, self.schema))
+
+
+@dataclass(frozen=True)
+class TableSink:
+    """A typed write. Small: it travels with the writer to every task."""
+
+    table: Table
+    topic: str | None
+
+    def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode the rows of one task; what comes out is what `write_rows` takes.
+
+        Raises:
+            RowError: a row has no representation in its format.
+        """
+        encoder = TableEncoder(self.table, self.topic)
+        for batch in batches:
+            if batch.num_rows:
+                yield encoder.encode(_as_declared(batch, self.table.schema))
+
+
+def _as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Undo what the session's settings do to Arrow types: its time zone, and large strings."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [batch.column(i).cast(field.type) for i, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def table_source(schema: StructType, spec: TableSpec | DeserializerSpec) -> TableSource:
+    """Return the table that a read declares.
+
+    Raises:
+        OptionError: options contradict the columns, or a format has no such option.
+        SchemaError: a column cannot be read.
+    """
+    if isinstance(spec, DeserializerSpec):
+        return PythonSource(to_arrow_schema(schema, timezone="UTC"), spec)
+    table = _table_of(schema, spec)
+    TableDecoder(table)
+    return FormatSource(table)
+
+
+def table_sink(schema: StructType, spec: TableSpec, topic: str | None) -> TableSink:
+    """Return the table that a write declares; `topic` is the sink's one topic.
+
+    Raises:
+        OptionError: options contradict the columns, or a format has no such option.
+        SchemaError: a column cannot be written.
+    """
+    table = _table_of(schema, spec)
+    TableEncoder(table, topic)
+    return TableSink(table, topic)
+
+
+def missing_schema() -> SchemaError:
+    """Make the error for a read of a table for which the user gave no schema."""
+    return SchemaError(
+        "A read with a format has the columns that you declare, and none are declared. Give them with "
+        '.schema("id BIGINT, name STRING"), or leave the format out to read keys and values as bytes.'
+    )
+
+
+def _table_of(schema: StructType, spec: TableSpec) -> Table:
+    arrow_schema = table_schema(schema)
+    if spec.metadata_columns is None:
+        spec = replace(spec, metadata_columns=marked_metadata(schema))
+    return make_table(arrow_schema, spec)

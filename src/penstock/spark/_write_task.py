@@ -1,0 +1,67 @@
+"""What both kinds of writers do: the checks on the driver first, then the task on an executor.
+
+Guarantee: when `write_task` returns, every row of the task is acknowledged by Kafka (at-least-once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.errors import OptionError
+from penstock.options.config import SinkConfig
+from penstock.sink.custom_partitioner import check_partitioner
+from penstock.sink.rows import check_placing, check_write_schema
+from penstock.sink.writer import write_rows
+from penstock.spark._task_context import turn_of_task
+from penstock.spark.process.begin import begin_task
+
+if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark._tables import TableSink
+
+
+def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | None) -> None:
+    """Refuse a DataFrame that cannot become Kafka records before a task starts.
+
+    That of a table was checked when the table was made.
+
+    Raises:
+        RowError: naming the column.
+        OptionError: the user's partitioner cannot be loaded.
+    """
+    check_partitioner(config.partitioner)
+    if table is None:
+        arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        check_write_schema(arrow_schema, config)
+        check_placing(arrow_schema, config)
+
+
+def refuse_overwrite(overwrite: bool) -> None:
+    """Refuse mode("overwrite"), which Kafka cannot do."""
+    if overwrite:
+        raise OptionError(
+            "A Kafka topic can only be appended to, so it cannot be overwritten. Nothing was written. "
+            'Use mode("append") or INSERT INTO; to replace the records, delete the topic first.',
+            option="mode",
+            value="overwrite",
+        )
+
+
+def records_of(batches: Iterator[pa.RecordBatch], table: TableSink | None) -> Iterator[pa.RecordBatch]:
+    """The rows of one task with the columns of Kafka records: as they are, or encoded as a table says."""
+    return batches if table is None else table.records(batches)
+
+
+def write_task(
+    config: SinkConfig, table: TableSink | None, batches: Iterator[pa.RecordBatch]
+) -> WriterCommitMessage:
+    """Write the rows of one task at-least-once; returns when all are acknowledged."""
+    begin_task()
+    turn, records = turn_of_task(), records_of(batches, table)
+    write_rows(config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id)
+    return WriterCommitMessage()  # Spark asks for one; the driver has nothing left to do

@@ -1,0 +1,67 @@
+"""The rows of a table to what a sink writes: topic, key, value, headers, timestamp.
+
+Runs on executors; made on the driver once, to find what does not fit. Invariant: a record for every row, in
+the order of the rows. Without `key.format` keys are null; without a `timestamp` column the producer's clock
+counts.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.table._fields import Table, check_writable
+from penstock.table._metadata_columns import WRITABLE
+
+
+class TableEncoder:
+    """Encodes the rows of one table."""
+
+    def __init__(self, table: Table, topic: str | None) -> None:
+        """Prepare.
+
+        Args:
+            table: The table; its schema has the columns of the rows.
+            topic: The sink's one topic; None when a column names each row's.
+
+        Raises:
+            SchemaError: a column cannot be written, or no column names the topic.
+        """
+        check_writable(table, topic)
+        if topic is None and "topic" not in table.metadata.values():
+            raise SchemaError(
+                "Neither option 'topic' nor a metadata column 'topic' says where the rows go. Set one.",
+                metadata="topic",
+            )
+        self._table = table
+        self._value = table.value_format.encoder(table.value_schema)
+        self._key = None
+        if table.key_format is not None:
+            self._key = table.key_format.encoder(table.key_schema)
+
+    def encode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Encode rows that have the table's columns, in any order.
+
+        Returns:
+            Columns key, value, and those of topic, headers and timestamp that the table has.
+
+        Raises:
+            RowError: a row cannot be written in its format.
+        """
+        table = self._table
+        value_rows = rows.select(table.value_schema.names)
+        columns = {"key": pa.nulls(rows.num_rows, pa.binary()), "value": self._value.encode(value_rows)}
+        if self._key is not None:
+            key_rows = rows.select(list(table.key_names)).rename_columns(table.key_schema.names)
+            columns["key"] = self._key.encode(key_rows)
+        for column, key in table.metadata.items():
+            writable = WRITABLE[key]
+            given = rows.column(rows.schema.get_field_index(column))
+            columns[writable.sink_column] = writable.write(given).cast(self._sink_type(writable.sink_column))
+        return pa.RecordBatch.from_pydict(columns)
+
+    @staticmethod
+    def _sink_type(sink_column: str) -> pa.DataType:
+        return next(
+            one.type for key, one in WRITABLE.items() if one.sink_column == sink_column and key != "headers"
+        )

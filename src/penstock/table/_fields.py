@@ -1,0 +1,219 @@
+"""Which columns of a table are in the key, in the value, and in neither; with Flink's checks.
+
+Runs on the driver. Invariant: a `Table` that was made is consistent: every column is filled from exactly one
+place, and the two formats get exactly the rows that Flink would give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.errors import OptionError, SchemaError
+from penstock.formats import Format, format_of
+from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, TableSpec
+from penstock.table._metadata_columns import READABLE, VALUE_PREFIX, WRITABLE
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table, sorted out, and what reads and writes them. It pickles for the tasks.
+
+    `key_names` are the key's columns as the table names them, in the key's order; `key_schema` has the names
+    that the key format sees. `metadata` maps a column to its metadata key.
+    """
+
+    schema: pa.Schema
+    value_format: Format
+    key_format: Format | None
+    fields_include: FieldsInclude
+    bad_records: BadRecordsSpec
+    metadata: Mapping[str, str]
+    key_names: tuple[str, ...]
+    key_schema: pa.Schema
+    value_schema: pa.Schema
+
+
+def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
+    """Sort the columns of a table out.
+
+    Args:
+        schema: All columns of the table, metadata columns included.
+        spec: What the table's options say.
+
+    Raises:
+        OptionError: A format has no such option, or does not allow its value.
+        SchemaError: a name twice, a metadata column that is not in the schema.
+        OptionError: `key.fields` does not fit the schema.
+    """
+    repeated = [name for name in schema.names if schema.names.count(name) > 1]
+    if repeated:
+        raise SchemaError(f"Column '{repeated[0]}' is declared twice.", column=repeated[0])
+    metadata = dict(spec.metadata_columns or ())
+    for column in metadata:
+        if column not in schema.names:
+            raise SchemaError(
+                f"Option 'metadata.columns' names '{column}', which is no column of the table. Columns: "
+                f"{', '.join(schema.names)}.",
+                column=column,
+            )
+    physical = [field for field in schema if field.name not in metadata]
+    key_fields = _key_fields(physical, spec)
+    in_value = [
+        field
+        for field in physical
+        if spec.fields_include is FieldsInclude.ALL or field.name not in spec.key_fields
+    ]
+    return Table(
+        schema=schema,
+        value_format=format_of(spec.value_format),
+        key_format=None if spec.key_format is None else format_of(spec.key_format),
+        fields_include=spec.fields_include,
+        bad_records=spec.bad_records,
+        metadata=metadata,
+        key_names=spec.key_fields,
+        key_schema=pa.schema(key_fields),
+        value_schema=pa.schema(in_value),
+    )
+
+
+def _key_fields(physical: list[pa.Field], spec: TableSpec) -> list[pa.Field]:
+    """Return the key's fields with the names that the key format sees."""
+    by_name = {field.name: field for field in physical}
+    prefix = spec.key_fields_prefix
+    found = []
+    for name in spec.key_fields:
+        if name not in by_name:
+            raise OptionError(
+                f"Option 'key.fields' names '{name}', which is no regular column of the table (metadata "
+                f"cannot be in the key). Columns to choose from: {', '.join(by_name)}.",
+                option="key.fields",
+                column=name,
+            )
+        bare = name.removeprefix(prefix)
+        if not name.startswith(prefix) or not bare:
+            raise OptionError(
+                f"Option 'key.fields-prefix' is '{prefix}', and column '{name}' in 'key.fields' does not "
+                "begin with it and a name behind. Prefix every key column in the table.",
+                option="key.fields-prefix",
+                column=name,
+            )
+        found.append(by_name[name].with_name(bare))
+    if len(set(spec.key_fields)) < len(spec.key_fields):
+        raise OptionError("Option 'key.fields' names a column twice.", option="key.fields")
+    return found
+
+
+def check_readable(table: Table) -> None:
+    """Check the metadata columns of a source.
+
+    Raises:
+        SchemaError: no such metadata, or a type that it cannot be read as.
+    """
+    format_metadata = table.value_format.metadata
+    for column, key in table.metadata.items():
+        kind = _readable_type(key, format_metadata)
+        if kind is None:
+            allowed = [*READABLE, *(VALUE_PREFIX + name for name in format_metadata.names)]
+            raise SchemaError(
+                f"Column '{column}' asks for metadata '{key}', which a record does not have. Readable: "
+                f"{', '.join(allowed)}.",
+                column=column,
+            )
+        _check_type(table, column, key, kind, table.schema.field(column).type)
+        field = table.schema.field(column)
+        lacks_null = key in READABLE and READABLE[key].nullable and not field.nullable
+        if lacks_null or not _holds_nulls_of(kind, field.type):
+            raise SchemaError(
+                f"Column '{column}' is declared NOT NULL, and metadata '{key}' may be null. Declare it "
+                "nullable.",
+                column=column,
+                metadata=key,
+            )
+
+
+def check_writable(table: Table, topic: str | None) -> None:
+    """Check the metadata columns of a sink.
+
+    Args:
+        table: The table; its schema has the columns of the rows that are written.
+        topic: The sink's one topic; None when each row names its own.
+
+    Raises:
+        SchemaError: metadata that cannot be written, or twice, or a type that does not fit.
+    """
+    writable = [key for key in WRITABLE if key != "topic" or topic is None]
+    for column, key in table.metadata.items():
+        if key not in writable:
+            why = (
+                f"option 'topic' says '{topic}' for all rows"
+                if key == "topic"
+                else "a record cannot be given it"
+            )
+            raise SchemaError(
+                f"Column '{column}' is metadata '{key}', which cannot be written: {why}. Leave the column "
+                f"out of the rows. Writable metadata: {', '.join(writable)}.",
+                column=column,
+            )
+        _check_type(table, column, key, table.schema.field(column).type, WRITABLE[key].type)
+    keys = list(table.metadata.values())
+    if {"headers", "header-list"} <= set(keys) or len(set(keys)) < len(keys):
+        raise SchemaError(
+            "Two columns would write the same metadata ('headers' and 'header-list' are the same headers). "
+            "Keep one of them.",
+            metadata=sorted(keys),
+        )
+
+
+def _readable_type(key: str, format_metadata: pa.Schema) -> pa.DataType | None:
+    if key in READABLE:
+        return READABLE[key].type
+    name = key.removeprefix(VALUE_PREFIX)
+    if key.startswith(VALUE_PREFIX) and name in format_metadata.names:
+        return format_metadata.field(name).type
+    return None
+
+
+def _check_type(table: Table, column: str, key: str, given: pa.DataType, wanted: pa.DataType) -> None:
+    if is_castable(given, wanted):
+        return
+    declared = table.schema.field(column).type
+    natural = wanted if declared.equals(given) else given
+    raise SchemaError(
+        f"Column '{column}' is declared as {declared}, and metadata '{key}' is {natural}. Declare it so.",
+        column=column,
+        metadata=key,
+    )
+
+
+def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of one type fits into the other; e.g. int into bigint, as in Flink."""
+    if given.equals(wanted):
+        return True
+    if pt.is_nested(given):
+        return _is_nested_castable(given, wanted)
+    if pt.is_signed_integer(given) and pt.is_signed_integer(wanted):
+        return bool(given.bit_width <= wanted.bit_width)
+    # Kafka's timestamps are whole milliseconds, so every unit from there on holds them.
+    both = pt.is_timestamp(given) and pt.is_timestamp(wanted)
+    return both and (given.tz is None) == (wanted.tz is None) and wanted.unit != "s"
+
+
+def _holds_nulls_of(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether each field of a struct in `wanted` that may be null in `given` may be null there, too."""
+    pairs = [(given.field(i), wanted.field(i)) for i in range(given.num_fields)]
+    if pt.is_struct(given) and any(a.nullable and not b.nullable for a, b in pairs):
+        return False
+    return all(_holds_nulls_of(a.type, b.type) for a, b in pairs)
+
+
+def _is_nested_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    if given.id != wanted.id or given.num_fields != wanted.num_fields:
+        return False
+    pairs = [(given.field(i), wanted.field(i)) for i in range(given.num_fields)]
+    # Only a struct's names mean something; those of lists and maps are Arrow's own.
+    is_named = pt.is_struct(given)
+    return all(is_castable(a.type, b.type) and (not is_named or a.name == b.name) for a, b in pairs)

@@ -1,0 +1,645 @@
+"""JSON values to typed rows: what is taken, what is refused, and that nothing is changed in silence."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from collections.abc import Sequence
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import OptionError, RowError, SchemaError
+from penstock.formats import DecodedRows
+from penstock.formats.json.format import JsonFormat
+from tests.table_specs import from_options
+
+UTC = timezone.utc
+IGNORE = {"json.ignore-parse-errors": "true"}
+ISO = {"json.timestamp-format.standard": "ISO-8601"}
+
+
+def decode(
+    values: Sequence[bytes | None], schema: pa.Schema, options: dict[str, str] | None = None
+) -> DecodedRows:
+    found = from_options(JsonFormat, options or {}).decoder(schema).decode(pa.array(values, pa.binary()))
+    found.rows.validate(full=True)
+    return found
+
+
+def field_of(text: str, kind: pa.DataType, options: dict[str, str] | None = None) -> Any:
+    """The value of one field, or the reason why there is none."""
+    found = decode([b'{"v":' + text.encode() + b"}"], pa.schema([("v", kind)]), options)
+    return found.failures[0].reason if found.failures else found.rows.to_pylist()[0]["v"]
+
+
+def refused(text: str, kind: pa.DataType, options: dict[str, str] | None = None) -> bool:
+    found = decode([b'{"v":' + text.encode() + b"}"], pa.schema([("v", kind)]), options)
+    return bool(found.failures) and "field 'v'" in found.failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("true", pa.bool_(), True),
+        ('" False "', pa.bool_(), False),
+        ("-128", pa.int8(), -128),
+        ("1e2", pa.int8(), 100),
+        ("5.0", pa.int32(), 5),
+        ('" 42 "', pa.int32(), 42),
+        ('"+42"', pa.int64(), 42),
+        ("9223372036854775807", pa.int64(), 2**63 - 1),
+        ("-9223372036854775808", pa.int64(), -(2**63)),
+        ("-0", pa.int64(), 0),
+        ("0.1", pa.float64(), 0.1),
+        ("123456789012345678901234567890", pa.float64(), 123456789012345678901234567890.0),
+        ("2.2250738585072011e-308", pa.float64(), 2.2250738585072011e-308),
+        ("1e-400", pa.float64(), 0.0),
+        ('"Infinity"', pa.float64(), math.inf),
+        ('"-Infinity"', pa.float32(), -math.inf),
+        ("16777217", pa.float32(), 16777216.0),
+        ("1.005", pa.decimal128(5, 2), Decimal("1.01")),
+        ("-1.004999", pa.decimal128(5, 2), Decimal("-1.00")),
+        ("1e3", pa.decimal128(38, 0), Decimal(1000)),
+        ('" 12.5 "', pa.decimal128(5, 2), Decimal("12.50")),
+        ("1e-999999999999", pa.decimal128(5, 2), Decimal("0.00")),
+        ('"2020-02-29"', pa.date32(), date(2020, 2, 29)),
+        ('"23:59:59.9999999"', pa.time64("us"), time(23, 59, 59, 999999)),
+        ('"23:59:59"', pa.time32("s"), time(23, 59, 59)),
+        ('"2020-01-02 03:04:05"', pa.timestamp("us"), datetime(2020, 1, 2, 3, 4, 5)),  # noqa: DTZ001 - no zone
+        ('"2020-01-02 03:04:05.6Z"', pa.timestamp("us", "UTC"), datetime(2020, 1, 2, 3, 4, 5, 600000, UTC)),
+        ('"2020-01-02 03:04:05+01:30"', pa.timestamp("us", "UTC"), datetime(2020, 1, 2, 1, 34, 5, 0, UTC)),
+        ('"AAE="', pa.binary(), b"\0\1"),
+        ('""', pa.binary(), b""),
+        ('"\\u00e9\\ud83d\\ude00\\n\\/"', pa.string(), "é😀\n/"),
+        ('"tab\there"', pa.string(), "tab\there"),
+        ("12.50", pa.string(), "12.50"),
+        ("true", pa.string(), "true"),
+        ('{ "a" : [ 1 , "x y \\" z" ] }', pa.string(), '{"a":[1,"x y \\" z"]}'),
+        ("null", pa.string(), None),
+        ("[1, null]", pa.list_(pa.int8()), [1, None]),
+        ('{"a":1,"b":null}', pa.map_(pa.string(), pa.int64()), [("a", 1), ("b", None)]),
+        ('{"x":{"y":2},"z":3}', pa.struct([("x", pa.struct([("y", pa.int8())]))]), {"x": {"y": 2}}),
+        ("123", pa.null(), None),
+    ],
+)
+def test_a_field_is_converted(text: str, kind: pa.DataType, expected: Any) -> None:
+    assert field_of(text, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("1", pa.bool_()),
+        ('"yes"', pa.bool_()),
+        ("128", pa.int8()),
+        ("1.5", pa.int32()),
+        ('"1.0"', pa.int32()),
+        ("9223372036854775808", pa.int64()),
+        ("1e30", pa.int64()),
+        ("true", pa.int64()),
+        ("[]", pa.int64()),
+        ('""', pa.int64()),
+        ("1e309", pa.float64()),
+        ("1e39", pa.float32()),
+        ('"0x1p3"', pa.float64()),
+        ("1000", pa.decimal128(5, 2)),
+        ("999.995", pa.decimal128(5, 2)),
+        ("1e999999999999", pa.decimal128(38, 0)),
+        ('"NaN"', pa.decimal128(5, 2)),
+        ('"2021-02-29"', pa.date32()),
+        ('"2021-2-01"', pa.date32()),
+        ("20210101", pa.date32()),
+        ('"24:00:00"', pa.time32("s")),
+        ('"23:59"', pa.time32("s")),
+        ('"2020-01-02T03:04:05"', pa.timestamp("us")),
+        ('"2020-01-02 03:04:05Z"', pa.timestamp("us")),
+        ('"2020-01-02 03:04:05"', pa.timestamp("us", "UTC")),
+        ('"2020-01-02 03:04:05.1234567890"', pa.timestamp("us")),
+        ('"+999999-01-01 00:00:00"', pa.timestamp("ns")),
+        ('"AAE"', pa.binary()),
+        ('"AAF="', pa.binary()),
+        ('"A=E="', pa.binary()),
+        ("1", pa.binary()),
+        ('"\\ud83d"', pa.string()),
+        ('"\\ude00\\ud83d"', pa.string()),
+        ("{}", pa.list_(pa.int8())),
+        ("[]", pa.struct([("x", pa.int8())])),
+        ('"{}"', pa.map_(pa.string(), pa.int8())),
+    ],
+)
+def test_a_field_that_does_not_fit_is_refused_or_null_by_option(text: str, kind: pa.DataType) -> None:
+    assert refused(text, kind)
+    assert field_of(text, kind, IGNORE) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b" ",
+        b"null",
+        b"1",
+        b'"x"',
+        b'{"v":1',
+        b'{"v":1}}',
+        b'{"v":1}{"v":2}',
+        b'{"v":1}\n{"v":2}',
+        b'{"v":1} x',
+        b'{"v":1,}',
+        b'{"v" 1}',
+        b"{'v':1}",
+        b"{v:1}",
+        b'{"v":01}',
+        b'{"v":+1}',
+        b'{"v":.5}',
+        b'{"v":1.}',
+        b'{"v":1e}',
+        b'{"v":-}',
+        b'{"v":NaN}',
+        b'{"v":Infinity}',
+        b'{"v":tru}',
+        b'{"v":nulll}',
+        b'{"w":"\\x"}',
+        b'{"w":"\\u12g4"}',
+        b'{"w":"\xff"}',
+        b'{"w":"\xed\xa0\x80"}',
+        b'{"w":"\xc0\x80"}',
+        b'{"w":[1,]}',
+        b'{"w":[}',
+        b'{"w":{]}',
+        b"\xff\xfe{\x00}\x00",
+        b'{"w":' + b"[" * 1001 + b"]" * 1001 + b"}",
+        b'{"w":' + b"[" * 2_000_000,
+        b'{"v":' * 100_000,
+    ],
+)
+def test_a_value_that_is_not_one_json_object_is_no_row(value: bytes) -> None:
+    schema = pa.schema([("v", pa.int64())])
+    good = b'{"v":7}'
+    found = decode([good, value, good], schema)
+    assert [failure.value_index for failure in found.failures] == [1]
+    assert found.indices().to_pylist() == [0, 2]
+    assert len(found.failures[0].excerpt) < 450
+    ignored = decode([good, value, good], schema, IGNORE)
+    assert (ignored.indices().to_pylist(), ignored.ignored_count, ignored.failures) == ([0, 2], 1, [])
+
+
+@settings(max_examples=2 * settings().max_examples, deadline=None)
+@given(st.data())
+def test_what_is_json_is_the_same_as_for_pythons_parser(data: st.DataObject) -> None:
+    pieces = [
+        '{"a":',
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        '"',
+        "\\",
+        "u00",
+        "e9",
+        "1",
+        "0",
+        "-",
+        ".",
+        "e5",
+        "true",
+        "null",
+        "NaN",
+        " ",
+        "\n",
+        "\x01",
+        "é",
+        '"k"',
+        "\ufeff",
+    ]
+    if data.draw(st.booleans()):
+        text = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=12)))
+    else:
+        text = data.draw(JSON_TEXTS)
+        at = data.draw(st.integers(0, len(text)))
+        text = (
+            text[:at] + data.draw(st.sampled_from(["", *pieces])) + text[at + data.draw(st.integers(0, 1)) :]
+        )
+    value = text.encode()
+    found = decode([value], pa.schema([]))
+    assert (not found.failures) == (not value or is_objects(text))
+
+
+def is_objects(text: str) -> bool:
+    def no_constants(name: str) -> Any:
+        raise ValueError(name)
+
+    try:
+        document = json.loads(text.removeprefix("\ufeff"), strict=False, parse_constant=no_constants)
+    except ValueError:
+        return False
+    return isinstance(document, dict) or (
+        isinstance(document, list) and all(isinstance(one, dict) for one in document)
+    )
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+JSON_TEXTS = st.dictionaries(st.text(max_size=3), JSON_VALUES, max_size=3).map(
+    lambda value: json.dumps(value, ensure_ascii=False, indent=1)
+)
+
+
+@settings(max_examples=2 * settings().max_examples, deadline=None)
+@given(JSON_VALUES, st.booleans())
+def test_a_string_column_holds_any_json_as_it_stands(value: Any, is_ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=is_ascii, indent=2)
+    found = field_of(text, pa.string())
+    if value is None or isinstance(value, str):
+        assert found == value
+    else:
+        assert found == json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":"))
+
+
+@settings(max_examples=2 * settings().max_examples, deadline=None)
+@given(st.integers(0, 10**25), st.integers(-340, 320))
+def test_floats_are_the_nearest(mantissa: int, exponent: int) -> None:
+    text = f"{mantissa}e{exponent}"
+    expected = float(text)
+    if math.isinf(expected):
+        assert refused(text, pa.float64())
+    else:
+        assert field_of(text, pa.float64()) == expected
+        assert field_of("0." + str(mantissa), pa.float64()) == float("0." + str(mantissa))
+
+
+def test_many_digits_are_still_rounded_exactly() -> None:
+    # Halfway between two doubles, and a hair above, told apart by the last of 1,000 digits.
+    half = "9007199254740993." + "0" * 984
+    assert field_of(half, pa.float64()) == 9007199254740992.0
+    assert field_of(half + "1", pa.float64()) == 9007199254740994.0
+    assert field_of("9007199254740993." + "0" * 2000 + "1", pa.float64()) == 9007199254740994.0
+
+
+@settings(max_examples=2 * settings().max_examples, deadline=None)
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**12), max_value=10**12))
+def test_decimals_round_half_up(value: Decimal) -> None:
+    expected = value.quantize(Decimal("0.01"), rounding="ROUND_HALF_UP")
+    assert field_of(str(value), pa.decimal128(20, 2)) == expected
+
+
+def test_the_last_of_repeated_names_counts() -> None:
+    schema = pa.schema([("a", pa.list_(pa.string())), ("b", pa.int8())])
+    found = decode([b'{"a":["x","y"],"b":1,"a":["z"],"b":null}'], schema)
+    assert found.rows.to_pylist() == [{"a": ["z"], "b": None}]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"id":null,"id":1}', 1),
+        (b'{"id":null,"x":{"id":9},"id":null,"id" : 1 }', 1),
+        (b'{"id":"text","id":1}', 1),
+        (b'{"id":null,"i\\u0064":1}', 1),
+        (
+            b'{"id":1,"id":null}',
+            "the field is null or missing, and is declared NOT NULL (field 'id', byte 17)",
+        ),
+        (
+            b'{"id":null,"x":{"id":1}}',
+            "the field is null or missing, and is declared NOT NULL (field 'id', byte 10)",
+        ),
+        (b'{"id":"text"}', "the text is not a number of this type (field 'id', byte 12)"),
+        (b'{"id":null,"id":1', "the value ends too early (byte 17)"),
+        (b'{"id":null,"id"', "the field is null or missing, and is declared NOT NULL (field 'id', byte 10)"),
+    ],
+)
+def test_the_last_of_repeated_names_counts_also_behind_one_that_is_none(value: bytes, expected: Any) -> None:
+    found = decode([value], pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+    assert (found.failures[0].reason if found.failures else found.rows["id"][0].as_py()) == expected
+
+
+def test_repeated_names_that_all_fail_take_linear_time() -> None:
+    schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("a", "b")])
+    value = b'{"a":0' + b',"b":null' * 200_000 + b',"b":1}'
+    assert decode([value], schema).rows.to_pylist() == [{"a": 0, "b": 1}]
+
+
+def test_reading_ahead_keeps_the_text_of_what_failed() -> None:
+    text = b'{"id":"\\u0051","' + b"\\u0061" * 5000 + b'":1}'
+    found = decode([text], pa.schema([pa.field("id", pa.date32())]))
+    assert found.failures[0].reason.startswith("the text is not a date")
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (b'{"name":"\xed\xa0\x80"}', 9),
+        (b'{"name":"\xc3\xa9\xff"}', 11),
+        ('{"id":1}'.encode("utf-16"), 0),
+        (b"\xef\xbb\xbf\xfe", 3),
+    ],
+)
+def test_the_place_of_bytes_that_are_not_utf8_is_told(value: bytes, place: int) -> None:
+    found = decode([value], pa.schema([("id", pa.int64())]))
+    assert found.failures[0].reason == f"the bytes are not UTF-8 (byte {place})"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("1.0", pa.int8(), 1),
+        ("1.0", pa.int16(), 1),
+        ('"1e-1000000000"', pa.decimal128(10, 2), Decimal("0.00")),
+        ('"AQ ID"', pa.binary(), b"\1\2\3"),
+        ('"AQ\nID"', pa.binary(), b"\1\2\3"),
+        (
+            '{"x":1.50,"y":[ 1 , {"q": "r\\u00e9\\/" } ],"x":1e2}',
+            pa.string(),
+            '{"x":1.50,"y":[1,{"q":"r\\u00e9\\/"}],"x":1e2}',
+        ),
+        ('"1f"', pa.float64(), "not a number"),
+        ('"0x1p3"', pa.float64(), "not a number"),
+        ('"١٢"', pa.int32(), "not a number"),
+        ('"AR=="', pa.binary(), "not base64"),
+        ('"AQ==AQ=="', pa.binary(), "not base64"),
+        ('"2026-01-02 24:00:00"', pa.timestamp("us"), "not a timestamp"),
+        ('"2026-01-02t03:04:05"', pa.timestamp("us"), "not a timestamp"),
+    ],
+)
+def test_what_flink_reads_in_another_way_is_as_the_document_says(
+    text: str, kind: pa.DataType, expected: Any
+) -> None:
+    """docs/formats-compared.md, "Beside Flink's format"."""
+    found = field_of(text, kind)
+    assert found == expected or (isinstance(expected, str) and expected in found)
+
+
+def test_a_bad_field_leaves_the_others_alone_and_a_null_is_no_row() -> None:
+    schema = pa.schema([("a", pa.int8()), ("v", pa.int8()), ("z", pa.string())])
+    value = b'{"a":1,"v":{"x":1,"z":9},"z":"end"}'
+    assert decode([value], schema, IGNORE).rows.to_pylist() == [{"a": 1, "v": None, "z": "end"}]
+    for nulls in (b'[{"a":1},null]', b"[null]"):
+        assert "not an object" in decode([nulls], schema).failures[0].reason
+
+
+ZONED = pa.timestamp("us", "UTC")
+NAIVE = pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "options", "advice"),
+    [
+        (
+            '"2026-05-01T12:00:00"',
+            ZONED,
+            {},
+            "'2026-05-01T12:00:00': it has a 'T' between date and time: set "
+            "'json.timestamp-format.standard' = 'ISO-8601'; it has no zone: declare TIMESTAMP_NTZ",
+        ),
+        ('"2026-05-01 12:00:00"', ZONED, {}, "'2026-05-01 12:00:00': it has no zone: declare TIMESTAMP_NTZ"),
+        ('"2026-05-01 12:00:00Z"', NAIVE, {}, "'2026-05-01 12:00:00Z': it has a zone: declare TIMESTAMP"),
+        (
+            '"2026-05-01 12:00:00+02:00"',
+            NAIVE,
+            ISO,
+            "it has a blank between date and time: set 'json.timestamp-format.standard' = 'SQL'; "
+            "it has a zone: declare TIMESTAMP",
+        ),
+        ('"2026-05-01 12:00:00+0200"', ZONED, {}, "what follows the time is no zone (Z or +hh:mm): declare"),
+        ('"2026-05-01 12:00"', NAIVE, {}, "it has no seconds: declare STRING"),
+        ('"2026-05-01"', NAIVE, {}, "'2026-05-01': it has no time: declare DATE"),
+        ("1767323045", ZONED, {}, "'1767323045': it is a number: declare BIGINT"),
+        ('"1767323045"', NAIVE, {}, "'1767323045': it is a number: declare BIGINT"),
+        ('"2026-05-01T12:00:00"', pa.date32(), {}, "it has a time behind the date: declare a timestamp type"),
+        ("20574", pa.date32(), {}, "'20574': it is a number: declare INT"),
+    ],
+)
+def test_a_time_that_fails_says_what_to_set_or_declare(
+    text: str, kind: pa.DataType, options: dict[str, str], advice: str
+) -> None:
+    reason = field_of(text, kind, options)
+    assert "(field 'v', byte " in reason
+    assert advice in reason
+
+
+@pytest.mark.parametrize(
+    "text", ['"soon"', '"2026-02-30 10:00:00"', '"\\u001b[31m"', "true", '"' + "9" * 99 + 'x"']
+)
+def test_a_time_that_nothing_would_help_gets_no_advice(text: str) -> None:
+    reason = field_of(text, NAIVE)
+    assert "declare" not in reason
+    assert reason.isprintable()
+
+
+def test_the_option_of_times_is_named_as_the_user_writes_it() -> None:
+    made = from_options(JsonFormat, {}, "value.")
+    found = made.decoder(pa.schema([("v", NAIVE)])).decode(
+        pa.array([b'{"v":"2026-05-01T12:00:00"}'], pa.binary())
+    )
+    assert "set 'value.json.timestamp-format.standard' = 'ISO-8601'" in found.failures[0].reason
+
+
+def test_the_last_of_repeated_map_keys_counts_also_when_nested() -> None:
+    kind = pa.map_(pa.string(), pa.map_(pa.string(), pa.int8()))
+    text = '{"a":{"x":1,"y":2,"x":3},"b":{},"a":{"z":4,"z":5}}'
+    assert field_of(text, kind) == [("b", []), ("a", [("z", 5)])]
+
+
+def test_maps_of_many_equal_keys_take_linear_time() -> None:
+    text = "{" + ",".join(f'"k{i % 3}":{i}' for i in range(200_000)) + "}"
+    assert dict(field_of(text, pa.map_(pa.string(), pa.int32()))) == {
+        "k0": 199_998,
+        "k1": 199_999,
+        "k2": 199_997,
+    }
+
+
+def test_names_with_escapes_are_found() -> None:
+    schema = pa.schema([('q"', pa.int8()), ("b\\n", pa.int8()), ("é", pa.int8())])
+    found = decode([b'{"q\\"":1,"b\\\\n":2,"\\u00e9":3}', b'{"b\\n":9}'], schema)
+    assert [list(row.values()) for row in found.rows.to_pylist()] == [[1, 2, 3], [None, None, None]]
+
+
+def test_an_array_of_objects_is_a_row_for_each() -> None:
+    schema = pa.schema([("v", pa.int8())])
+    values = [b'[{"v":1},{"v":2}]', b"[]", b'[{"v":3},4]', b'{"v":5}']
+    found = decode(values, schema)
+    assert found.indices().to_pylist() == [0, 0, 3]
+    assert [failure.value_index for failure in found.failures] == [2]
+    ignored = decode(values, schema, IGNORE)
+    assert ignored.rows.column(0).to_pylist() == [1, 2, 3, 5]
+    assert ignored.indices().to_pylist() == [0, 0, 2, 3]
+
+
+def test_ignored_errors_are_null_where_they_are() -> None:
+    schema = pa.schema(
+        [
+            ("a", pa.list_(pa.int8())),
+            ("s", pa.struct([("x", pa.int8()), ("y", pa.date32())])),
+            ("k", pa.int8()),
+        ]
+    )
+    found = decode([b'{"a":[1,"q",[2],3],"s":{"y":"never","x":4},"k":5}'], schema, IGNORE)
+    assert found.rows.to_pylist() == [{"a": [1, None, None, 3], "s": {"x": 4, "y": None}, "k": 5}]
+
+
+def test_a_field_declared_not_null_is_never_null() -> None:
+    schema = pa.schema([pa.field("a", pa.int8(), nullable=False), ("b", pa.int8())])
+    values = [b'{"a":1}', b'{"b":1}', b'{"a":null}', b'{"a":"x"}']
+    assert [failure.value_index for failure in decode(values, schema).failures] == [1, 2, 3]
+    ignored = decode(values, schema, IGNORE)
+    assert (ignored.rows.to_pylist(), ignored.ignored_count) == ([{"a": 1, "b": None}], 3)
+
+
+def test_null_structs_hold_no_nulls_that_the_schema_forbids() -> None:
+    inner = pa.struct([pa.field("x", pa.int8(), nullable=False)])
+    found = decode([b'{"s":null}', b'{"s":{"x":1}}', b'{"s":{}}'], pa.schema([("s", inner)]))
+    assert found.rows.to_pylist() == [{"s": None}, {"s": {"x": 1}}]
+    assert "field 's.x'" in found.failures[0].reason
+
+
+def test_missing_fields_are_null_or_refused_whether_read_or_not() -> None:
+    schema = pa.schema([("a", pa.int8()), ("b", pa.int8())])
+    values = pa.array([b'{"a":1}'], pa.binary())
+    assert decode([b'{"a":1}'], schema).rows.to_pylist() == [{"a": 1, "b": None}]
+    strict = from_options(JsonFormat, {"json.fail-on-missing-field": "true"})
+    failure = strict.decoder(schema, ["a"]).decode(values).failures[0]
+    assert "field is missing (field 'b'" in failure.reason
+
+
+def test_a_projection_gives_the_columns_in_its_order() -> None:
+    schema = pa.schema([("a", pa.int8()), ("b", pa.int8()), ("c", pa.int8())])
+    found = (
+        JsonFormat().decoder(schema, ["c", "a"]).decode(pa.array([b'{"a":1,"b":"bad","c":3}'], pa.binary()))
+    )
+    assert (found.rows.schema.names, found.rows.to_pylist()) == (["c", "a"], [{"c": 3, "a": 1}])
+
+
+def test_iso_timestamps() -> None:
+    zoned = pa.timestamp("ms", "UTC")
+    assert field_of('"2020-01-02T03:04"', pa.timestamp("ms"), ISO) == datetime(2020, 1, 2, 3, 4)  # noqa: DTZ001 - no zone
+    assert field_of('"2020-01-02T03:04:05.678Z"', zoned, ISO) == datetime(2020, 1, 2, 3, 4, 5, 678000, UTC)
+    assert refused('"2020-01-02 03:04:05Z"', zoned, ISO)
+
+
+def test_deep_schemas_and_odd_types_are_refused_on_the_driver() -> None:
+    deep = pa.int8()
+    for _ in range(120):
+        deep = pa.list_(deep)
+    for kind in (deep, pa.uint8(), pa.decimal256(50, 2), pa.map_(pa.int8(), pa.int8()), pa.duration("s")):
+        with pytest.raises(SchemaError, match="column 'v"):
+            JsonFormat().decoder(pa.schema([("v", kind)]))
+        with pytest.raises(SchemaError):
+            JsonFormat().encoder(pa.schema([("v", kind)]))
+    with pytest.raises(SchemaError, match="declared twice"):
+        JsonFormat().decoder(pa.schema([("v", pa.int8()), ("v", pa.int8())]))
+
+
+@pytest.mark.parametrize(
+    ("value", "plain", "expected"),
+    [
+        ("0.000000027", "false", b"2.7E-8"),
+        ("0.000000027", "true", b"0.000000027"),
+        ("100000.000000000", "false", b"1E+5"),
+        ("-100000.000000000", "true", b"-100000.000000000"),
+        ("0.000001000", "false", b"0.000001"),
+        ("12.340000000", "false", b"12.34"),
+        ("0.000000000", "true", b"0.000000000"),
+        ("0.000000000", "false", b"0"),
+        ("-1.500000000", "true", b"-1.500000000"),
+    ],
+)
+def test_decimals_are_written_as_flink_writes_them(value: str, plain: str, expected: bytes) -> None:
+    schema = pa.schema([("d", pa.decimal128(20, 9))])
+    rows = pa.RecordBatch.from_pydict({"d": [Decimal(value)]}, schema=schema)
+    made = from_options(JsonFormat, {"json.encode.decimal-as-plain-number": plain}).encoder(schema)
+    assert made.encode(rows).to_pylist() == [b'{"d":' + expected + b"}"]
+
+
+def test_what_is_written() -> None:
+    schema = pa.schema(
+        [
+            ("a", pa.float64()),
+            ("b", pa.float32()),
+            ("c", pa.string()),
+            ("d", pa.time32("ms")),
+            ("e", pa.timestamp("ns", "UTC")),
+        ]
+    )
+    rows = pa.RecordBatch.from_pydict(
+        {"a": [1.0, 1e300], "b": [0.1, math.nan], "c": ['\x01"\\é', None], "d": [1500, 0], "e": [0, -1]},
+        schema=schema,
+    )
+    values = from_options(JsonFormat, ISO).encoder(schema).encode(rows).to_pylist()
+    assert values == [
+        '{"a":1.0,"b":0.1,"c":"\\u0001\\"\\\\é","d":"00:00:01.5","e":"1970-01-01T00:00:00Z"}'.encode(),
+        b'{"a":1e+300,"b":"NaN","c":null,"d":"00:00:00","e":"1969-12-31T23:59:59.999999999Z"}',
+    ]
+    assert all(json.loads(value) for value in values)
+
+
+@settings(max_examples=2 * settings().max_examples, deadline=None)
+@given(
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.decimals(-(10**9), 10**9, places=3, allow_nan=False).map(float)
+    | st.integers(-(2**53), 2**53).map(lambda n: n / 1000)
+)
+def test_doubles_are_written_so_that_they_read_back(value: float) -> None:
+    schema = pa.schema([("v", pa.float64())])
+    rows = pa.RecordBatch.from_pydict({"v": [value]}, schema=schema)
+    text = JsonFormat().encoder(schema).encode(rows)[0].as_py()
+    read = json.loads(text)["v"]
+    assert math.copysign(1, read) == math.copysign(1, value)
+    assert read == value
+    assert len(text) <= 32
+
+
+def test_the_options_for_null_keys_of_maps_are_taken() -> None:
+    options = {"json.map-null-key.mode": "literal", "json.map-null-key.literal": "none"}
+    assert from_options(JsonFormat, options) == JsonFormat()
+
+
+def test_a_row_that_cannot_be_written_is_named() -> None:
+    kind = pa.list_(pa.struct([("at", pa.time32("s"))]))
+    late = pa.RecordBatch.from_pydict({"a": pa.array([[], [{"at": 1}, {"at": 86_400}]], kind)})
+    with pytest.raises(RowError, match=r"column 'a\[\].at' of row 1"):
+        JsonFormat().encoder(late.schema).encode(late)
+    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xff"]).buffers())
+    batch = pa.RecordBatch.from_arrays([broken], ["text"])
+    with pytest.raises(RowError, match=r"column 'text' of row 1 .* not UTF-8"):
+        JsonFormat().encoder(batch.schema).encode(batch)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"json.ignore-parse-errors": "ture"}, "'json.ignore-parse-errors' cannot be 'ture'"),
+        ({"json.timestamp-format.standard": "RFC"}, "SQL, ISO-8601"),
+        ({"json.ignore-parse-error": "true"}, "Did you mean 'json.ignore-parse-errors'"),
+        ({**IGNORE, "json.fail-on-missing-field": "true"}, "contradict"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        from_options(JsonFormat, options)
+
+
+def test_memory_of_python_is_no_part_of_decoding() -> None:
+    values = pa.array([b'{"v":[' + b"1," * 50_000 + b"1]}"], pa.binary())
+    decoder = JsonFormat().decoder(pa.schema([("v", pa.list_(pa.int8()))]))
+    tracemalloc.start()
+    decoder.decode(values)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 100_000

@@ -1,0 +1,111 @@
+"""The Schema Registry over TLS: whom it is believed from, and who asks. Real handshakes on a real port."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import OptionError, SchemaRegistryError
+from penstock.formats.schema_registry.client import RegistrySettings, SchemaRegistry
+from tests.registry_server import Registry, running_registry
+from tests.table_specs import format_for
+
+DATA = Path(__file__).parents[2] / "data" / "tls"
+CA, STRANGER_CA = str(DATA / "ca.pem"), str(DATA / "stranger-ca.pem")
+KEY_PASSWORD = "key-password"  # noqa: S105  # opens a key that guards nothing
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """A registry that shows a certificate of our authority, and wants one of the same to be shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(DATA / "broker.pem", DATA / "broker-key.pem")
+    context.load_verify_locations(CA)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with running_registry(context) as running:
+        yield running
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> str:
+    """Certificate and encrypted key in one file, as `ssl.keystore.location` wants them."""
+    store = tmp_path / "client.pem"
+    store.write_text((DATA / "client.pem").read_text() + (DATA / "client-key-encrypted.pem").read_text())
+    return str(store)
+
+
+def asked(registry: Registry, **settings: str | None) -> str:
+    schema_id = registry.register("s", '"string"')
+    found = SchemaRegistry(RegistrySettings((registry.url,), **settings)).schema(schema_id)  # type: ignore[arg-type]  # texts only
+    assert found is not None
+    return found.text
+
+
+def test_both_sides_are_known_to_each_other(registry: Registry, identity: str) -> None:
+    assert asked(registry, ca_file=CA, certificate_file=identity, key_password=KEY_PASSWORD) == '"string"'
+
+
+@pytest.mark.parametrize("ca_file", [STRANGER_CA, None])
+def test_a_server_of_a_stranger_is_not_believed(
+    registry: Registry, identity: str, ca_file: str | None
+) -> None:
+    with pytest.raises(SchemaRegistryError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+        asked(registry, ca_file=ca_file, certificate_file=identity, key_password=KEY_PASSWORD)
+    assert KEY_PASSWORD not in str(caught.value)
+    assert registry.requests == [], "no request, so no credentials, before the server is known"
+
+
+def test_a_name_that_the_certificate_does_not_have_is_not_believed(identity: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(DATA / "elsewhere.pem", DATA / "elsewhere-key.pem")
+    with (
+        running_registry(context) as registry,
+        pytest.raises(SchemaRegistryError, match=r"doesn't match|not valid for"),
+    ):
+        asked(registry, ca_file=CA)
+
+
+def test_without_a_certificate_of_its_own_the_client_is_refused(registry: Registry) -> None:
+    with pytest.raises(SchemaRegistryError, match="cannot be reached"):
+        asked(registry, ca_file=CA)
+
+
+@pytest.mark.parametrize("password", [None, "wr0ng", "wr0ng" * 300])
+def test_a_key_that_does_not_open_is_named(registry: Registry, identity: str, password: str | None) -> None:
+    """Without a password OpenSSL would ask at the terminal."""
+    with pytest.raises(
+        SchemaRegistryError, match=r"client.pem' for TLS .* 'ssl.keystore.password'"
+    ) as caught:
+        asked(registry, ca_file=CA, certificate_file=identity, key_password=password)
+    assert "wr0ng" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["missing.pem", "broker-key.pem"])
+def test_a_file_without_authorities_is_named(registry: Registry, name: str) -> None:
+    with pytest.raises(SchemaRegistryError, match=f"{name}' for TLS with the Schema Registry cannot be used"):
+        asked(registry, ca_file=str(DATA / name))
+
+
+@pytest.mark.parametrize(
+    ("format_name", "prefix"), [("avro-confluent", ""), ("json-confluent", ""), ("avro-confluent", "value.")]
+)
+def test_the_options_of_a_format(registry: Registry, identity: str, format_name: str, prefix: str) -> None:
+    options = {
+        "url": registry.url,
+        "ssl.truststore.location": CA,
+        "ssl.keystore.location": identity,
+        "ssl.keystore.password": KEY_PASSWORD,
+        "subject": "orders",
+    }
+    named = {f"{prefix}{format_name}.{key}": text for key, text in options.items()}
+    made = format_for(format_name, named, prefix)
+    assert KEY_PASSWORD not in repr(made)
+
+
+def test_a_java_key_store_is_refused_with_a_way_out() -> None:
+    options = {"avro-confluent.url": "https://r", "avro-confluent.ssl.truststore.location": "/a/trust.JKS"}
+    with pytest.raises(OptionError, match="PEM; convert a JKS or PKCS12 store first"):
+        format_for("avro-confluent", options)

@@ -1,0 +1,270 @@
+"""One query, several prefixes: changed, changed back, and written side by side in foreachBatch."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedError
+from penstock.sink.exactly_once import log as decision_log
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.committable import TargetTopic
+from penstock.sink.exactly_once.driver_side import DriverSide
+from tests.deaths import Death, die_at
+from tests.unit.fake_driver import driver, expected, run_task, run_tasks
+from tests.unit.fake_transactions import FakeCluster
+
+
+def run_batch(
+    side: DriverSide, cluster: FakeCluster, batch_id: int, *, topic: str | None = None, dies: bool = False
+) -> None:
+    reports = run_tasks(cluster, side.recover(), batch_id)
+    if topic is not None:
+        reports = [replace(each, topics=(TargetTopic(topic),)) for each in reports]
+    if dies:
+        die_at(Step.DECIDED)
+    try:
+        side.commit(reports)
+    except PrefixChangedError:
+        side.abort(reports)
+        raise
+
+
+@pytest.mark.parametrize("is_one_process", [True, False])
+def test_prefix_that_is_changed_there_and_back_doubles_nothing(is_one_process: bool) -> None:
+    cluster = FakeCluster()
+    kept = {name: driver(cluster, name) for name in "ab"}
+
+    def side(name: str) -> DriverSide:
+        return kept[name] if is_one_process else driver(cluster, name)
+
+    for batch_id in range(2):
+        run_batch(side("a"), cluster, batch_id)
+    with pytest.raises(Death):
+        run_batch(side("b"), cluster, 2, dies=True)
+    for _ in range(2):
+        with pytest.raises(PrefixChangedError, match=r"batch 2 .*decided under .*=b .*prefix a") as raised:
+            run_batch(side("a"), cluster, 2)
+    assert raised.value.facts["previous_prefix"] == "b"
+    run_batch(side("b"), cluster, 2)
+    for batch_id, name in enumerate("aabbab", start=3):
+        run_batch(side(name), cluster, batch_id)
+    assert Counter(cluster.committed) == expected(range(9))
+    assert not cluster.open_ids()
+
+
+def test_other_logs_are_looked_through_once_in_the_life_of_prefix_and_query() -> None:
+    cluster = FakeCluster()
+    for batch_id in range(4):
+        run_batch(driver(cluster, "a"), cluster, batch_id)
+    assert cluster.calls.count("mentions") == 1
+    for batch_id in range(4, 8):
+        run_batch(driver(cluster, "b" if batch_id % 2 else "a"), cluster, batch_id)
+    assert cluster.calls.count("mentions") == 2
+
+
+def test_copy_of_a_checkpoint_may_write_to_another_target() -> None:
+    cluster = FakeCluster()
+    for batch_id in range(4):
+        run_batch(driver(cluster, "a"), cluster, batch_id, topic="first")
+        run_batch(driver(cluster, "b"), cluster, batch_id, topic="second")
+    with pytest.raises(PrefixChangedError, match=r"copy of the checkpoint.*do not start it with"):
+        run_batch(driver(cluster, "c"), cluster, 3, topic="first")
+    appended = cluster.calls.count("append plainly")
+    assert appended == 3, "each prefix has started; none has left a marker for another target"
+
+
+def test_prefix_whose_successor_lost_its_log_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    run_batch(driver(cluster, "a"), cluster, 0)
+    run_batch(driver(cluster, "b"), cluster, 1)
+    monkeypatch.setattr(cluster, "other", lambda topic: FakeCluster())
+    with pytest.raises(DecisionLogError, match=r"left the prefix a for .*=b before, .* not exist any more"):
+        run_batch(driver(cluster, "a"), cluster, 2)
+    assert Counter(cluster.committed) == expected(range(2))
+
+
+def test_decision_of_a_newer_version_in_another_log_is_told() -> None:
+    cluster = FakeCluster()
+    run_batch(driver(cluster, "a"), cluster, 0)
+    for at, record in enumerate(cluster.log):
+        newer = (record.value or b"").replace(b'"version":1', b'"version":2')
+        cluster.log[at] = record._replace(value=newer)
+    with pytest.raises(DecisionLogError, match="version 2, while this is version 1"):
+        run_batch(driver(cluster, "b"), cluster, 1)
+    # Of another query it is none of our business.
+    other = driver(cluster, "b")
+    other.commit([run_task(cluster, other.recover(), 0, 0, query_id="other", rows=["of another"])])
+    assert cluster.committed[-1] == "of another"
+
+
+class Function:
+    """A function of foreachBatch: one prefix for each of its sinks, which may be changed between two runs."""
+
+    def __init__(self, seed: int, sinks: int) -> None:
+        self.random = random.Random(seed)
+        self.cluster = FakeCluster()
+        self.names = [f"p{sink}-0" for sink in range(sinks)]
+        self.kept: dict[str, DriverSide] = {}
+
+    def side(self, name: str) -> DriverSide:
+        if name not in self.kept or self.random.random() < 0.5:
+            self.kept[name] = driver(self.cluster, name)
+        return self.kept[name]
+
+    def rename_one(self) -> None:
+        sink = self.random.randrange(len(self.names))
+        self.names[sink] = f"p{sink}-{self.random.randrange(3)}"
+
+    def run(self, batch_id: int, *, is_calm: bool = False) -> bool:
+        """One try at a batch; whether Spark goes on to the next."""
+        written: list[str] = []
+        for sink, name in enumerate(self.names):
+            try:
+                self.write(sink, name, batch_id, written, is_calm=is_calm)
+            except PrefixChangedError as error:
+                previous = error.facts["previous_prefixes"]
+                (self.names[sink],) = {each for each in previous if each.startswith(f"p{sink}-")}
+                return False
+            except Death:
+                return False
+            written.append(name)
+        return is_calm or self.random.random() < 0.8
+
+    def write(self, sink: int, name: str, batch_id: int, siblings: list[str], *, is_calm: bool) -> None:
+        mandate = self.side(name).recover()
+        reports = [run_task(self.cluster, mandate, batch_id, 0, rows=[f"{batch_id}/{sink}"])]
+        steps = (Step.BEFORE_DECISION, Step.DECIDED, Step.FINISHED, Step.MARKED)
+        if not is_calm and self.random.random() < 0.3:
+            die_at(self.random.choice(steps))
+        try:
+            self.side(name).commit(reports, siblings)
+        except PrefixChangedError:
+            with suppress(Death):
+                self.side(name).abort(reports)
+            raise
+        finally:
+            observe(None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), sinks=st.integers(1, 3), snapshot_every=st.sampled_from([3, 10, 200]))
+def test_every_row_once_whatever_prefixes_a_query_has(seed: int, sinks: int, snapshot_every: int) -> None:
+    function = Function(seed, sinks)
+    batch_id = 0
+    with patch.object(decision_log, "SNAPSHOT_EVERY_OFFSETS", snapshot_every):
+        for _ in range(40):
+            if function.random.random() < 0.4:
+                function.rename_one()
+            batch_id += function.run(batch_id)
+        while not function.run(batch_id, is_calm=True):
+            pass
+    wanted = Counter(f"{each}/{sink}" for each in range(batch_id + 1) for sink in range(sinks))
+    assert Counter(function.cluster.committed) == wanted
+
+
+def test_copy_that_turns_to_the_target_of_the_first_doubles_nothing() -> None:
+    cluster = FakeCluster()
+    for batch_id in range(3):
+        run_batch(driver(cluster, "a"), cluster, batch_id, topic="first")
+    for batch_id in range(2):
+        run_batch(driver(cluster, "b"), cluster, batch_id, topic="second")
+    with pytest.raises(PrefixChangedError, match=r"batch 2 .*finished under .*=a "):
+        run_batch(driver(cluster, "b"), cluster, 2, topic="first")
+
+
+def test_prefix_that_comes_back_after_another_target_doubles_nothing() -> None:
+    cluster = FakeCluster()
+    run_batch(driver(cluster, "a"), cluster, 0, topic="first")
+    run_batch(driver(cluster, "b"), cluster, 1, topic="second")
+    with pytest.raises(Death):
+        run_batch(driver(cluster, "b"), cluster, 2, topic="first", dies=True)
+    with pytest.raises(PrefixChangedError, match=r"batch 2 .*decided under .*=b "):
+        run_batch(driver(cluster, "a"), cluster, 2, topic="first")
+
+
+def test_query_whose_batches_go_to_other_topics_each_time_looks_once_for_each() -> None:
+    cluster = FakeCluster()
+    side = driver(cluster, "a")
+    for batch_id in range(6):
+        run_batch(side, cluster, batch_id, topic=f"topic-{batch_id % 2}")
+    assert cluster.calls.count("mentions") == 2, "for each topic"
+    for batch_id in range(6, 9):
+        run_batch(driver(cluster, "a"), cluster, batch_id, topic="topic-0")
+    assert cluster.calls.count("mentions") == 3
+
+
+class SwappingFunction:
+    """A function of foreachBatch whose sinks trade their prefixes between two runs.
+
+    After an error the user does what it says: the function is as it was before.
+    """
+
+    POOL = ("p0", "p1", "p2", "p3")
+
+    def __init__(self, seed: int, sinks: int) -> None:
+        self.random = random.Random(seed)
+        self.cluster = FakeCluster()
+        self.sinks = sinks
+        self.tried = [self.shuffled()]
+        """How the sinks' prefixes were while this batch was tried."""
+
+    def shuffled(self) -> list[str]:
+        return self.random.sample(self.POOL, self.sinks)
+
+    def run(self, batch_id: int, *, is_calm: bool) -> bool:
+        """One try at a batch; whether it is written."""
+        if not is_calm and self.random.random() < 0.4:
+            self.tried.append(self.shuffled())
+        written: list[str] = []
+        for sink, name in enumerate(self.tried[-1]):
+            try:
+                self.write(sink, name, batch_id, written, is_calm=is_calm)
+            except Death:
+                return False
+            except ExactlyOnceError:
+                assert len(self.tried) > 1, "the function that wrote the batch can go on with it"
+                self.tried.pop()
+                return False
+            written.append(name)
+        if is_calm or self.random.random() < 0.8:
+            self.tried = self.tried[-1:]
+            return True
+        return False
+
+    def write(self, sink: int, name: str, batch_id: int, siblings: list[str], *, is_calm: bool) -> None:
+        side = driver(self.cluster, name)
+        reports = [run_task(self.cluster, side.recover(), batch_id, 0, rows=[f"{batch_id}/{sink}"])]
+        if not is_calm and self.random.random() < 0.4:
+            die_at(self.random.choice((Step.BEFORE_DECISION, Step.DECIDED, Step.FINISHED, Step.MARKED)))
+        try:
+            side.commit(reports, siblings)
+        except ExactlyOnceError:
+            with suppress(Death):
+                side.abort(reports)
+            raise
+        finally:
+            observe(None)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), sinks=st.integers(1, 4), snapshot_every=st.sampled_from([3, 200]))
+def test_every_row_once_though_the_sinks_of_a_function_trade_their_prefixes(
+    seed: int, sinks: int, snapshot_every: int
+) -> None:
+    function = SwappingFunction(seed, sinks)
+    batch_id = 0
+    with patch.object(decision_log, "SNAPSHOT_EVERY_OFFSETS", snapshot_every):
+        for _ in range(15):
+            batch_id += function.run(batch_id, is_calm=False)
+        while not function.run(batch_id, is_calm=True):
+            pass
+    wanted = Counter(f"{each}/{sink}" for each in range(batch_id + 1) for sink in range(sinks))
+    assert Counter(function.cluster.committed) == wanted

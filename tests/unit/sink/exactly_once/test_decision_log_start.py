@@ -1,0 +1,291 @@
+"""A start reads a decision log backwards to the newest snapshot, and knows all that the log says."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.client.cluster.metadata import NO_LEADER
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.errors import DecisionLogError
+from penstock.sink.exactly_once import _log_search as decision_log_search
+from penstock.sink.exactly_once._log_contents import LogContents
+from penstock.sink.exactly_once._log_records import (
+    NO_QUERY,
+    LogRecord,
+    Place,
+    decode_snapshot,
+    encode,
+    encode_moved,
+    encode_started,
+    key_of,
+    moved_key_of,
+)
+from penstock.sink.exactly_once.committable import Committable
+from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, Decision, DecisionStatus, Outcome, decide
+from penstock.sink.exactly_once.digest import RecordDigest
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.log_topic import DecisionTopicSettings
+
+OURS = "app"
+FIRST_READ = 256
+
+
+class Topic:
+    """A topic in memory, with gaps as compaction and control records leave them."""
+
+    topic = "decisions"
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+        self.end = 0
+        self.start = 0
+        self.reads: list[tuple[int, int]] = []
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        self.records.append(LogRecord(self.end, key, value))
+        self.end += 1
+
+    def skip(self, count: int = 1) -> None:
+        """Control records, and what is compacted away."""
+        self.end += count
+
+    def incarnation(self, *, is_expected: bool) -> str:
+        return "first"
+
+    def check_settings(self) -> None:
+        """Nothing to object to."""
+
+    def stable_end(self, *, waits: bool) -> int:
+        return self.end
+
+    def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
+        if first_offset < self.start:
+            raise DecisionLogError("cut back", topic=self.topic)
+        self.reads.append((first_offset, end_offset))
+        return [each for each in self.records if first_offset <= each.offset < end_offset]
+
+
+def opened(topic: Topic, prefix: str = OURS) -> DecisionLog:
+    log = DecisionLog(topic, prefix)  # type: ignore[arg-type]  # it is only read
+    assert log.open(create=False)
+    return log
+
+
+def a_decision(query_id: str, batch_id: int, *, is_finished: bool = True) -> Decision:
+    identity = TransactionIdentity("app-0-0", 7, batch_id, TransactionProtocol.V2)
+    committable = Committable(identity, 0, 1, str(RecordDigest(1)))
+    decision = decide(query_id, batch_id, 1, [committable])
+    return decision.settled({committable: Outcome.COMMITTED}) if is_finished else decision
+
+
+def write_decision(topic: Topic, query_id: str, batch_id: int, prefix: str = OURS) -> None:
+    topic.write(key_of(prefix, query_id), encode(a_decision(query_id, batch_id)))
+    topic.skip()  # the marker
+
+
+def write_snapshot(topic: Topic, prefix: str = OURS) -> None:
+    """What a driver that knows the whole log writes."""
+    contents = from_the_beginning(topic, prefix)
+    topic.write(key_of(prefix, NO_QUERY), contents.snapshot(topic.end))
+    topic.skip()
+
+
+def from_the_beginning(topic: Topic, prefix: str = OURS) -> LogContents:
+    contents = LogContents(topic.topic, prefix)
+    for record in topic.records:
+        contents.apply(record)
+    return contents
+
+
+def check_same(topic: Topic, prefix: str = OURS) -> DecisionLog:
+    """A start knows what a reading from the beginning knows."""
+    log, whole = opened(topic, prefix), from_the_beginning(topic, prefix)
+    assert log.catch_up() == whole.decisions()
+    assert log.is_started == whole.is_started
+    for query_id in "abc":
+        assert sorted(log.moved_to(query_id)) == sorted(whole.moved_to(query_id))
+    return log
+
+
+def started(prefix: str = OURS) -> Topic:
+    topic = Topic()
+    topic.write(key_of(prefix, NO_QUERY), encode_started())
+    return topic
+
+
+@pytest.mark.parametrize("behind", [0, 1, 252, 253, 254, 255, 256, 257, 1278, 1279, 1280, 1281])
+def test_snapshot_is_found_on_either_side_of_a_pages_border(behind: int) -> None:
+    topic = started()
+    write_decision(topic, "a", 1)
+    topic.skip(30_000)
+    write_decision(topic, "b", 2)
+    write_snapshot(topic)
+    topic.skip(behind)
+    write_decision(topic, "b", 3)
+    log = check_same(topic)
+    assert [log.decisions[each].batch_id for each in "ab"] == [1, 3]
+    assert min(first for first, _ in topic.reads) > 0, "what the snapshot holds is not read"
+
+
+@pytest.mark.parametrize("distance", [0, 1, 2])
+def test_what_lies_between_the_snapshots_offset_and_its_record_counts(distance: int) -> None:
+    """`through` is the first offset that the snapshot does not hold."""
+    topic = started()
+    write_decision(topic, "a", 1)
+    contents, through = from_the_beginning(topic), topic.end
+    for batch_id in range(distance):
+        write_decision(topic, "a", 2 + batch_id)
+    topic.write(key_of(OURS, NO_QUERY), contents.snapshot(through))
+    log = check_same(topic)
+    assert log.decisions["a"].batch_id == 1 + distance
+
+
+def test_offset_of_a_snapshot_is_the_first_that_it_does_not_hold() -> None:
+    topic = started()
+    topic.write(key_of(OURS, "a"), encode(a_decision("a", 1)))
+    write_snapshot(topic)
+    held = decode_snapshot(topic.records[-1].value)
+    assert held is not None
+    assert held.through == topic.records[-2].offset + 1
+
+
+def test_log_without_a_snapshot_is_read_whole() -> None:
+    topic = started()
+    write_decision(topic, "a", 1)
+    topic.skip(5_000)
+    write_decision(topic, "b", 1)
+    check_same(topic)
+    assert topic.reads[-1][0] == 0
+    assert [first for first, _ in topic.reads[:-1]] == [end for _, end in topic.reads[1:]], (
+        "no gap, no overlap"
+    )
+
+
+@pytest.mark.parametrize("control_records", [1, FIRST_READ, 3 * FIRST_READ])
+def test_log_whose_end_holds_nothing_that_can_be_read(control_records: int) -> None:
+    topic = started()
+    write_decision(topic, "a", 1)
+    write_snapshot(topic)
+    topic.skip(control_records)
+    assert check_same(topic).decisions["a"].batch_id == 1
+
+
+def test_snapshot_of_another_prefix_in_a_shared_topic_is_passed_over() -> None:
+    topic = started()
+    write_decision(topic, "a", 1)
+    write_snapshot(topic)
+    topic.write(key_of("other", NO_QUERY), encode_started())
+    topic.skip(2_000)
+    write_decision(topic, "b", 9, "other")
+    write_snapshot(topic, "other")
+    assert set(check_same(topic).decisions) == {"a"}
+    assert set(check_same(topic, "other").decisions) == {"b"}
+
+
+def test_older_snapshot_that_a_newer_start_record_has_replaced() -> None:
+    """Both have one key, so that compaction leaves the newer, which says nothing."""
+    topic = started()
+    write_decision(topic, "a", 1)
+    topic.skip(1_000)
+    topic.write(key_of(OURS, NO_QUERY), encode_started())
+    assert check_same(topic).decisions["a"].batch_id == 1
+
+
+def test_log_that_was_cut_back_before_any_snapshot_is_an_error() -> None:
+    topic = started()
+    write_decision(topic, "a", 1)
+    topic.skip(1_000)
+    topic.start = 4
+    for _ in range(2):
+        with pytest.raises(DecisionLogError, match="cut back"):
+            opened(topic).catch_up()
+
+
+def test_finished_batch_write_that_a_snapshot_holds_does_not_come_back() -> None:
+    """Compaction removes tombstones after a while, and the snapshot stays."""
+    cluster_log = started()
+    write = f"{BATCH_WRITE_PREFIX}1"
+    cluster_log.write(key_of(OURS, write), encode(a_decision(write, 0, is_finished=False)))
+    write_snapshot(cluster_log)
+    appended: list[bytes | None] = []
+    cluster_log.append = lambda session, key, value: appended.append(value)  # type: ignore[attr-defined]
+    log = opened(cluster_log)
+    assert log.catch_up()[write].status is DecisionStatus.DECIDED
+    log.append(None, a_decision(write, 0))  # type: ignore[arg-type]
+    assert appended[0] is not None
+
+
+def compacted(topic: Topic, dice: random.Random) -> None:
+    """Of each key the newest stays; what is older goes, or stays for now."""
+    newest = {each.key: each.offset for each in topic.records}
+    topic.records = [each for each in topic.records if newest[each.key] == each.offset or dice.random() < 0.5]
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_start_knows_what_a_reading_from_the_beginning_knows(seed: int) -> None:
+    dice = random.Random(seed)
+    topic = started()
+    places = [Place(name, "decisions") for name in ("x", "y")]
+    actions: list[Callable[[], Any]] = [
+        lambda: write_decision(topic, dice.choice("abc"), dice.randrange(100)),
+        lambda: write_decision(topic, dice.choice("abc"), dice.randrange(100), "other"),
+        lambda: mark(dice.choice("abc"), dice.choice(places)),
+        lambda: write_snapshot(topic),
+        lambda: topic.skip(dice.choice([1, 10, 300, 2_000])),
+        lambda: compacted(topic, dice),
+    ]
+
+    def mark(query_id: str, place: Place) -> None:
+        topic.write(
+            moved_key_of(OURS, query_id, place.prefix), encode_moved(place) if dice.random() < 0.6 else None
+        )
+
+    running = opened(topic)
+    for _ in range(30):
+        dice.choice(actions)()
+        if dice.random() < 0.2:
+            assert running.catch_up() == check_same(topic).decisions
+    check_same(topic)
+
+
+# ----- the search through other logs
+
+
+def test_log_without_a_leader_is_left_out_at_once_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def a_topic(leader_id: int) -> SimpleNamespace:
+        return SimpleNamespace(partitions={0: SimpleNamespace(leader_id=leader_id)})
+
+    topics = {"gone-decisions": a_topic(NO_LEADER), "there-decisions": a_topic(1), "orders": a_topic(1)}
+    asked: list[str] = []
+
+    def offsets(connections: Any, wanted: dict[Any, int], *, timeout_ms: int) -> SimpleNamespace:
+        asked.extend(each.topic for each in wanted)
+        return SimpleNamespace(values=dict.fromkeys(wanted, 0), errors={})
+
+    def fetched(*_: Any, **__: Any) -> list[pa.RecordBatch]:
+        keys = pa.array([key_of("theirs", "query")], pa.binary())
+        return [pa.record_batch({"key": keys})]
+
+    monkeypatch.setattr(
+        decision_log_search, "fetch_metadata", lambda *_, **__: SimpleNamespace(topics=topics)
+    )
+    monkeypatch.setattr(decision_log_search, "list_offsets_each", offsets)
+    monkeypatch.setattr(decision_log_search, "fetch_range", fetched)
+    search: Any = DecisionTopicSettings()
+    found = list(decision_log_search.mentions(object(), "own-log", b"query", search))  # type: ignore[arg-type]
+    assert found == [("there-decisions", key_of("theirs", "query"))]
+    assert set(asked) == {"there-decisions"}
+    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert warning.getMessage() == "cannot look for decisions in topic gone-decisions: it has no leader"

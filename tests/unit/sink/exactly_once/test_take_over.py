@@ -1,0 +1,299 @@
+"""The driver's protocol over a cluster in memory: two drivers, and tasks of an older one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import pytest
+
+from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.steps import (
+    EndResult,
+    TransactionDescription,
+    TransactionIdentity,
+    TransactionProtocol,
+)
+from penstock.errors import (
+    DecisionLogError,
+    PrefixTakenError,
+    ProducerFencedError,
+    RequestTimeoutError,
+    TransactionsLostError,
+)
+from penstock.sink.exactly_once._log_records import LogRecord
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX
+from penstock.sink.exactly_once.mandate import TaskPlan
+from tests.deaths import Death, die_at
+from tests.unit.fake_driver import (
+    BOTH,
+    PREFIX,
+    QUERY,
+    driver,
+    expected,
+    rows_of,
+    run_task,
+    run_tasks,
+)
+from tests.unit.fake_transactions import FakeCluster
+
+
+@pytest.mark.parametrize("it_does", ["nothing", "write", "write and abort"])
+@BOTH
+def test_transactional_id_taken_by_an_older_task_is_told_so(
+    it_does: str, protocol: TransactionProtocol
+) -> None:
+    cluster = FakeCluster(protocol)
+    older = driver(cluster).recover()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    cluster.time_out("app-0-0")
+    taken = cluster.init_producer("app-1-0", transaction_timeout_ms=60_000, protocol=older.protocol)
+    if it_does != "nothing":
+        cluster.write(taken, ["of the older"])
+    if it_does == "write and abort":
+        cluster.end([taken], is_commit=False)
+    with pytest.raises(TransactionsLostError, match=r"2 of 3 .*has taken the transactional id of app-1-0"):
+        driver(cluster).commit(reports)
+    driver(cluster).abort(reports)
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+    assert Counter(cluster.committed) == expected(range(1))
+
+
+@BOTH
+def test_older_driver_is_fenced_and_says_so(protocol: TransactionProtocol) -> None:
+    cluster = FakeCluster(protocol)
+    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    new_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    with pytest.raises(PrefixTakenError, match="two queries use the same"):
+        driver(cluster).commit(old_reports)
+    driver(cluster).abort(old_reports)
+    driver(cluster).commit(new_reports)
+    assert Counter(cluster.committed) == expected(range(1))
+
+
+def test_driver_that_is_overtaken_while_it_recovers_says_so() -> None:
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    die_at(Step.DECIDED)
+    with pytest.raises(Death):
+        driver(cluster).commit(reports)
+    observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_FINISHING_OLD else None)
+    with pytest.raises(PrefixTakenError, match="two queries use the same"):
+        driver(cluster).recover()
+    assert Counter(cluster.committed) == expected(range(1))
+
+
+def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
+    cluster = FakeCluster()
+    old_reports = [run_task(cluster, driver(cluster).recover(), 0, 0)]
+    observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_DECISION else None)
+    with pytest.raises(
+        PrefixTakenError, match=r"prefix app .*not decided, so nothing.*stood still.*two queries use"
+    ):
+        driver(cluster).commit(old_reports)
+    observe(None)
+    assert cluster.committed == []
+
+
+@pytest.mark.parametrize("query_id", [QUERY, f"{BATCH_WRITE_PREFIX}1"])
+@pytest.mark.parametrize(
+    ("log_is", "words"),
+    [
+        ("as it was", "It was decided all the same"),
+        ("compacted", "A newer writer has gone on with it, or finished it"),
+        ("silent", "Whether it is decided, the log cannot tell now"),
+        ("cut back", "Whether it is decided, the log cannot tell: .* was cut back .* Compare the target"),
+    ],
+)
+def test_decision_that_was_made_before_the_take_over_is_not_denied(
+    monkeypatch: pytest.MonkeyPatch, query_id: str, log_is: str, words: str
+) -> None:
+    """Its answer got lost, and the repeated request was fenced."""
+    cluster = FakeCluster()
+    report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)
+    append = cluster.append
+
+    def append_and_be_overtaken(session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
+        append(session, key, value)
+        monkeypatch.undo()
+        at = len(cluster.log) - 1
+        driver(cluster).recover()
+        if log_is == "compacted":
+            cluster.log[at] = LogRecord(at, b'{"prefix": "other", "query_id": ""}', None)
+        elif log_is == "cut back":
+            cluster.log.clear()
+        elif log_is == "silent":
+            monkeypatch.setattr(cluster, "stable_end", _no_answer)
+        raise ProducerFencedError("fenced")
+
+    monkeypatch.setattr(cluster, "append", append_and_be_overtaken)
+    with pytest.raises(PrefixTakenError, match=words) as raised:
+        driver(cluster).commit([report])
+    assert ("Do not run it again" in raised.value.message) == (query_id != QUERY)
+    assert Counter(cluster.committed) == Counter(rows_of(0, 0))
+
+
+def _no_answer(*_: object, **__: object) -> int:
+    raise RequestTimeoutError("no answer")
+
+
+def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_says_so() -> None:
+    cluster = FakeCluster()
+    old_report = run_task(cluster, driver(cluster).recover(), 0, 0)
+
+    def overtake(step: Step) -> None:
+        if step is Step.BEFORE_DECISION:
+            observe(None)
+            driver(cluster).commit([run_task(cluster, driver(cluster).recover(), 0, 1)])
+
+    observe(overtake)
+    with pytest.raises(PrefixTakenError, match="A newer writer has gone on with it, or finished it"):
+        driver(cluster).commit([old_report])
+    assert Counter(cluster.committed) == Counter(rows_of(0, 1))
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_older_driver_that_is_overtaken_before_it_commits_says_so(batches: int) -> None:
+    """It is neither a bug of penstock nor an older checkpoint."""
+    cluster = FakeCluster()
+    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    for batch_id in range(batches):
+        driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
+    with pytest.raises(PrefixTakenError, match="This attempt at it is not decided"):
+        driver(cluster).commit(old_reports)
+    assert Counter(cluster.committed) == expected(range(batches))
+
+
+def test_abort_settles_the_decision_though_nothing_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    cluster.loses_answer = lambda what: what == "append before its end"
+    with pytest.raises(RequestTimeoutError):
+        driver(cluster).commit(reports)
+    monkeypatch.setattr(cluster, "list_open", _no_answer)
+    with pytest.raises(RequestTimeoutError):
+        driver(cluster).abort(reports)
+    assert f"{PREFIX}-committer" not in cluster.open_ids()
+    assert cluster.waited_for == []
+
+
+def test_a_lost_log_is_told_also_where_the_prefix_is_taken() -> None:
+    cluster = FakeCluster()
+    side = driver(cluster)
+    side.recover()
+    side.commit([run_task(cluster, side.recover(), 0, 0)])
+    reports = [run_task(cluster, side.recover(), 1, 0)]
+    _recover_elsewhere(cluster)
+    cluster.log.clear()
+    with pytest.raises(DecisionLogError, match="was cut back"):
+        side.commit(reports)
+
+
+def test_a_coordinator_that_cannot_be_asked_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    cluster.time_out("app-2-0")
+    describe = cluster.describe
+
+    def describe_tasks_only(asked: Collection[str]) -> dict[str, TransactionDescription | None]:
+        if f"{PREFIX}-committer" in asked:
+            raise RequestTimeoutError("no answer")
+        return describe(asked)
+
+    monkeypatch.setattr(cluster, "describe", describe_tasks_only)
+    with pytest.raises(TransactionsLostError):
+        driver(cluster).commit(reports)
+
+
+def test_abort_leaves_the_tasks_of_a_newer_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    newer_reports = []
+    end = cluster.end
+
+    def end_and_be_overtaken(
+        identities: Collection[TransactionIdentity], *, is_commit: bool
+    ) -> dict[TransactionIdentity, EndResult]:
+        results = end(identities, is_commit=is_commit)
+        monkeypatch.undo()
+        newer_reports.extend(run_tasks(cluster, driver(cluster).recover(), 0))
+        return results
+
+    monkeypatch.setattr(cluster, "end", end_and_be_overtaken)
+    driver(cluster).abort(old_reports)
+    driver(cluster).commit(newer_reports)
+    assert Counter(cluster.committed) == expected(range(1))
+
+
+def _recover_elsewhere(cluster: FakeCluster) -> None:
+    observe(None)
+    driver(cluster).recover()
+
+
+def test_older_driver_that_had_decided_is_finished_by_the_newer() -> None:
+    cluster = FakeCluster()
+    old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
+    observe(lambda step: _recover_elsewhere(cluster) if step is Step.DECIDED else None)
+    with pytest.raises(PrefixTakenError, match="It was decided before: the newer writer"):
+        driver(cluster).commit(old_reports)
+    observe(None)
+    driver(cluster).abort(old_reports)
+    assert Counter(cluster.committed) == expected(range(1))
+    mandate = driver(cluster).recover()
+    assert mandate.plan(QUERY, 0, 0) is TaskPlan.DRAIN
+
+
+FLINK_NAMES = ["app-0-17", "app-3-4711"]
+"""As Flink's sink names them: prefix, subtask, checkpoint."""
+
+
+def _open_as_flink(cluster: FakeCluster) -> list[TransactionIdentity]:
+    opened = [
+        cluster.init_producer(name, transaction_timeout_ms=1, protocol=cluster.current_protocol)
+        for name in FLINK_NAMES
+    ]
+    for identity in opened:
+        cluster.write(identity, [f"of {identity.transactional_id}"])
+    return opened
+
+
+@BOTH
+def test_the_first_start_under_the_prefix_of_a_running_flink_job_touches_nothing(
+    protocol: TransactionProtocol,
+) -> None:
+    cluster = FakeCluster(protocol)
+    opened = _open_as_flink(cluster)
+    for _ in range(2):  # refusing leaves nothing behind that would let the next start go on
+        with pytest.raises(PrefixTakenError, match=r"2 open .* app-0-17, app-3-4711\. .*Flink") as raised:
+            driver(cluster).recover()
+    assert "`penstock transactions abort --prefix app --yes`" in raised.value.message
+    assert cluster.log_incarnation is None
+    assert cluster.open_ids() == set(FLINK_NAMES)
+    cluster.end(opened, is_commit=True)
+    assert Counter(cluster.committed) == Counter(f"of {name}" for name in FLINK_NAMES)
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+
+
+def test_a_driver_that_died_at_its_very_first_start_is_not_taken_for_a_stranger() -> None:
+    cluster = FakeCluster()
+    die_at(Step.TAKEN_PREFIX)
+    with pytest.raises(Death):
+        driver(cluster).recover()
+    run_tasks(cluster, driver(cluster).recover(), 0)  # and dies
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+    assert Counter(cluster.committed) == expected(range(1))
+    assert not cluster.open_ids()
+
+
+def test_a_start_that_is_fenced_while_it_takes_the_prefix_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator refuses so when two ask at once, while it aborts what the last one had open."""
+
+    def fenced(*_: object, **__: object) -> TransactionIdentity:
+        raise ProducerFencedError("fenced")
+
+    cluster = FakeCluster()
+    driver(cluster).recover()
+    monkeypatch.setattr(cluster, "init_producer", fenced)
+    with pytest.raises(PrefixTakenError, match="two queries use the same"):
+        driver(cluster).recover()

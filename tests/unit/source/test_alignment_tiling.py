@@ -1,0 +1,70 @@
+"""With alignment too the batches that finish tile each log, whatever happens, and all is read in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hypothesis import settings
+
+from penstock.source._lookup import OffsetAnswers
+from penstock.source.alignment import Alignment, RecordTimes, RecordTimesAnswers
+from penstock.source.enumerator import SplitEnumerator
+from penstock.types import OffsetRange, TopicPartition
+from tests.unit.source.test_tiling import Query
+from tests.unit.source_fakes import FakeAdmin
+
+DRIFT_MS = 10
+
+
+def time_of(topic_partition: TopicPartition, offset: int) -> int:
+    """Rising on the whole, out of order in part, and at another pace in each topic partition."""
+    return (topic_partition.partition + 1) * 7 * offset + (offset * 37) % 23
+
+
+class TimesOfFakeLogs:
+    def __init__(self, admin: FakeAdmin) -> None:
+        self._admin = admin
+
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+        found = {}
+        for topic_partition, time_ms in times_ms.items():
+            log = self._admin.logs[topic_partition]
+            newer = (at for at in range(log.start, log.end) if time_of(topic_partition, at) >= time_ms)
+            first = next(newer, None)
+            if first is not None:
+                found[topic_partition] = first
+        return OffsetAnswers(found)
+
+    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+        times = {}
+        for piece in ranges:
+            offsets = range(piece.starting_offset, piece.stopping_offset)[:max_records]
+            times_ms = tuple(time_of(piece.topic_partition, offset) for offset in offsets)
+            times[piece.topic_partition] = RecordTimes(tuple(offsets), times_ms, offsets.stop)
+        return RecordTimesAnswers(times, {})
+
+
+class AlignedQuery(Query):
+    """The same life, planned by event time."""
+
+    def start_process(self) -> None:
+        alignment = Alignment(DRIFT_MS, 0, TimesOfFakeLogs(self.admin), lambda: 0)
+        self.enumerator = SplitEnumerator(self.config, self.admin, alignment=alignment)
+
+    def teardown(self) -> None:
+        """Until nothing is left to plan: with as many batches as that takes, everything was read."""
+        if not hasattr(self, "enumerator"):
+            return
+        self.admin.failing.clear()
+        for _ in range(10_000):
+            if len(self.offset_log) > self.committed_count:
+                self.run_batch(crash_before=False)
+            self.plan_batch(None)
+            if len(self.offset_log) == self.committed_count:
+                break
+        ends = {topic_partition: log.end for topic_partition, log in self.admin.logs.items()}
+        assert self.logged(self.committed_count - 1).positions == ends
+
+
+AlignedQuery.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAlignedTiling = AlignedQuery.TestCase

@@ -1,0 +1,89 @@
+"""How long planning waits for topic partitions that do not answer; tests/kafka has real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.client.cluster import log_offsets as admin
+from penstock.client.cluster.results import Results
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import RequestTimeoutError
+from penstock.options.config import IsolationLevel
+from penstock.source._lookup import OffsetAnswers, Wait
+from penstock.source.kafka_lookup import (
+    KNOWN_STRAGGLERS_TIMEOUT_MS,
+    STRAGGLERS_TIMEOUT_MS,
+    KafkaOffsetAdmin,
+)
+from penstock.types import LogEnd, TopicPartition
+from tests.unit.source_fakes import tp
+
+API_TIMEOUT_MS = 60_000
+
+
+class Cluster:
+    """Notes who is asked for how long; time does not pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.silent: set[TopicPartition] = set()
+        self.asked: list[tuple[set[TopicPartition], int]] = []
+        monkeypatch.setattr(admin, "list_offsets_each", self.list_offsets_each)
+        settings = SimpleNamespace(default_api_timeout_ms=API_TIMEOUT_MS)
+        self.admin = KafkaOffsetAdmin(cast(KafkaConnections, SimpleNamespace(settings=settings)))
+
+    def list_offsets_each(
+        self, _: Any, wanted: Mapping[TopicPartition, int], level: Any, *, timeout_ms: int
+    ) -> Results[TopicPartition, int]:
+        self.asked.append((set(wanted), timeout_ms))
+        errors = {each: RequestTimeoutError(f"{each}") for each in wanted if each in self.silent}
+        return Results({each: 7 for each in wanted if each not in self.silent}, dict(errors))
+
+    def look(self, *wanted: TopicPartition, wait: Wait = Wait.FOR_ONE) -> OffsetAnswers:
+        self.asked.clear()
+        level = IsolationLevel.READ_UNCOMMITTED
+        return self.admin.list_offsets(wanted, LogEnd.LATEST, level, wait=wait)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
+
+
+def test_one_that_does_not_answer_holds_the_others_up_once(cluster: Cluster) -> None:
+    cluster.silent = {tp(1)}
+    assert cluster.look(tp(0), tp(1)).errors.keys() == {tp(1)}
+    assert cluster.asked == [({tp(0), tp(1)}, STRAGGLERS_TIMEOUT_MS)]
+    assert cluster.look(tp(0), tp(1)).offsets == {tp(0): 7}
+    assert cluster.asked == [({tp(0)}, STRAGGLERS_TIMEOUT_MS), ({tp(1)}, KNOWN_STRAGGLERS_TIMEOUT_MS)]
+    cluster.silent.clear()
+    assert cluster.look(tp(0), tp(1)).offsets == {tp(0): 7, tp(1): 7}
+    cluster.look(tp(0), tp(1))
+    assert cluster.asked == [({tp(0), tp(1)}, STRAGGLERS_TIMEOUT_MS)]
+
+
+def test_a_slow_one_gets_all_the_time_now_and_then(cluster: Cluster) -> None:
+    cluster.silent = {tp(1)}
+    waits_ms = []
+    for _ in range(12):
+        cluster.look(tp(0), tp(1))
+        waits_ms.append(cluster.asked[-1][1])
+    assert waits_ms.count(STRAGGLERS_TIMEOUT_MS) == 3
+
+
+def test_where_none_answers_all_the_time_is_waited_unless_nobody_needs_one(cluster: Cluster) -> None:
+    cluster.silent = {tp(0), tp(1)}
+    assert cluster.look(tp(0), tp(1)).errors.keys() == {tp(0), tp(1)}
+    assert [timeout_ms > 50_000 for _, timeout_ms in cluster.asked] == [False, True]
+    assert cluster.look(tp(0), tp(1), wait=Wait.FOR_NONE).errors.keys() == {tp(0), tp(1)}
+    assert [timeout_ms for _, timeout_ms in cluster.asked] == [KNOWN_STRAGGLERS_TIMEOUT_MS]
+
+
+def test_where_all_have_to_answer_each_gets_all_the_time(cluster: Cluster) -> None:
+    cluster.silent = {tp(1)}
+    for _ in range(2):
+        cluster.look(tp(0), tp(1), wait=Wait.FOR_ALL)
+        assert cluster.asked == [({tp(0), tp(1)}, API_TIMEOUT_MS)]

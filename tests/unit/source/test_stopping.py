@@ -1,0 +1,350 @@
+"""Where reading starts and where it stops: resolved once, exclusive, by position, kept over restarts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from penstock.errors import OptionError, TopicPartitionsRemovedError
+from penstock.options.config import (
+    IsolationLevel,
+    KafkaProperties,
+    OffsetsSpec,
+    SourceConfig,
+    TopicPattern,
+)
+from penstock.source import _discovery as discovery
+from penstock.source._lookup import TopicView
+from penstock.source.bounded import plan_bounded
+from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.enumerator import SplitEnumerator
+from penstock.source.stopping import is_reached
+from penstock.types import Committed, LogEnd, Time, TopicPartition
+from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, source_config, tp
+
+GROUP = OffsetsSpec(Committed())
+ONE_BATCH_AT_MOST = 100
+
+
+def grouped(config: SourceConfig) -> SourceConfig:
+    properties = KafkaProperties((("bootstrap.servers", "unused:9092"), ("group.id", "g")))
+    return SourceConfig(**{**config.__dict__, "properties": properties})
+
+
+def specific(*offsets: tuple[TopicPartition, int], uses_group: bool = False) -> OffsetsSpec:
+    return OffsetsSpec(
+        Committed() if uses_group else LogEnd.EARLIEST, at(*offsets), without_committed=LogEnd.EARLIEST
+    )
+
+
+def at_time(time_ms: int, *, needs_match: bool = False) -> OffsetsSpec:
+    return OffsetsSpec(Time(time_ms), needs_match=needs_match)
+
+
+def through_json(offset: SourceOffset) -> SourceOffset:
+    return SourceOffset.from_json(json.loads(json.dumps(offset.to_json())))
+
+
+def run_until_quiet(
+    enumerator: SplitEnumerator, start: SourceOffset, max_records: int | None = None
+) -> SourceOffset:
+    """Plan batch after batch, as Spark does, until there is nothing to do."""
+    for _ in range(ONE_BATCH_AT_MOST):
+        end = enumerator.latest_offset(start, max_records)
+        if end is start:
+            return end
+        enumerator.plan(start, end)
+        start = through_json(end)
+    raise AssertionError("the stream makes batches for ever")
+
+
+class TestStart:
+    def test_group_offsets_are_where_the_group_is(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)}, committed={"g": {tp(0): 4, tp(1): 7}})
+        config = grouped(source_config(starting=GROUP))
+        assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 4, tp(1): 7}
+
+    def test_group_offsets_without_a_reset_strategy_name_what_has_none(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)}, committed={"g": {tp(0): 4}})
+        with pytest.raises(
+            OptionError, match=r"group 'g' has no committed offset for t-1, .*auto\.offset\.reset"
+        ):
+            SplitEnumerator(grouped(source_config(starting=GROUP)), admin).initial_offset()
+
+    @pytest.mark.parametrize(("reset", "start"), [(LogEnd.EARLIEST, 2), (LogEnd.LATEST, 10)])
+    def test_group_offsets_reset_where_the_group_has_none(self, reset: LogEnd, start: int) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)}, committed={"g": {tp(0): 4}})
+        config = grouped(source_config(starting=OffsetsSpec(Committed(), without_committed=reset)))
+        assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 4, tp(1): start}
+
+    def test_specific_offsets_fall_back_to_the_group_and_then_to_earliest(self) -> None:
+        admin = FakeAdmin({tp(n): Log(2, 10) for n in range(4)}, committed={"g": {tp(1): 4, tp(3): 9}})
+        config = grouped(source_config(starting=specific((tp(0), 5), (tp(3), -3), uses_group=True)))
+        starts = SplitEnumerator(config, admin).initial_offset().positions
+        assert starts == {tp(0): 5, tp(1): 4, tp(2): 2, tp(3): 9}
+
+    def test_specific_offsets_without_a_group_do_not_ask_for_one(self) -> None:
+        admin = FakeAdmin({tp(0): Log(2, 10), tp(1): Log(2, 10)}, committed={"g": {tp(1): 4}})
+        config = source_config(starting=specific((tp(0), 5)))
+        assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 5, tp(1): 2}
+
+    def test_a_time_is_the_first_record_that_is_not_older_or_the_end(self) -> None:
+        admin = FakeAdmin(
+            {
+                tp(0): Log(0, 3, times_ms={0: 10, 1: 20, 2: 30}),
+                tp(1): Log(0, 3, times_ms={0: 10, 1: 11, 2: 12}),
+                tp(2): Log(5, 5),
+            }
+        )
+        config = source_config(starting=at_time(20))
+        starts = SplitEnumerator(config, admin).initial_offset().positions
+        assert starts == {tp(0): 1, tp(1): 3, tp(2): 5}
+
+    def test_a_time_that_has_to_match_names_what_has_no_record(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 1, times_ms={0: 30}), tp(1): Log(0, 1, times_ms={0: 10})})
+        config = source_config(starting=at_time(20, needs_match=True))
+        with pytest.raises(OptionError, match=r"no record of that time or later in t-1\. Nothing was read"):
+            SplitEnumerator(config, admin).initial_offset()
+
+    def test_times_of_single_topic_partitions_name_all_of_them(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 2, times_ms={0: 10, 1: 30}), tp(1): Log(0, 1, times_ms={0: 10})})
+        both = OffsetsSpec(each=((tp(0), Time(20)), (tp(1), Time(5))))
+        config = source_config(starting=both)
+        assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 1, tp(1): 0}
+        one = source_config(starting=OffsetsSpec(each=((tp(0), Time(20)),)))
+        with pytest.raises(OptionError, match=r"not for t-1"):
+            SplitEnumerator(one, admin).initial_offset()
+
+
+STOPS = {
+    "latest": (LATEST, {tp(0): 10, tp(1): 6}),
+    "the last stable offset": (LATEST, {tp(0): 10, tp(1): 5}),
+    "group offsets": (GROUP, {tp(0): 4, tp(1): 6}),
+    "a time": (at_time(20), {tp(0): 3, tp(1): 6}),
+    "specific offsets": (specific((tp(0), 7)), {tp(0): 7, tp(1): 2}),
+    "specific offsets and the group": (specific((tp(0), 7), uses_group=True), {tp(0): 7, tp(1): 6}),
+    "behind the start": (specific((tp(0), 0), (tp(1), 1)), {tp(0): 0, tp(1): 1}),
+}
+
+
+class TestStop:
+    @pytest.mark.parametrize(("stopping", "stops"), STOPS.values(), ids=STOPS)
+    @pytest.mark.parametrize("max_records", [None, 2])
+    def test_a_stream_stops_there_whatever_comes_later(
+        self,
+        stopping: OffsetsSpec,
+        stops: dict[TopicPartition, int],
+        max_records: int | None,
+        request: pytest.FixtureRequest,
+    ) -> None:
+        is_stable = "stable" in request.node.name
+        admin = FakeAdmin(
+            {tp(0): Log(2, 10, times_ms={2: 10, 3: 20}), tp(1): Log(2, 6, 5 if is_stable else None)},
+            committed={"g": {tp(0): 4, tp(1): 6}},
+        )
+        level = IsolationLevel.READ_COMMITTED if is_stable else IsolationLevel.READ_UNCOMMITTED
+        config = grouped(source_config(stopping=stopping, isolation_level=level))
+        enumerator = SplitEnumerator(config, admin)
+        start = through_json(enumerator.initial_offset())
+        admin.logs = {tp(0): Log(2, 90), tp(1): Log(2, 90), tp(2): Log(0, 9)}
+        admin.committed = {"g": {tp(0): 80, tp(1): 80}}
+        end = run_until_quiet(enumerator, start, max_records)
+        assert end.positions == {topic_partition: max(2, stop) for topic_partition, stop in stops.items()}
+        assert end.stops == stops
+        assert is_reached(end)
+
+    @pytest.mark.parametrize(("stopping", "stops"), STOPS.values(), ids=STOPS)
+    def test_a_batch_read_stops_there(
+        self, stopping: OffsetsSpec, stops: dict[TopicPartition, int], request: pytest.FixtureRequest
+    ) -> None:
+        is_stable = "stable" in request.node.name
+        admin = FakeAdmin(
+            {tp(0): Log(2, 10, times_ms={2: 10, 3: 20}), tp(1): Log(2, 6, 5 if is_stable else None)},
+            committed={"g": {tp(0): 4, tp(1): 6}},
+        )
+        level = IsolationLevel.READ_COMMITTED if is_stable else IsolationLevel.READ_UNCOMMITTED
+        config = grouped(source_config(stopping=stopping, isolation_level=level))
+        found = {
+            split.offset_range.topic_partition: split.offset_range for split in plan_bounded(config, admin)
+        }
+        assert {topic_partition: read.stopping_offset for topic_partition, read in found.items()} == {
+            topic_partition: stop for topic_partition, stop in stops.items() if stop > 2
+        }
+
+    def test_a_group_without_an_offset_has_no_end(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)}, committed={"g": {tp(0): 4}})
+        with pytest.raises(OptionError, match=r"no committed offset for t-1"):
+            SplitEnumerator(grouped(source_config(stopping=GROUP)), admin).initial_offset()
+
+    def test_a_restart_ends_where_the_first_run_would_have(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        config = source_config(stopping=LATEST)
+        before = SplitEnumerator(config, admin)
+        first = through_json(before.latest_offset(before.initial_offset(), 8))
+        admin.logs = {tp(0): Log(0, 90), tp(1): Log(0, 90), tp(2): Log(0, 90)}
+        after = SplitEnumerator(config, admin)
+        end = run_until_quiet(after, first, 8)
+        assert end.positions == {tp(0): 10, tp(1): 10}
+
+    def test_each_run_reports_once_that_the_end_is_in_the_checkpoint_and_reads_nothing(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        config = source_config(stopping=LATEST)
+        enumerator = SplitEnumerator(config, admin)
+        end = through_json(enumerator.latest_offset(enumerator.initial_offset(), None))
+        for run in (1, 2, 3):
+            reported = through_json(enumerator.latest_offset(end, None))
+            assert reported == SourceOffset({tp(0): 10}, stops={tp(0): 10}, ended_runs=run)
+            assert enumerator.plan(end, reported) == []
+            assert enumerator.latest_offset(reported, None) is reported
+            end, enumerator = reported, SplitEnumerator(config, admin)
+
+    def test_available_now_at_the_end_makes_no_batch(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        config = source_config(stopping=LATEST)
+        enumerator = SplitEnumerator(config, admin)
+        end = run_until_quiet(enumerator, enumerator.initial_offset())
+        again = SplitEnumerator(config, admin)
+        again.freeze()
+        assert again.latest_offset(end, None) is end
+
+    def test_available_now_stops_at_the_nearer_end(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(stopping=specific((tp(0), 4), (tp(1), 40))), admin)
+        enumerator.freeze()
+        end = run_until_quiet(enumerator, enumerator.initial_offset())
+        assert end.positions == {tp(0): 4, tp(1): 10}
+        assert not is_reached(end)
+
+    def test_a_stop_that_is_not_written_yet_is_waited_for(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        enumerator = SplitEnumerator(source_config(stopping=specific((tp(0), 12))), admin)
+        end = run_until_quiet(enumerator, enumerator.initial_offset())
+        assert (end.positions, is_reached(end)) == ({tp(0): 10}, False)
+        admin.logs[tp(0)].end = 30
+        end = run_until_quiet(enumerator, end)
+        assert (end.positions, is_reached(end)) == ({tp(0): 12}, True)
+
+    def test_a_bounded_stream_over_nothing_is_at_its_end(self) -> None:
+        config = source_config(TopicPattern("x.*"), stopping=LATEST)
+        enumerator = SplitEnumerator(config, FakeAdmin())
+        end = enumerator.latest_offset(enumerator.initial_offset(), None)
+        assert end.stops == {}
+        assert is_reached(through_json(end))
+
+    def test_a_checkpoint_without_an_end_gets_one(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)})
+        end = SplitEnumerator(source_config(stopping=LATEST), admin).latest_offset(
+            SourceOffset({tp(0): 4}), None
+        )
+        assert end == SourceOffset({tp(0): 10}, stops={tp(0): 10})
+
+    def test_a_stream_whose_end_was_taken_away_goes_on(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 5)})
+        ended = SourceOffset({tp(0): 4}, stops={tp(0): 4})
+        end = SplitEnumerator(source_config(), admin).latest_offset(ended, None)
+        assert end == SourceOffset({tp(0): 10, tp(1): 5}, partial_start={tp(1): 0})
+
+    def test_a_dropped_topic_partition_does_not_keep_it_from_ending(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        config = source_config(stopping=LATEST, fail_on_removed_partition=False)
+        enumerator = SplitEnumerator(config, admin)
+        first = through_json(enumerator.latest_offset(enumerator.initial_offset(), 4))
+        del admin.logs[tp(1)]
+        end = run_until_quiet(enumerator, first)
+        assert (end.positions, end.stops) == ({tp(0): 10}, {tp(0): 10})
+        assert is_reached(end)
+
+
+def test_what_is_in_the_checkpoint_is_the_end_of_a_batch_only() -> None:
+    admin = FakeAdmin({tp(0): Log(0, 10)})
+    enumerator = SplitEnumerator(source_config(starting=EARLIEST), admin)
+    start = through_json(enumerator.initial_offset())
+    assert enumerator.in_checkpoint(start) is None
+    end = through_json(enumerator.latest_offset(start, None))
+    assert enumerator.in_checkpoint(end) == {tp(0): 10}
+    assert SplitEnumerator(source_config(), admin).in_checkpoint(SourceOffset({tp(0): 3})) == {tp(0): 3}
+
+
+class Forgetful(FakeAdmin):
+    """Shows another id of topic `t` a few times, as a broker does that is behind with its metadata."""
+
+    def __init__(self, truth: FakeAdmin, answers: int) -> None:
+        super().__init__(truth.logs, topic_ids=truth.topic_ids)
+        self.answers = answers
+
+    def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
+        found = dict(super().describe_topics(topics))
+        self.answers -= 1
+        if self.answers >= 0:
+            found["t"] = dataclasses.replace(found["t"], topic_id="another")
+        return found
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "CONFIRMATION_PAUSE_S", 0.0)
+
+
+class TestRecreatedTopic:
+    """A topic that was deleted and created again with more records than were read of the first one."""
+
+    def recreate(self, admin: FakeAdmin) -> None:
+        admin.logs = {tp(0): Log(0, 50), tp(0, "u"): Log(0, 8)}
+        admin.topic_ids = {"t": "second", "u": "only"}
+
+    def before(self) -> tuple[FakeAdmin, SplitEnumerator, SourceOffset]:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(0, 5)}, topic_ids={"t": "first", "u": "only"})
+        enumerator = SplitEnumerator(source_config(TopicPattern("[tu]"), starting=LATEST), admin)
+        start = through_json(enumerator.initial_offset())
+        return admin, enumerator, through_json(enumerator.latest_offset(start, None))
+
+    def test_it_is_noticed_in_a_run_and_after_a_restart(self) -> None:
+        admin, running, end = self.before()
+        assert end.topic_ids == {"t": "first", "u": "only"}
+        self.recreate(admin)
+        for enumerator in (running, SplitEnumerator(source_config(TopicPattern("[tu]")), admin)):
+            with pytest.raises(TopicPartitionsRemovedError, match=r"reading t-0 of a topic that was deleted"):
+                enumerator.latest_offset(end, None)
+
+    def test_it_is_read_from_its_start_where_the_user_goes_on(self) -> None:
+        admin, _, end = self.before()
+        self.recreate(admin)
+        config = source_config(TopicPattern("[tu]"), starting=LATEST, fail_on_removed_partition=False)
+        enumerator = SplitEnumerator(config, admin)
+        after = through_json(enumerator.latest_offset(end, None))
+        assert after.positions == {tp(0): 50, tp(0, "u"): 8}
+        assert after.partial_start == {tp(0): 0}
+        assert after.topic_ids == {"t": "second", "u": "only"}
+        reads = [split.offset_range for split in enumerator.plan(end, after)]
+        assert [(read.starting_offset, read.stopping_offset) for read in reads] == [(0, 50), (5, 8)]
+        assert [split.topic_id for split in enumerator.plan(end, after)] == ["second", "only"]
+        assert enumerator.latest_offset(after, None) is after
+
+    def test_a_batch_that_was_planned_before_is_not_read_from_the_second_topic(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10)}, topic_ids={"t": "first"})
+        before = SplitEnumerator(source_config(), admin)
+        start = before.initial_offset()
+        end = through_json(before.latest_offset(start, None))
+        self.recreate(admin)
+        with pytest.raises(TopicPartitionsRemovedError, match=r"t-0"):
+            SplitEnumerator(source_config(), admin).plan(start, end)
+        dropping = SplitEnumerator(source_config(fail_on_removed_partition=False), admin)
+        assert dropping.plan(start, end) == []
+
+    def test_a_broker_that_still_shows_the_first_one_is_not_believed(self) -> None:
+        admin, _, end = self.before()
+        config = source_config(TopicPattern("[tu]"), starting=LATEST, fail_on_removed_partition=False)
+        self.recreate(admin)
+        after = through_json(SplitEnumerator(config, admin).latest_offset(end, None))
+        behind = SplitEnumerator(config, Forgetful(admin, answers=5))
+        assert behind.latest_offset(after, None) is after
+
+    def test_without_ids_nothing_is_claimed(self) -> None:
+        admin, _, end = self.before()
+        self.recreate(admin)
+        by_spark = SourceOffset(end.positions)
+        after = SplitEnumerator(source_config(TopicPattern("[tu]")), admin).latest_offset(by_spark, None)
+        assert after.positions == {tp(0): 50, tp(0, "u"): 8}

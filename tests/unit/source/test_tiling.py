@@ -1,0 +1,128 @@
+"""Whatever happens, the batches that finish tile each log: no gap, no overlap."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.errors import RequestTimeoutError
+from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.enumerator import SplitEnumerator
+from penstock.types import TopicPartition
+from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, source_config, tp
+
+
+class Query(RuleBasedStateMachine):
+    """Spark's side of a query: an offset log, a commit log, crashes, and calls in Spark's order."""
+
+    @initialize(
+        latest=st.booleans(),
+        ends=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+        min_splits=st.none() | st.integers(1, 7),
+        max_per_split=st.none() | st.integers(1, 7),
+    )
+    def begin(self, latest: bool, ends: list[int], min_splits: int | None, max_per_split: int | None) -> None:
+        self.admin = FakeAdmin({tp(partition): Log(0, end) for partition, end in enumerate(ends)})
+        self.config = source_config(
+            starting=LATEST if latest else EARLIEST,
+            min_splits=min_splits,
+            max_records_per_split=max_per_split,
+        )
+        self.offset_log: list[str] = []
+        self.committed_count = 0
+        self.done: dict[TopicPartition, int] = {}
+        self.expected_start: dict[TopicPartition, int] | None = None
+        self.start_process()
+
+    def start_process(self) -> None:
+        self.enumerator = SplitEnumerator(self.config, self.admin)
+
+    def logged(self, batch: int) -> SourceOffset:
+        return SourceOffset.from_json(json.loads(self.offset_log[batch]))
+
+    def start_of_batch(self, batch: int) -> SourceOffset:
+        if batch > 0:
+            return self.logged(batch - 1)
+        initial = self.enumerator.initial_offset()
+        return SourceOffset.from_json(json.loads(json.dumps(initial.to_json())))
+
+    @rule(partition=st.integers(0, 3), count=st.integers(1, 20))
+    def produce(self, partition: int, count: int) -> None:
+        if tp(partition) in self.admin.logs and tp(partition) not in self.admin.failing:
+            self.admin.logs[tp(partition)].end += count
+
+    @rule(partition=st.integers(0, 3))
+    def add_topic_partition(self, partition: int) -> None:
+        self.admin.logs.setdefault(tp(partition), Log())
+
+    @rule(partition=st.integers(0, 3))
+    def lose_or_find_a_leader(self, partition: int) -> None:
+        if self.admin.failing.pop(tp(partition), None) is None:
+            self.admin.failing[tp(partition)] = RequestTimeoutError("no leader")
+
+    @rule(max_records=st.none() | st.integers(1, 10))
+    def plan_batch(self, max_records: int | None) -> None:
+        if len(self.offset_log) > self.committed_count:
+            return
+        try:
+            start = self.start_of_batch(len(self.offset_log))
+            if self.expected_start is None or not self.offset_log:
+                self.expected_start = dict(start.positions)
+            end = self.enumerator.latest_offset(start, max_records)
+        except RequestTimeoutError:
+            return  # nobody answers: the query fails, and is started again
+        for waited in start.waiting & end.positions.keys():
+            first = {**end.partial_start, **(end.whole_start or {})}[waited]
+            assert first == (self.admin.logs[waited].end if self.config.starting is LATEST else 0)
+            self.expected_start[waited] = first
+        if self.offset_log and end is start:
+            return
+        self.offset_log.append(json.dumps(end.to_json()))
+
+    @precondition(lambda self: len(self.offset_log) > self.committed_count)
+    @rule(crash_before=st.booleans())
+    def run_batch(self, crash_before: bool) -> None:
+        if crash_before:
+            self.start_process()
+        batch = self.committed_count
+        try:
+            start, end = self.start_of_batch(batch), self.logged(batch)
+            splits = self.enumerator.plan(start, end)
+        except RequestTimeoutError:
+            return
+        assert splits == self.enumerator.plan(start, end)
+        for split in splits:
+            piece = split.offset_range
+            first = (self.expected_start or {}).get(piece.topic_partition, 0)
+            assert piece.starting_offset == self.done.get(piece.topic_partition, first)
+            self.done[piece.topic_partition] = piece.stopping_offset
+        self.committed_count += 1
+
+    @rule()
+    def crash(self) -> None:
+        self.start_process()
+
+    @invariant()
+    def the_finished_batches_end_where_the_log_of_offsets_says(self) -> None:
+        if getattr(self, "committed_count", 0):
+            for topic_partition, position in self.logged(self.committed_count - 1).positions.items():
+                first = (self.expected_start or {}).get(topic_partition, 0)
+                assert self.done.get(topic_partition, first) == position
+
+    def teardown(self) -> None:
+        """Let the query run to its end: then everything was read."""
+        getattr(self, "admin", FakeAdmin()).failing.clear()
+        for _ in range(2 if hasattr(self, "enumerator") else 0):
+            if len(self.offset_log) > self.committed_count:
+                self.run_batch(crash_before=True)
+            self.plan_batch(None)
+        if getattr(self, "offset_log", None) and len(self.offset_log) == self.committed_count:
+            ends = {topic_partition: log.end for topic_partition, log in self.admin.logs.items()}
+            assert self.logged(self.committed_count - 1).positions == ends
+
+
+Query.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestTiling = Query.TestCase
