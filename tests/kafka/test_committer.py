@@ -28,7 +28,6 @@ from penstock.errors import (
     OptionError,
     PrefixChangedError,
     PrefixTakenError,
-    ProducerFencedError,
     TransactionsInDoubtError,
     TransactionsLostError,
 )
@@ -264,7 +263,9 @@ def test_a_task_that_outlives_its_transaction_is_told_so(bootstrap: str, sink: S
 
     with sink.driver(wanted_timeout_ms=6_000) as recovering:
         mandate = recovering.recover()
-    with pytest.raises(ProducerFencedError, match=r"or the broker has aborted the transaction .*time-out"):
+    with pytest.raises(
+        TransactionsLostError, match=r"Spark partition 0 of .*transaction\.timeout\.ms passed"
+    ):
         write_in_transaction(sink_config(bootstrap, sink), mandate, TaskPlace(QUERY, 0, 0, 0), batches())
     close_shared_connections()
     run_batch(sink, 0)

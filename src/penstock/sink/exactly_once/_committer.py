@@ -34,9 +34,10 @@ from penstock.errors import (
     ProducerFencedError,
     TransactionsInDoubtError,
 )
+from penstock.sink.exactly_once._aborted import check_all_open
 from penstock.sink.exactly_once._elsewhere import find_written, prefix_changed_error
 from penstock.sink.exactly_once._fate import NOT_DECIDED, FateTeller
-from penstock.sink.exactly_once._finish import check_all_open, finish, lost_error
+from penstock.sink.exactly_once._finish import finish, lost_error
 from penstock.sink.exactly_once._prefix_users import new_query_warning
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._recovery import abort_strays, stray_transactions, without_decided

@@ -15,7 +15,6 @@ from penstock.client.transactions.markers import TransactionEnd
 from penstock.client.transactions.steps import (
     COMMIT_STATES,
     EndState,
-    TransactionDescription,
     TransactionProtocol,
     TransactionState,
 )
@@ -30,74 +29,6 @@ _MARKER_WAIT_MS = 30_000
 _MARKER_POLL_SECONDS = 0.05
 
 _ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT))
-_STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING))
-"""That an id can only be in while a producer holds it."""
-
-
-def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequence[Committable]) -> None:
-    """Before a batch is decided: raise TransactionsLostError when a transaction is open no more.
-
-    A batch that fails here can be written again whole, whatever its plan; one that is decided first and
-    found lost in part afterwards needs a replay that is the same.
-    """
-    described = kafka.describe([each.identity.transactional_id for each in written])
-    lost = [each for each in written if not _is_open(described[each.identity.transactional_id], each)]
-    if lost:
-        taken = [each for each in lost if _is_taken(described[each.identity.transactional_id], each)]
-        raise _aborted_error(decision, written, lost, taken)
-
-
-def _aborted_error(
-    decision: Decision,
-    written: Sequence[Committable],
-    lost: Sequence[Committable],
-    taken: Sequence[Committable],
-) -> TransactionsLostError:
-    what = (
-        f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
-        "be decided"
-    )
-    again = "What they wrote is not visible. The batch is written again as soon as the query is restarted"
-    text = (
-        f"{what}: another producer has taken the transactional id of {taken[0]}. {again}. Either a task of "
-        "an older driver of the query was still running: then that is all. Or two queries use the same "
-        "sink.transactional-id-prefix: then give each its own."
-        if taken
-        else f"{what}, the first {lost[0]}. Most likely more than transaction.timeout.ms passed between its "
-        "first record and the end of the batch's slowest task; if not, another writer with this "
-        f"sink.transactional-id-prefix has aborted it. {again}; shorter batches or a longer "
-        "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent a time-out."
-    )
-    return TransactionsLostError(
-        text,
-        query_id=decision.query_id,
-        batch_id=decision.batch_id,
-        spark_partition_ids=sorted(each.spark_partition_id for each in lost),
-    )
-
-
-def _is_open(description: TransactionDescription | None, committable: Committable) -> bool:
-    return (
-        description is not None
-        and description.state is TransactionState.ONGOING
-        and description.identity.has_same_epoch(committable.identity)
-    )
-
-
-def _is_taken(description: TransactionDescription | None, committable: Committable) -> bool:
-    """Whether the id has a later producer; what cannot be told apart from a time-out is none.
-
-    A time-out leaves the next epoch behind; under V2, before the fix of KAFKA-19367, the one after.
-    """
-    if description is None:
-        return False
-    now, ours = description.identity, committable.identity
-    epochs_later = now.producer_epoch - ours.producer_epoch
-    return (
-        now.producer_id != ours.producer_id
-        or epochs_later > (2 if ours.protocol is TransactionProtocol.V2 else 1)
-        or (epochs_later > 0 and description.state in _STATES_OF_ITS_PRODUCER)
-    )
 
 
 def finish(

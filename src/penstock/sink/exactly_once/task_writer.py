@@ -26,8 +26,15 @@ from penstock.client.transactions.steps import (
     is_step_refusal,
     step_error,
 )
-from penstock.errors import PenstockError, ProduceError, ProducerFencedError, TransactionError
+from penstock.errors import (
+    PenstockError,
+    ProduceError,
+    ProducerFencedError,
+    TransactionError,
+    TransactionsLostError,
+)
 from penstock.options.config import SinkConfig
+from penstock.sink.exactly_once._aborted import task_lost_error
 from penstock.sink.exactly_once._open_transaction import abort_transaction, open_transaction
 from penstock.sink.exactly_once._prefix_users import taken_error
 from penstock.sink.exactly_once._probes import Step, reached
@@ -63,6 +70,8 @@ def write_in_transaction(
 
     Raises:
         BatchOrderError: a later batch of the query is written already.
+        PrefixTakenError: another writer has taken the prefix.
+        TransactionsLostError: the broker has aborted the task's transaction, or another producer has its id.
         PenstockError: as `write_rows`, and what the transaction can meet.
     """
     plan = mandate.plan(place.query_id, place.batch_id, place.spark_partition_id)
@@ -82,6 +91,8 @@ def write_in_transaction(
         if not isinstance(error, ProducerFencedError):  # it has nothing left to abort
             _abort_quietly(connections, identity)
         _check_prefix_is_ours(connections, mandate, place, error)
+        if isinstance(error, ProducerFencedError):
+            raise _lost_error(connections, identity, place, error) from error
         raise
     except BaseException:
         _abort_quietly(connections, identity)
@@ -209,6 +220,29 @@ def _check_prefix_is_ours(
             query_id=place.query_id,
             batch_id=place.batch_id,
         ) from error
+
+
+def _lost_error(
+    connections: KafkaConnections,
+    identity: TransactionIdentity | None,
+    place: TaskPlace,
+    error: ProducerFencedError,
+) -> TransactionsLostError:
+    """What the coordinator says of an id that is not this task's any more, while the prefix is."""
+    told = str(error.facts.get("transactional_id", "")) if identity is None else identity.transactional_id
+    now = None
+    try:
+        now = Transactions(connections).describe([told])[told]
+    except PenstockError as second:
+        _log.warning("Cannot tell who holds %s: %s", told, second)
+    return task_lost_error(
+        told,
+        identity,
+        now,
+        query_id=place.query_id,
+        batch_id=place.batch_id,
+        spark_partition_id=place.spark_partition_id,
+    )
 
 
 def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity | None) -> None:
