@@ -194,6 +194,8 @@ class FakeCluster:
         self.calls.append("append")
         identity = session.identity
         found = self._current(identity)
+        if value is not None and not self.fits(key, value):
+            raise PenstockError("MESSAGE_TOO_LARGE")
         found.state, found.log_record = TransactionState.ONGOING, (key, value)
         if self.loses_answer("append before its end"):
             raise RequestTimeoutError("no answer to the write")
@@ -203,6 +205,9 @@ class FakeCluster:
         assert result.next_identity is not None
         is_same = result.next_identity == identity
         return ProducerSession(result.next_identity, session.next_sequence + 1 if is_same else 0)
+
+    def fits(self, key: bytes, value: bytes) -> bool:
+        return True
 
     def append_plainly(self, key: bytes, value: bytes | None) -> None:
         self.calls.append("append plainly")

@@ -118,6 +118,11 @@ def append_plainly(
     write_record_batch(connections, None, topic_partition, data, timeout_ms=timeout_ms)
 
 
+def appended_bytes(topic_partition: TopicPartition, key: bytes, value: bytes) -> int:
+    """The bytes of the record batch that an append would send: compressed, as brokers count them."""
+    return len(_record_batch(None, topic_partition, key, value))
+
+
 def write_record_batch(
     connections: KafkaConnections,
     identity: TransactionIdentity | None,

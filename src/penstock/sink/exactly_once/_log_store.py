@@ -37,6 +37,9 @@ class LogStore(Protocol):
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         """The committed records of the range; DecisionLogError when the log does not go back so far."""
 
+    def fits(self, key: bytes, value: bytes) -> bool:
+        """Whether the topic takes a record of this size; a refused one would cost its session."""
+
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record."""
 

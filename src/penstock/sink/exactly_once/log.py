@@ -9,6 +9,7 @@ prefixes in the same topic are left alone; a record that this version cannot rea
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from enum import Enum
 
@@ -32,7 +33,10 @@ from penstock.sink.exactly_once.decision import Decision
 SNAPSHOT_EVERY_OFFSETS = 200
 """So far apart are two snapshots in the log: about 50 batches."""
 _SNAPSHOT_MAX_BYTES = 4 << 20
+_WANTED_RECORD_BYTES = 8 << 20
+"""max.message.bytes of a log that penstock makes."""
 _FIRST_READ_OFFSETS = 256
+_LOG = logging.getLogger(__name__)
 
 
 class Trace(Enum):
@@ -182,14 +186,26 @@ class DecisionLog:
         return following
 
     def keep_short(self, session: ProducerSession) -> ProducerSession:
-        """Write a snapshot where a start would have to read far back. Errors as `append`."""
+        """Write a snapshot where a start would have to read far back. Errors as `append`.
+
+        One that the topic would refuse is left out: a start without it is slower, and as right.
+        """
         if self._next_offset - self._contents.through < SNAPSHOT_EVERY_OFFSETS:
             return session
         value = self._contents.snapshot(self._next_offset)
-        if len(value) > _SNAPSHOT_MAX_BYTES:
-            self._contents.through = self._next_offset  # tried again when the log has grown as much
-            return session
         key = key_of(self._prefix, NO_QUERY)
+        if len(value) > _SNAPSHOT_MAX_BYTES or not self._store.fits(key, value):
+            self._contents.through = self._next_offset  # tried again when the log has grown as much
+            _LOG.warning(
+                "prefix %s: a snapshot of the decision log %s would have %d bytes, which is too much for one "
+                "record, so none was written. Nothing is lost; a start has to read more of the log. If its "
+                "max.message.bytes is below %d, raise it to that.",
+                self._prefix,
+                self.topic,
+                len(value),
+                _WANTED_RECORD_BYTES,
+            )
+            return session
         following = self._store.append(session, key, value)
         self._contents.apply(LogRecord(self._next_offset, key, value))
         return following

@@ -21,7 +21,12 @@ from penstock.client.net.broker_errors import error_from_code, is_retriable
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.error_codes import INVALID_TOPIC_EXCEPTION
 from penstock.client.settings import FetchSettings
-from penstock.client.transactions.append import ProducerSession, TransactionalAppender, append_plainly
+from penstock.client.transactions.append import (
+    ProducerSession,
+    TransactionalAppender,
+    append_plainly,
+    appended_bytes,
+)
 from penstock.client.transactions.limits import topic_config
 from penstock.errors import (
     ClientError,
@@ -37,6 +42,10 @@ from penstock.types import LogEnd, OffsetRange, TopicPartition
 _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
 _REPLICAS_WANTED = 3
+_BATCH_HEADER_BYTES = 100
+"""More than a record batch of one record has besides its key and value."""
+_ASSUMED_RECORD_BYTES = 900_000
+"""Below Kafka's default of max.message.bytes, where this user may not ask for the topic's."""
 _EXPECTED_GRACE_MS = 2_000
 _FIRST_PAUSE_MS = 1
 _LONGEST_PAUSE_MS = 50
@@ -80,6 +89,8 @@ class DecisionTopic:
         self._topic_partition = TopicPartition(topic, 0)
         self._settings = settings or DecisionTopicSettings()
         self._appender = TransactionalAppender(connections, self._topic_partition)
+        self._record_bytes_max = _ASSUMED_RECORD_BYTES
+        self._is_compressed_anew = False
 
     @property
     def topic(self) -> str:
@@ -116,8 +127,11 @@ class DecisionTopic:
         if count != 1:
             raise self._unusable(f"has {count} partitions, but has to have one")
         timeout_ms = self._settings.timeout_ms
-        config = topic_config(self._connections, self.topic, ["cleanup.policy"], timeout_ms=timeout_ms)
-        policy = None if config is None else config.get("cleanup.policy")
+        wanted = ["cleanup.policy", "max.message.bytes", "compression.type"]
+        config = topic_config(self._connections, self.topic, wanted, timeout_ms=timeout_ms) or {}
+        self._record_bytes_max = int(config.get("max.message.bytes") or _ASSUMED_RECORD_BYTES)
+        self._is_compressed_anew = config.get("compression.type", "producer") not in ("producer", "zstd")
+        policy = config.get("cleanup.policy")
         if policy is not None and {each.strip() for each in policy.split(",")} != {"compact"}:
             raise self._unusable(f"has cleanup.policy={policy}, but has to have compact alone")
 
@@ -172,6 +186,15 @@ class DecisionTopic:
                 offset=first_offset,
                 log_start_offset=first,
             ) from error
+
+    def fits(self, key: bytes, value: bytes) -> bool:
+        """Whether a record batch of this record is within the topic's max.message.bytes.
+
+        Where the broker compresses anew, by another codec, its size there is not known: uncompressed counts.
+        """
+        if self._is_compressed_anew:
+            return len(key) + len(value) + _BATCH_HEADER_BYTES <= self._record_bytes_max
+        return appended_bytes(self._topic_partition, key, value) <= self._record_bytes_max
 
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record. Errors as `TransactionalAppender.append`."""
