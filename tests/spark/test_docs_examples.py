@@ -57,11 +57,15 @@ def check_table(bootstrap: str, names: dict[str, str], typed: Any, query: Any) -
 @pytest.mark.parametrize("code", examples())
 def test_example_runs(code: str, spark: SparkSession, broker: DevCluster, tmp_path: Path) -> None:
     bootstrap = broker.bootstrap_servers
-    names = {name: f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders-copy", "orders-bad", "orders", "returns")}
+    names = {
+        name: f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders-copy", "orders-bad", "orders", "returns")
+    }
     for topic in names.values():
         judge.create_topic(bootstrap, topic)
     code = code.replace("localhost:9092", bootstrap).replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - the text of the example
-    code = re.sub(r"(?<![-/\w])(orders-copy|orders-bad|orders|returns)\b(?!-)", lambda found: names[found[1]], code)
+    code = re.sub(
+        r"(?<![-/\w])(orders-copy|orders-bad|orders|returns)\b(?!-)", lambda found: names[found[1]], code
+    )
     scope: dict[str, Any] = {"spark": spark}
 
     exec(compile(code, "example", "exec"), scope)  # noqa: S102 - running the examples is the point
