@@ -40,7 +40,12 @@ from penstock.sink.exactly_once._fate import NOT_DECIDED, FateTeller
 from penstock.sink.exactly_once._finish import finish, lost_error
 from penstock.sink.exactly_once._prefix_users import new_query_warning
 from penstock.sink.exactly_once._probes import Step, reached
-from penstock.sink.exactly_once._recovery import abort_strays, stray_transactions, without_decided
+from penstock.sink.exactly_once._recovery import (
+    abort_strays,
+    stray_transactions,
+    take_from_query,
+    without_decided,
+)
 from penstock.sink.exactly_once._replay import (
     check_none_drained,
     check_none_written,
@@ -180,7 +185,9 @@ class Committer:
     def _check_elsewhere(self, decision: Decision, siblings: frozenset[str]) -> None:
         if decision.is_batch_write or decision.is_named_write:
             return  # its id is of this write, or of this prefix, alone
-        found = find_written(self._log, decision, siblings)
+        found = find_written(
+            self._log, decision, siblings, lambda prefix: take_from_query(self._kafka, prefix)
+        )
         if found.holders:
             raise prefix_changed_error(self._log.place, decision, found.holders)
         if found.is_known:

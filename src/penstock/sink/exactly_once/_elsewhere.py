@@ -10,6 +10,10 @@ Runs on the driver, before a batch is decided. It looks into other logs as seldo
 - A prefix that finds markers in its own log follows them, and those that they lead to. Then it leaves its own
   markers there, and removes those in its log.
 
+Before it decides, a prefix takes those that it moves a query from, after the marker and before a last look.
+An older driver there, which stood still since its own look, decided before or never will; a newer one reads
+the marker.
+
 Invariant: from each prefix that has written a query, markers lead to the one that decided last; they are left
 before the decision. *Siblings* are prefixes under which a function of `foreachBatch` writes the same batch:
 what one of them has decided says nothing about another.
@@ -17,7 +21,7 @@ what one of them has decided says nothing about another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,13 +63,16 @@ class Found(NamedTuple):
     """Whether this or another prefix has written a batch of the query before."""
 
 
-def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> Found:
+def find_written(
+    log: DecisionLog, batch: Decision, siblings: frozenset[str], take: Callable[[str], None]
+) -> Found:
     """Look whether the batch, or a later one, is written under another prefix.
 
     Args:
         log: as of `catch_up`; does not hold the batch.
         batch: what is about to be decided.
         siblings: other prefixes that write the same batches.
+        take: takes another prefix, so that no driver of it that has looked before can decide.
 
     Raises:
         DecisionLogError: a log that has to be asked is gone, or written by a later version.
@@ -75,12 +82,25 @@ def find_written(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
     found = [each for each in others if each.concerns(batch)]
     holders = [each for each in found if each.holds(batch)]
     if not holders:
-        for each in found:
-            each.log.mark_moved(batch.query_id, log.place)
+        holders = [each for each in _move(found, log.place, batch, take) if each.holds(batch)]
+    if not holders:
         for each in found:
             if each.log.place in log.moved_to(batch.query_id):
                 log.mark_back(batch.query_id, each.log.place)
     return Found(holders, bool(others) or log.decision(batch.query_id) is not None)
+
+
+def _move(
+    found: Sequence[Elsewhere], own: Place, batch: Decision, take: Callable[[str], None]
+) -> list[Elsewhere]:
+    """Leave the markers, take the prefixes, and tell what they know now. The order is the point."""
+    for each in found:
+        each.log.mark_moved(batch.query_id, own)
+    for each in found:
+        take(each.log.place.prefix)
+        if not each.log.look():
+            raise _gone_error(own, each.log.place, batch)
+    return [Elsewhere(each.log, each.log.decision(batch.query_id)) for each in found]
 
 
 def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> list[Elsewhere]:

@@ -172,6 +172,24 @@ def take_prefix(
     return ProducerSession(identity)
 
 
+def take_from_query(kafka: SinkTransactions, prefix: str) -> None:
+    """Take a prefix that a query has left: what its driver was just deciding is committed, or never will be.
+
+    Raises:
+        PrefixTakenError: a driver of it starts at the same moment.
+    """
+    committer_ms = choose_timeouts(kafka, None).committer_ms
+    names = TransactionNames(prefix)
+    try:
+        kafka.init_producer(
+            names.committer_id, transaction_timeout_ms=committer_ms, protocol=kafka.protocol()
+        )
+    except ProducerFencedError as error:
+        doing = "a query that had it was moved to another prefix"
+        raise taken_error(prefix, doing, "Nothing of its batch is decided.") from error
+    _LOG.info("took prefix %s once, because a query has left it: an older driver there cannot decide", prefix)
+
+
 def _finish_all(
     kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, session: ProducerSession
 ) -> tuple[ProducerSession, list[ExactlyOnceError]]:

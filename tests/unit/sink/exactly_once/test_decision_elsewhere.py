@@ -6,16 +6,20 @@ import random
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedError
+from penstock.client.transactions.steps import TransactionIdentity
+from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedError, PrefixTakenError
+from penstock.sink.exactly_once import _committer
 from penstock.sink.exactly_once import log as decision_log
+from penstock.sink.exactly_once._elsewhere import Found
 from penstock.sink.exactly_once._probes import Step, observe
-from penstock.sink.exactly_once.committable import TargetTopic
+from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
 from penstock.sink.exactly_once.driver_side import DriverSide
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import driver, expected, run_task, run_tasks
@@ -268,3 +272,61 @@ def test_every_row_once_though_the_sinks_of_a_function_trade_their_prefixes(
             pass
     wanted = Counter(f"{each}/{sink}" for each in range(batch_id + 1) for sink in range(sinks))
     assert Counter(function.cluster.committed) == wanted
+
+
+def test_driver_that_stands_still_while_its_query_moves_decides_nothing() -> None:
+    cluster = FakeCluster()
+    run_batch(driver(cluster, "a"), cluster, 0)
+    still = driver(cluster, "a")
+    reports = run_tasks(cluster, still.recover(), 1)
+    moved: list[int] = []
+
+    def move(step: Step) -> None:
+        if step is Step.BEFORE_DECISION and not moved:
+            moved.append(1)
+            run_batch(driver(cluster, "b"), cluster, 1)
+
+    observe(move)
+    with pytest.raises(PrefixTakenError, match="prefix a "):
+        still.commit(reports)
+    observe(None)
+    still.abort(reports)
+    run_batch(driver(cluster, "b"), cluster, 2)
+    assert Counter(cluster.committed) == expected(range(3))
+
+
+def test_decision_that_is_made_while_its_query_moves_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The older driver wakes up after the look of the newer one, and before its prefix is taken."""
+    cluster = FakeCluster()
+    run_batch(driver(cluster, "a"), cluster, 0)
+    still = driver(cluster, "a")
+    reports = run_tasks(cluster, still.recover(), 1)
+    append_plainly, woken = cluster.append_plainly, list[int]()
+
+    def mark(key: bytes, value: bytes | None) -> None:
+        append_plainly(key, value)
+        if b'"to": "b"' in key and not woken:
+            woken.append(1)
+
+    def wake(transactional_id: str, **asked: Any) -> TransactionIdentity:
+        if transactional_id == "a-committer" and woken == [1]:
+            woken.append(2)
+            commit_without_look(still, reports)
+        return init_producer(transactional_id, **asked)
+
+    init_producer = cluster.init_producer
+    monkeypatch.setattr(cluster, "append_plainly", mark)
+    monkeypatch.setattr(cluster, "init_producer", wake)
+    with pytest.raises(PrefixChangedError, match=r"batch 1 .*under .*=a "):
+        run_batch(driver(cluster, "b"), cluster, 1)
+    assert woken == [1, 2]
+    run_batch(driver(cluster, "a"), cluster, 1)
+    run_batch(driver(cluster, "a"), cluster, 2)
+    run_batch(driver(cluster, "b"), cluster, 3)
+    assert Counter(cluster.committed) == expected(range(4))
+
+
+def commit_without_look(side: DriverSide, reports: list[TaskReport]) -> None:
+    """As a driver that has looked before it stood still."""
+    with patch.object(_committer, "find_written", lambda *_: Found([], is_known=True)):
+        side.commit(reports)
