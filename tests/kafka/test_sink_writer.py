@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -17,7 +16,6 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from penstock.client.produce import pool as producer_pool
-from penstock.client.produce.pool import close_kept_producers
 from penstock.errors import (
     OptionError,
     ProduceError,
@@ -34,13 +32,6 @@ from tests.waiting import PATIENCE_S, wait_until
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 UTC = datetime.timezone.utc
-
-
-@pytest.fixture(autouse=True)
-def _no_kept_producers() -> Iterator[None]:
-    """Producers kept for a next task do not outlive the test."""
-    yield
-    close_kept_producers()
 
 
 def config_for(bootstrap: str, topic: str | None = None, **options: str) -> SinkConfig:
