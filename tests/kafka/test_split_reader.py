@@ -62,7 +62,9 @@ def test_records_deleted_while_they_are_read(
     assert max(gap) == deleted - 1
     assert gap == set(range(min(gap), deleted))
     assert min(gap) > 32_000
-    warnings = [record.getMessage() for record in caplog.records if "(Going on, " in record.getMessage()]
+    warnings = [
+        record.getMessage() for record in caplog.records if "(Continuing because " in record.getMessage()
+    ]
     assert len(warnings) == 2
     assert f"{topic}-0" in warnings[1]
 

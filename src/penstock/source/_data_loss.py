@@ -17,32 +17,30 @@ from penstock.types import TopicPartition
 _log = logging.getLogger(__name__)
 _GO_ON = "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)"
 _OR_DROP = ", or scan.on-removed-partition to drop"
-_GO_ON_IN = {
-    "kafka.": ("set 'failOnDataLoss' to false", ""),
-    "properties.": (
-        "set 'scan.on-data-loss' to continue",
-        ", or 'scan.on-removed-partition' to drop",
-    ),
-}
-"""How to go on, by what the user writes before Kafka's properties; else both dialects are named."""
 
 
-def report(error: DataLossError, *, fail: bool, property_prefix: str = "") -> None:
-    """Raise the error, or log it where the options say to go on.
+@dataclass(frozen=True)
+class _Words:
+    """How one dialect says that losses are accepted."""
 
-    Args:
-        error: made by one of the functions below.
-        fail: what the options say.
-        property_prefix: of the user's options, so that the error names what this user can set.
+    go_on: str
+    or_drop: str
+    because_of_loss: str
+    because_of_removal: str
 
-    Raises:
-        DataLossError: the error, with `fail`.
-    """
-    if fail:
-        go_on, or_drop = _GO_ON_IN.get(property_prefix, (_GO_ON, _OR_DROP))
-        message = error.message.replace(_GO_ON, go_on).replace(_OR_DROP, or_drop)
-        raise type(error)(message, **error.facts)
-    _log.warning("%s (Going on, as the options say.)", error)
+
+_IN_SPARKS = _Words(
+    "set 'failOnDataLoss' to false", "", "'failOnDataLoss' is false", "'failOnDataLoss' is false"
+)
+_IN_FLINKS = _Words(
+    "set 'scan.on-data-loss' to continue",
+    ", or 'scan.on-removed-partition' to drop",
+    "'scan.on-data-loss' is continue",
+    "'scan.on-removed-partition' is drop",
+)
+_WORDS = {"kafka.": _IN_SPARKS, "properties.": _IN_FLINKS}
+"""By what the user writes before Kafka's properties."""
+_OF_BOTH = _Words(_GO_ON, _OR_DROP, "the options say so", "the options say so")
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,13 @@ class LossPolicy:
         Raises:
             DataLossError: the error, where the options say that it is one.
         """
+        words = _WORDS.get(self.property_prefix, _OF_BOTH)
+        message = error.message.replace(_GO_ON, words.go_on).replace(_OR_DROP, words.or_drop)
         is_removal = isinstance(error, TopicPartitionsRemovedError)
-        fail = self.fail_on_removal if is_removal else self.fail_on_loss
-        report(error, fail=fail, property_prefix=self.property_prefix)
+        if self.fail_on_removal if is_removal else self.fail_on_loss:
+            raise type(error)(message, **error.facts)
+        because = words.because_of_removal if self.fail_on_loss else words.because_of_loss
+        _log.warning("%s (Continuing because %s.)", message, because)
 
 
 def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -> OffsetOutOfRangeError:

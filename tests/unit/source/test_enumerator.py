@@ -29,6 +29,7 @@ from penstock.options.config import (
 )
 from penstock.options.parse import parse_read
 from penstock.source import _data_loss as data_loss
+from penstock.source._data_loss import LossPolicy
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.splits import Split
@@ -556,13 +557,28 @@ class TestDataLoss:
         self, error: DataLossError, prefix: str, mine: str, others: str
     ) -> None:
         with pytest.raises(type(error)) as caught:
-            data_loss.report(error, fail=True, property_prefix=prefix)
+            LossPolicy(True, True, prefix).report(error)
         assert caught.value.facts == error.facts
         message = str(caught.value)
         assert "Data loss" in message
         assert "t-0" in message
         assert mine in message
         assert others not in message
+
+    @pytest.mark.parametrize(
+        ("policy", "mine", "others"),
+        [
+            (LossPolicy(False, False, "kafka."), "because 'failOnDataLoss' is false", "scan."),
+            (LossPolicy(False, False, "properties."), "because 'scan.on-data-loss' is continue", "failOn"),
+            (LossPolicy(True, False, "properties."), "because 'scan.on-removed-partition' is drop", "failOn"),
+        ],
+    )
+    def test_a_loss_that_is_logged_names_the_option_of_the_users_dialect(
+        self, caplog: pytest.LogCaptureFixture, policy: LossPolicy, mine: str, others: str
+    ) -> None:
+        policy.report(data_loss.removed([tp(0)]))
+        assert mine in caplog.text
+        assert others not in caplog.text
 
     @pytest.mark.parametrize("dialect", ["kafka.", "properties."])
     def test_a_loss_names_the_option_of_the_users_dialect(self, dialect: str) -> None:
