@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options._spark import SPARK_ADDED_OPTIONS
+from penstock.options._added import SPARK_ADDED_OPTIONS
 from penstock.options._spelling import misspelt
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, Option, Reader, Status, or_default, parse_value

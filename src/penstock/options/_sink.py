@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 
 from penstock.errors import MissingOptionError, OptionError
-from penstock.options import _spark as spark
 from penstock.options import flink
+from penstock.options._added import CHECKPOINT_LOCATION
 from penstock.options._recognise import GivenOptions
 from penstock.options.config import (
-    DEFAULT_PARTITIONER,
     PARTITIONER_WORDS,
     ROUND_ROBIN_PARTITIONER,
     DeliveryGuarantee,
@@ -37,7 +36,7 @@ def sink_config(given: GivenOptions) -> SinkConfig:
         OptionError: naming the option, what it was, and what is allowed.
     """
     given.value(flink.CONNECTOR)
-    guarantee = _delivery_guarantee(given)
+    guarantee = DeliveryGuarantee(given.value_or_default(flink.DELIVERY_GUARANTEE))
     produce_promise(given.properties, guarantee)
     query_id, batch_id = _micro_batch(given)
     return SinkConfig(
@@ -51,7 +50,7 @@ def sink_config(given: GivenOptions) -> SinkConfig:
         batch_id=batch_id,
         write_id=_write_id(given, guarantee),
         sibling_prefixes=frozenset((given.text(flink.SIBLING_PREFIXES) or "").split(",")) - {""},
-        checkpoint_location=given.text(spark.CHECKPOINT_LOCATION),
+        checkpoint_location=given.text(CHECKPOINT_LOCATION),
     )
 
 
@@ -75,11 +74,6 @@ def _commit_log_topic(given: GivenOptions, guarantee: DeliveryGuarantee) -> str 
         raise_not_allowed(flink.COMMIT_LOG_TOPIC.key, text, f"the name of one topic; {error}")
 
 
-def _delivery_guarantee(given: GivenOptions) -> DeliveryGuarantee:
-    word = given.value(flink.DELIVERY_GUARANTEE)
-    return DeliveryGuarantee.AT_LEAST_ONCE if word is None else DeliveryGuarantee(word)
-
-
 def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
     if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return None
@@ -96,10 +90,7 @@ def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) 
 
 def _partitioner(given: GivenOptions) -> str:
     """One of Flink's words, or the user's own: named or as an object, which is not loaded here."""
-    text = given.text(flink.PARTITIONER)
-    if text is None:
-        return DEFAULT_PARTITIONER
-    text = text.strip()
+    text = given.value_or_default(flink.PARTITIONER).strip()
     if PARTITIONER.is_text(text):
         PARTITIONER.split(text, flink.PARTITIONER.key)
         return text

@@ -62,7 +62,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         stopping=custom_stopping(given) or flink_stopping(given, subscription),
         isolation_level=_isolation_level(given.properties),
         include_headers=given.value_or_default(flink.INCLUDE_HEADERS),
-        fail_on_data_loss=given.value(flink.ON_DATA_LOSS) != "continue",
+        fail_on_data_loss=given.value_or_default(flink.ON_DATA_LOSS) == "fail",
         fail_on_removed_partition=on_removal[given.value(flink.ON_REMOVED_PARTITION)],
         commits_offsets=_commits_offsets(given, streaming),
         discovery=DiscoveryInterval.every(given.value_or_default(flink.DISCOVERY_INTERVAL)),

@@ -5,12 +5,10 @@ See `declare` for what the words mean.
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.options import offset_text as offsets
-from penstock.options.config import MAX_BATCH_DELAY_MS
-from penstock.options.declare import Dialect, Option, Reader
-from penstock.options.declare import Status as _Status
+from penstock.options.config import MAX_BATCH_DELAY_MS, SourceConfig
+from penstock.options.declare import Dialect, Option, Reader, Status, declared_in
+from penstock.options.properties import default_of
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
@@ -65,14 +63,6 @@ STARTING_OFFSETS = Option(
     "Where a new query begins; a query with a checkpoint goes on from there. A batch cannot begin at latest.",
     default_text="latest in streams, earliest in batch reads",
 )
-ENDING_OFFSETS = Option(
-    "endingOffsets",
-    _S,
-    _SOURCE,
-    _OFFSETS,
-    "Where a batch read ends (exclusive); not for streams, and never earliest.",
-    default_text="latest",
-)
 STARTING_TIMESTAMP = Option(
     "startingTimestamp",
     _S,
@@ -94,6 +84,14 @@ STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY = Option(
     choice("error", "latest"),
     "What a topic partition without a record of that time or later means: an error, or begin at its end.",
     default="error",
+)
+ENDING_OFFSETS = Option(
+    "endingOffsets",
+    _S,
+    _SOURCE,
+    _OFFSETS,
+    "Where a batch read ends (exclusive); not for streams, and never earliest.",
+    default_text="latest",
 )
 ENDING_TIMESTAMP = Option(
     "endingTimestamp",
@@ -157,9 +155,11 @@ FAIL_ON_DATA_LOSS = Option(
     _SOURCE,
     BOOLEAN,
     "When records that the query needs are gone: stop with an error, or log it and go on behind the gap.",
-    default=True,
+    default=SourceConfig.fail_on_data_loss,
 )
-INCLUDE_HEADERS = Option("includeHeaders", _S, _SOURCE, BOOLEAN, "Adds the column `headers`.", default=False)
+INCLUDE_HEADERS = Option(
+    "includeHeaders", _S, _SOURCE, BOOLEAN, "Adds the column `headers`.", default=SourceConfig.include_headers
+)
 POLL_TIMEOUT_MS = Option(
     "kafkaConsumer.pollTimeoutMs",
     _S,
@@ -167,7 +167,7 @@ POLL_TIMEOUT_MS = Option(
     POSITIVE_LONG,
     "How long a task waits for its next record: the same as `kafka.default.api.timeout.ms`, which counts "
     "where both are set.",
-    default_text="60000",
+    default_text=str(default_of("default.api.timeout.ms")),
 )
 GROUP_ID_PREFIX = Option(
     "groupIdPrefix",
@@ -175,10 +175,10 @@ GROUP_ID_PREFIX = Option(
     _SOURCE,
     TEXT,
     "No consumer group is joined, so none is named. `kafka.group.id` names the one that offsets go to.",
-    status=_Status.NO_EFFECT,
+    status=Status.NO_EFFECT,
 )
 FETCH_OFFSET_NUM_RETRIES = Option(
-    "fetchOffset.numRetries", _S, _SOURCE, integer(0), _NO_RETRY_COUNT, status=_Status.NO_EFFECT
+    "fetchOffset.numRetries", _S, _SOURCE, integer(0), _NO_RETRY_COUNT, status=Status.NO_EFFECT
 )
 FETCH_OFFSET_RETRY_INTERVAL_MS = Option(
     "fetchOffset.retryIntervalMs",
@@ -186,45 +186,7 @@ FETCH_OFFSET_RETRY_INTERVAL_MS = Option(
     _SOURCE,
     integer(0, name="ms"),
     _NO_RETRY_COUNT,
-    status=_Status.NO_EFFECT,
+    status=Status.NO_EFFECT,
 )
 
-SPARK_OPTIONS: tuple[Option[Any], ...] = (
-    KAFKA,
-    SUBSCRIBE,
-    SUBSCRIBE_PATTERN,
-    ASSIGN,
-    STARTING_OFFSETS,
-    STARTING_TIMESTAMP,
-    STARTING_OFFSETS_BY_TIMESTAMP,
-    STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY,
-    ENDING_OFFSETS,
-    ENDING_TIMESTAMP,
-    ENDING_OFFSETS_BY_TIMESTAMP,
-    MAX_OFFSETS_PER_TRIGGER,
-    MIN_OFFSETS_PER_TRIGGER,
-    MAX_TRIGGER_DELAY,
-    MIN_PARTITIONS,
-    MAX_RECORDS_PER_PARTITION,
-    FAIL_ON_DATA_LOSS,
-    INCLUDE_HEADERS,
-    POLL_TIMEOUT_MS,
-    GROUP_ID_PREFIX,
-    FETCH_OFFSET_NUM_RETRIES,
-    FETCH_OFFSET_RETRY_INTERVAL_MS,
-)
-
-CHECKPOINT_LOCATION = Option(
-    "checkpointLocation",
-    Dialect.SHARED,
-    _BOTH,
-    TEXT,
-    "Spark adds it to a streaming write; where Spark keeps the query's state.",
-)
-SPARK_ADDED_OPTIONS: tuple[Option[Any], ...] = (
-    CHECKPOINT_LOCATION,
-    Option("queryName", Dialect.SHARED, _BOTH, TEXT, "Spark adds it to a streaming write."),
-    Option("paths", Dialect.SHARED, _BOTH, TEXT, "Spark adds it to `load([path, ...])`; not used."),
-    Option("path", Dialect.SHARED, _BOTH, TEXT, "Spark adds it to `load(path)` and `save(path)`; not used."),
-)
-"""What Spark itself adds to the options; all are let pass in silence."""
+SPARK_OPTIONS = declared_in(globals())

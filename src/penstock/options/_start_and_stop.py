@@ -46,8 +46,8 @@ _BOUNDED = _End(flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, flink.BOUNDE
 
 def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec:
     """Where Flink's options say that reading begins."""
-    spec = _flink_end(given, _STARTUP, subscription) or OffsetsSpec(LogEnd.EARLIEST)
-    mode, reset = given.value(flink.STARTUP_MODE), property_value(given.properties, _RESET_KEY)
+    spec = _flink_end(given, _STARTUP, _mode(given, _STARTUP), subscription)
+    reset = property_value(given.properties, _RESET_KEY)
     if spec == OffsetsSpec(Committed()):
         return replace(spec, without_committed=_ENDS_BY_WORD.get(reset or "none"))
     if reset is not None:
@@ -55,7 +55,7 @@ def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSp
             _log,
             f"Option 'properties.{_RESET_KEY}' has no effect. It says where "
             f"'{flink.STARTUP_MODE.key}' = 'group-offsets' begins without a committed offset; the mode is "
-            f"{mode or 'earliest-offset'!r}."
+            f"{given.value_or_default(flink.STARTUP_MODE)!r}."
             f" What happens when records are gone is '{flink.ON_DATA_LOSS.key}'.",
         )
     return spec
@@ -63,24 +63,28 @@ def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSp
 
 def flink_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
     """Where Flink's options say that reading ends; None when they do not."""
-    return _flink_end(given, _BOUNDED, subscription)
+    mode = _mode(given, _BOUNDED)
+    return None if mode == "unbounded" else _flink_end(given, _BOUNDED, mode, subscription)
 
 
-def _flink_end(given: GivenOptions, end: _End, subscription: Subscription) -> OffsetsSpec | None:
-    mode = given.value(end.mode)
+def _mode(given: GivenOptions, end: _End) -> str:
+    """Return the mode after a check that the other two options fit it."""
+    mode = given.value_or_default(end.mode)
     for option, wanted in ((end.offsets, "specific-offsets"), (end.timestamp, "timestamp")):
         if given.has(option) and mode != wanted:
             raise OptionError(
                 f"Option '{option.key}' needs '{end.mode.key}' = '{wanted}', which is "
-                f"{'not set' if mode is None else repr(mode)}.",
+                f"{repr(mode) if given.has(end.mode) else 'not set'}.",
                 option=option.key,
             )
         if mode == wanted and not given.has(option):
             raise MissingOptionError(
                 f"Option '{option.key}' is required with '{end.mode.key}' = '{wanted}'.", option=option.key
             )
-    if mode in (None, "unbounded"):
-        return None
+    return mode
+
+
+def _flink_end(given: GivenOptions, end: _End, mode: str, subscription: Subscription) -> OffsetsSpec:
     if mode == "specific-offsets":
         return _flink_specific(given, end, subscription)
     time_ms = given.value(end.timestamp)

@@ -5,6 +5,7 @@ Runs on the driver. Invariant: nothing here knows a particular option.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, NoReturn, TypeVar
@@ -57,6 +58,15 @@ class Option(Generic[T]):
     default: T | None = None
     default_text: str = ""
     status: Status = Status.SUPPORTED
+
+
+def declared_in(module: Mapping[str, object]) -> tuple[Option[Any], ...]:
+    """Return the options that a module declares as constants, in the order of the source.
+
+    Args:
+        module: `globals()` of the module, after its last constant.
+    """
+    return tuple(value for value in module.values() if isinstance(value, Option))
 
 
 def shown_default(option: Option[Any]) -> str:

@@ -5,11 +5,15 @@ See `declare` for what the words mean. This is the canonical dialect.
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.options import offset_text as offsets
-from penstock.options.config import DISCOVERY_INTERVAL_MS, IDLE_TIMEOUT_MS
-from penstock.options.declare import Dialect, Option, Reader, Status, not_yet, refused
+from penstock.options.config import (
+    DEFAULT_PARTITIONER,
+    DISCOVERY_INTERVAL_MS,
+    IDLE_TIMEOUT_MS,
+    SinkConfig,
+    SourceConfig,
+)
+from penstock.options.declare import Dialect, Option, Reader, Status, declared_in, not_yet, refused
 from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.table_spec import Connector
@@ -210,14 +214,6 @@ COMMIT_OFFSETS = Option(
     "Also understood as `properties.commit.offsets.on.checkpoint`.",
     default_text="true with a group id",
 )
-INCLUDE_HEADERS = Option(
-    "scan.include-headers",
-    _F,
-    _SOURCE,
-    BOOLEAN,
-    "Adds the column `headers`. (Ours.)",
-    default=False,
-)
 CLIENT_ID_PREFIX = Option(
     "client.id.prefix",
     _F,
@@ -263,6 +259,14 @@ BOUNDED_INITIALIZER = Option(
     "Where reading ends, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of "
     "`scan.bounded.mode`. (Ours.)",
 )
+INCLUDE_HEADERS = Option(
+    "scan.include-headers",
+    _F,
+    _SOURCE,
+    BOOLEAN,
+    "Adds the column `headers`. (Ours.)",
+    default=SourceConfig.include_headers,
+)
 DELIVERY_GUARANTEE = Option(
     "sink.delivery-guarantee",
     Dialect.SHARED,
@@ -271,7 +275,7 @@ DELIVERY_GUARANTEE = Option(
     "`none`: acknowledgements as `acks` says, resent batches may double. `at-least-once`: every record is "
     "acknowledged by all replicas in sync. `exactly-once`: every batch of the query is one decision, carried "
     "out by Kafka transactions; needs `sink.transactional-id-prefix`.",
-    default="at-least-once",
+    default=SinkConfig.delivery_guarantee.value,
 )
 TRANSACTIONAL_ID_PREFIX = Option(
     "sink.transactional-id-prefix",
@@ -301,7 +305,7 @@ PARTITIONER = Option(
     "name: a subclass of `penstock.KafkaPartitioner`, or a function `(key, value, topic, partitions) -> "
     "partition`; `penstock.KafkaRecordSerializationSchema.builder()` sets objects. All but `default` exclude "
     "a column `partition`.",
-    default="default",
+    default=DEFAULT_PARTITIONER,
 )
 WRITE_ID = Option(
     "sink.write-id",
@@ -342,41 +346,7 @@ _CHANGELOGS = (
 )
 _ONE_SOURCE = "The topic partitions of one source are aligned with each other, sources are not: leave it out."
 
-FLINK_OPTIONS: tuple[Option[Any], ...] = (
-    CONNECTOR,
-    PROPERTY_VERSION,
-    PROPERTIES,
-    TOPIC,
-    TOPIC_PATTERN,
-    TOPIC_PARTITIONS,
-    STARTUP_MODE,
-    STARTUP_SPECIFIC_OFFSETS,
-    STARTUP_TIMESTAMP,
-    BOUNDED_MODE,
-    BOUNDED_SPECIFIC_OFFSETS,
-    BOUNDED_TIMESTAMP,
-    DISCOVERY_INTERVAL,
-    MAX_RECORDS_PER_BATCH,
-    MAX_BYTES_PER_BATCH,
-    MAX_RECORDS_PER_SPLIT,
-    MIN_SPLITS,
-    ON_DATA_LOSS,
-    ON_REMOVED_PARTITION,
-    COMMIT_OFFSETS,
-    CLIENT_ID_PREFIX,
-    ALIGNMENT_MAX_DRIFT,
-    IDLE_TIMEOUT,
-    STARTUP_INITIALIZER,
-    BOUNDED_INITIALIZER,
-    INCLUDE_HEADERS,
-    DELIVERY_GUARANTEE,
-    TRANSACTIONAL_ID_PREFIX,
-    COMMIT_LOG_TOPIC,
-    PARTITIONER,
-    WRITE_ID,
-    QUERY_ID,
-    BATCH_ID,
-    SIBLING_PREFIXES,
+_NOT_SUPPORTED = (
     refused(
         "sink.parallelism",
         _F,
@@ -386,8 +356,6 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
         "order of each key.",
     ),
     not_yet("sink.buffer-flush.*", _F, _SINK, "Only for upsert tables, which are not supported yet."),
-    *TABLE_OPTIONS,
-    *FORMAT_OPTIONS,
     *(
         not_yet(f"{side}{name}.*", _F, _BOTH, _CHANGELOGS)
         for name in PLAIN_FORMAT_OF_CHANGELOG
@@ -410,3 +378,5 @@ FLINK_OPTIONS: tuple[Option[Any], ...] = (
         "sink.transaction-naming-strategy", _F, _SINK, "penstock names transactions one way: leave it out."
     ),
 )
+
+FLINK_OPTIONS = (*declared_in(globals()), *TABLE_OPTIONS, *FORMAT_OPTIONS, *_NOT_SUPPORTED)

@@ -13,7 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
+from penstock.options._added import SPARK_ADDED_OPTIONS
+from penstock.options._spark import SPARK_OPTIONS
 from penstock.options.declare import Dialect, Option, Reader, Status, shown_default
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
@@ -190,7 +191,8 @@ def _properties_table(properties: Iterable[Property]) -> str:
 def _default(declared: Property) -> str:
     if declared.handling in (Handling.UNSUPPORTED, Handling.NO_EFFECT):
         return ""
-    default = _code(declared.default) if declared.default else ""
+    text = "" if declared.default is None else declared.type.render(declared.default)
+    default = _code(text) if text else ""
     return f"{default} ({_code(declared.java_default)})".strip() if declared.java_default else default
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.declare import Dialect, Option, Reader, declared_in
 from penstock.options.formats import FORMAT_PREFIXES, FORMATS
+from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, OnDecodeError, TableSpec
 from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
@@ -75,10 +76,10 @@ VALUE_FIELDS_INCLUDE = Option(
     "value.fields-include",
     _ANY,
     _BOTH,
-    choice("ALL", "EXCEPT_KEY"),
+    choice(*(each.value for each in FieldsInclude)),
     "Whether the value holds the key's columns too. With `ALL` a read takes them from the value, as in "
     "Flink, and leaves the key alone.",
-    default="ALL",
+    default=TableSpec.fields_include.value,
 )
 METADATA_COLUMNS = Option(
     "metadata.columns",
@@ -92,10 +93,10 @@ ON_DECODE_ERROR = Option(
     "scan.on-decode-error",
     _ANY,
     _SOURCE,
-    choice("fail", "skip", "dead-letter"),
+    choice(*(each.value for each in OnDecodeError)),
     "A record that cannot be decoded stops the query, is left out and counted, or goes to "
     "`scan.dead-letter.topic`. (Ours.)",
-    default="fail",
+    default=BadRecordsSpec.policy.value,
 )
 MAX_SHARE = Option(
     "scan.on-decode-error.max-share",
@@ -122,19 +123,7 @@ DESERIALIZER = Option(
     "format. (Ours.)",
 )
 
-TABLE_OPTIONS: tuple[Option[Any], ...] = (
-    FORMAT,
-    VALUE_FORMAT,
-    KEY_FORMAT,
-    KEY_FIELDS,
-    KEY_FIELDS_PREFIX,
-    VALUE_FIELDS_INCLUDE,
-    METADATA_COLUMNS,
-    ON_DECODE_ERROR,
-    MAX_SHARE,
-    DEAD_LETTER_TOPIC,
-    DESERIALIZER,
-)
+TABLE_OPTIONS = declared_in(globals())
 FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
     Option(
         f"{prefix}{each.name}.*",

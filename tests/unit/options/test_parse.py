@@ -15,7 +15,8 @@ from penstock import KafkaSource, SimpleStringSchema
 from penstock.api._pickling import to_text
 from penstock.formats import format_names
 from penstock.formats.registry import format_class
-from penstock.options.declare import shown_default
+from penstock.options import flink
+from penstock.options.declare import Option, declared_in, shown_default
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.python_objects import DESERIALIZER
 from penstock.options.table_spec import Connector, DeserializerSpec, FormatSpec, TableSpec
@@ -171,3 +172,22 @@ def test_every_default_is_a_value_that_its_page_text_means() -> None:
     for option in with_default:
         assert option.type.parse(shown_default(option)) == option.default, option.key
         assert not option.default_text, option.key
+
+
+def test_each_option_is_declared_once() -> None:
+    keys = [option.key.lower() for option in OPTIONS]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_list_of_options_is_what_the_module_declares_in_its_order() -> None:
+    assert declared_in({"B": flink.TOPIC_PATTERN, "_x": "no option", "A": flink.TOPIC}) == (
+        flink.TOPIC_PATTERN,
+        flink.TOPIC,
+    )
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option.default is not None])
+def test_a_default_is_a_value_that_users_may_write(
+    option: Option[Any],
+) -> None:
+    assert option.type.parse(option.type.render(option.default)) == option.default

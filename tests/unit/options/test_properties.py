@@ -50,7 +50,9 @@ def test_a_declaration_is_whole(declared: Property) -> None:
     assert declared.doc.endswith(".")
     if declared.default is not None:
         # The default is a value a user may write.
-        check(declared.name, declared.default, role=declared.role)
+        text = declared.type.render(declared.default)
+        check(declared.name, text, role=declared.role)
+        assert declared.type.parse(text) == declared.default
     for value, instead in declared.unsupported_values.items():
         assert value == value.lower()
         assert not instead.endswith(".")

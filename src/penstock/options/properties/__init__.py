@@ -31,7 +31,7 @@ PROPERTIES: dict[str, Property] = {declared.name: declared for group in GROUPS.v
 
 def default_of(name: str) -> Any:
     """Return the default of a declared property (None where it has none)."""
-    return PROPERTIES[name].default_value
+    return PROPERTIES[name].default
 
 
 def property_value(properties: KafkaProperties, name: str) -> Any:

@@ -62,7 +62,7 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
         _COMMON,
         "How long one request may wait for its answer before it is tried again.",
         MILLISECONDS_INT,
-        default="30000",
+        default=30_000,
     ),
     ours(
         "default.api.timeout.ms",
@@ -70,54 +70,54 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
         "How long an operation (a look-up on the driver, a task waiting for its next record) may take in "
         "all, retries included, before it fails.",
         MILLISECONDS_INT,
-        default="60000",
+        default=60_000,
     ),
     ours(
         "retry.backoff.ms",
         _COMMON,
         "First pause before a failed request is tried again; doubles with each failure.",
         MILLISECONDS,
-        default="100",
+        default=100,
     ),
-    ours("retry.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default="1000"),
+    ours("retry.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default=1_000),
     translated(
         "reconnect.backoff.ms",
         _COMMON,
         "First pause before a lost connection is opened again; doubles with each failure.",
         MILLISECONDS,
-        default="50",
+        default=50,
     ),
-    translated("reconnect.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default="1000"),
+    translated("reconnect.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default=1_000),
     translated(
         "socket.connection.setup.timeout.ms",
         _COMMON,
         "How long opening a connection may take; doubles with each failure.",
         MILLISECONDS,
-        default="10000",
+        default=10_000,
     ),
     translated(
-        "socket.connection.setup.timeout.max.ms", _COMMON, "Longest such time.", MILLISECONDS, default="30000"
+        "socket.connection.setup.timeout.max.ms", _COMMON, "Longest such time.", MILLISECONDS, default=30_000
     ),
     translated(
         "connections.max.idle.ms",
         _COMMON,
         "Connections unused for so long are closed.",
         MILLISECONDS,
-        default="540000",
+        default=540_000,
     ),
     translated(
         "metadata.max.age.ms",
         _COMMON,
         "Cluster metadata older than this is asked for again.",
         MILLISECONDS,
-        default="300000",
+        default=300_000,
     ),
     translated(
         "send.buffer.bytes",
         _COMMON,
         "The socket's send buffer (SO_SNDBUF).",
         BUFFER_BYTES,
-        default="-1",
+        default=-1,
         java_default="131072",
     ),
     translated(
@@ -125,7 +125,7 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
         _COMMON,
         "The socket's receive buffer (SO_RCVBUF).",
         BUFFER_BYTES,
-        default="-1",
+        default=-1,
         java_default="65536",
     ),
     no_effect(

@@ -40,10 +40,10 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         "Bytes asked for per request of a split. Larger than Java's, because each request has one "
         "split to serve. A larger record batch is still read.",
         BYTES,
-        default="4194304",
+        default=4_194_304,
         java_default="1048576",
     ),
-    ours("fetch.max.bytes", _C, "Upper limit of one answer, whatever it holds.", BYTES, default="52428800"),
+    ours("fetch.max.bytes", _C, "Upper limit of one answer, whatever it holds.", BYTES, default=52_428_800),
     no_effect(
         "fetch.min.bytes",
         _C,
@@ -55,9 +55,9 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         _C,
         "How long the broker may wait for records.",
         MILLISECONDS_INT,
-        default="500",
+        default=500,
     ),
-    ours("check.crcs", _C, "Check the CRC-32C of each record batch.", BOOLEAN, default="true"),
+    ours("check.crcs", _C, "Check the CRC-32C of each record batch.", BOOLEAN, default=True),
     ours(
         "client.rack",
         _C,
@@ -98,7 +98,7 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         _C,
         "Reading never creates a topic.",
         BOOLEAN,
-        default="false",
+        default=False,
         java_default="true",
         unsupported_values={
             "true": "create the topic before it is read: penstock never creates one by reading"

@@ -45,7 +45,7 @@ class Property:
     handling: Handling
     doc: str
     type: ValueType[Any] = TEXT
-    default: str | None = None
+    default: Any = None
     java_default: str | None = None
     unsupported_values: Mapping[str, str] = field(default_factory=dict)
 
@@ -53,11 +53,6 @@ class Property:
     def is_secret(self) -> bool:
         """Whether the value must never be shown."""
         return self.type.is_secret
-
-    @property
-    def default_value(self) -> Any:
-        """Return the parsed default, None where there is none."""
-        return None if self.default is None else self.type.parse(self.default)
 
 
 MILLISECONDS = integer(0, LONG_MAX, name="ms")

@@ -43,7 +43,7 @@ def _parse_gzip_level(text: str) -> int:
     return level
 
 
-ACKS = ValueType("word", "all, -1, 0, 1", _parse_acks)
+ACKS = ValueType("word", "all, -1, 0, 1", _parse_acks, lambda acks: "all" if acks == -1 else str(acks))
 GZIP_LEVEL = ValueType("integer", "from 1 to 9, or -1", _parse_gzip_level)
 
 PRODUCER_PROPERTIES: tuple[Property, ...] = (
@@ -53,7 +53,7 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "Who must have a record before it counts as written: all replicas in sync, the leader (1), nobody "
         "(0). Anything but all is refused with an idempotent producer or a delivery guarantee.",
         ACKS,
-        default="all",
+        default=-1,
     ),
     ours(
         "enable.idempotence",
@@ -75,21 +75,21 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         _P,
         "Used with `compression.type` = `gzip`.",
         GZIP_LEVEL,
-        default="-1",
+        default=-1,
     ),
     ours(
         "compression.lz4.level",
         _P,
         "Used with `compression.type` = `lz4`.",
         integer(1, 17),
-        default="9",
+        default=9,
     ),
     ours(
         "compression.zstd.level",
         _P,
         "Used with `compression.type` = `zstd`.",
         integer(-131_072, 22),
-        default="3",
+        default=3,
     ),
     ours(
         "batch.size",
@@ -97,7 +97,7 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "Bytes, as they are sent, at which a record batch is closed. How far rows compress is estimated by "
         "the batches before; before compression they may take up to `max.request.size`.",
         BYTES,
-        default="262144",
+        default=262_144,
         java_default="16384",
     ),
     ours(
@@ -109,7 +109,7 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "the one before it is its task's first there or has old timestamps. The end of a task sends "
         "everything at once.",
         MILLISECONDS,
-        default="20",
+        default=20,
         java_default="5",
     ),
     ours(
@@ -117,14 +117,14 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         _P,
         "Bytes of the largest record that is sent. A larger one fails the task and is named.",
         BYTES,
-        default="1048576",
+        default=1_048_576,
     ),
     ours(
         "max.in.flight.requests.per.connection",
         _P,
         "Requests under way to one broker; at most 5 with idempotence, as Kafka allows.",
         integer(1),
-        default="5",
+        default=5,
     ),
     ours(
         "delivery.timeout.ms",
@@ -132,21 +132,21 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "How long a batch may take from being full (or `linger.ms` old) to being acknowledged, retries "
         "included, before the task fails. At least `linger.ms` + `request.timeout.ms`.",
         MILLISECONDS_INT,
-        default="120000",
+        default=120_000,
     ),
     ours(
         "max.block.ms",
         _P,
         "How long a task waits for a topic's metadata or for room in `buffer.memory`.",
         MILLISECONDS,
-        default="60000",
+        default=60_000,
     ),
     ours(
         "buffer.memory",
         _P,
         "Bytes that one task holds unacknowledged before it stops taking rows.",
         integer(0, LONG_MAX, name="bytes"),
-        default="33554432",
+        default=33_554_432,
     ),
     ours(
         "transaction.timeout.ms",

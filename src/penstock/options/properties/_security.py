@@ -40,9 +40,11 @@ def _parse_tls_versions(text: str) -> tuple[str, ...]:
     return tuple(sorted(versions))
 
 
-HOSTNAME_CHECK = ValueType("word", "https, or empty for no check", _parse_hostname_check)
+HOSTNAME_CHECK = ValueType(
+    "word", "https, or empty for no check", _parse_hostname_check, lambda is_on: "https" if is_on else ""
+)
 _STORE_TYPE = choice("PEM", "JKS", "PKCS12")
-TLS_VERSIONS = ValueType("list", "TLSv1.2, TLSv1.3", _parse_tls_versions)
+TLS_VERSIONS = ValueType("list", "TLSv1.2, TLSv1.3", _parse_tls_versions, ",".join)
 
 _OAUTH_NAMES = (
     "assertion.algorithm",
@@ -176,10 +178,10 @@ TLS_PROPERTIES: tuple[Property, ...] = (
         _C,
         "Whether the broker's certificate must carry the host name that was dialled.",
         HOSTNAME_CHECK,
-        default="https",
+        default=True,
     ),
     translated(
-        "ssl.enabled.protocols", _C, "TLS versions to allow.", TLS_VERSIONS, default="TLSv1.2,TLSv1.3"
+        "ssl.enabled.protocols", _C, "TLS versions to allow.", TLS_VERSIONS, default=("TLSv1.2", "TLSv1.3")
     ),
     no_effect(
         "ssl.protocol", _C, "The newest version of `ssl.enabled.protocols` that both sides know is used."
