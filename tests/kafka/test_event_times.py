@@ -66,7 +66,7 @@ def test_offsets_by_time(clock: KafkaRecordClock, bootstrap: str, topic: str) ->
     zero, one, nowhere = (TopicPartition(topic, partition) for partition in (0, 1, 7))
     judge.produce(bootstrap, topic, *records(0, 0, 1, 2), *records(1, 0))
     answers = clock.first_offsets_at(dict.fromkeys((zero, one, nowhere), START_MS + 1))
-    assert answers.offsets == {zero: 1}
+    assert answers.values == {zero: 1}
     assert answers.errors.keys() == {nowhere}
 
 
@@ -76,12 +76,12 @@ def test_times_of_records(clock: KafkaRecordClock, bootstrap: str, topic: str) -
     answers = clock.read_times(
         [OffsetRange(zero, 1, 3), OffsetRange(one, 0, 1), OffsetRange(nowhere, 0, 1)], 9
     )
-    assert answers.times == {
+    assert answers.values == {
         zero: RecordTimes((1, 2), (START_MS + 30_000, START_MS + 120_000), 3),
         one: RecordTimes((0,), (START_MS + 180_000,), 1),
     }
     assert answers.errors.keys() == {nowhere}
-    first = clock.read_times([OffsetRange(zero, 0, 3)], 1).times[zero]
+    first = clock.read_times([OffsetRange(zero, 0, 3)], 1).values[zero]
     assert first == RecordTimes((0,), (START_MS,), 1)
 
 
@@ -89,9 +89,9 @@ def test_deleted_records_are_passed_over(clock: KafkaRecordClock, bootstrap: str
     zero = TopicPartition(topic, 0)
     judge.produce(bootstrap, topic, *records(0, 0, 1, 2, 3))
     judge.delete_records(bootstrap, topic, {0: 2})
-    assert clock.read_times([OffsetRange(zero, 0, 4)], 1).times[zero].offsets == (2,)
+    assert clock.read_times([OffsetRange(zero, 0, 4)], 1).values[zero].offsets == (2,)
     # All of the range is gone: planning it will report that; here it just holds nobody up.
-    assert clock.read_times([OffsetRange(zero, 0, 2)], 1).times[zero] == RecordTimes((), (), 2)
+    assert clock.read_times([OffsetRange(zero, 0, 2)], 1).values[zero] == RecordTimes((), (), 2)
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
@@ -119,7 +119,7 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
     while (end := enumerator.latest_offset(start, None)) is not start:
         splits = enumerator.plan(start, end)
         ranges = [split.offset_range for split in splits]
-        times_ms = [ms for times in clock.read_times(ranges, 100).times.values() for ms in times.times_ms]
+        times_ms = [ms for times in clock.read_times(ranges, 100).values.values() for ms in times.times_ms]
         assert not times_ms or min(times_ms) >= newest_ms - MINUTE_MS
         newest_ms, read_count = max([newest_ms, *times_ms]), read_count + len(times_ms)
         start = end

@@ -45,11 +45,11 @@ def test_both_ends_are_listed_and_what_does_not_exist_hides_nothing(
         admin = KafkaOffsetAdmin(connections)
         starts = admin.list_offsets([first, second], LogEnd.EARLIEST, UNCOMMITTED)
         ends = admin.list_offsets([first, second, missing], LogEnd.LATEST, UNCOMMITTED, wait=Wait.FOR_ONE)
-    assert starts.all_or_raise() == {first: 2, second: 0}
-    assert ends.offsets == {first: 5, second: 0}
+    assert starts.values == {first: 2, second: 0}
+    assert ends.values == {first: 5, second: 0}
     assert isinstance(ends.errors[missing], UnknownTopicOrPartitionError)
     with pytest.raises(UnknownTopicOrPartitionError):
-        ends.all_or_raise()
+        ends.all_or_raise("Listing")
 
 
 def test_a_leaderless_topic_partition_holds_up_the_others_for_a_moment_only(
@@ -65,7 +65,7 @@ def test_a_leaderless_topic_partition_holds_up_the_others_for_a_moment_only(
         started = time.monotonic()
         answers = admin.list_offsets(wanted, LogEnd.LATEST, UNCOMMITTED, wait=Wait.FOR_ONE)
         took_ms = (time.monotonic() - started) * 1000
-        assert len(answers.offsets) == 2
+        assert len(answers.values) == 2
         ((lost, error),) = answers.errors.items()
         assert isinstance(error, BrokerUnavailableError)
         assert took_ms < STRAGGLERS_TIMEOUT_MS + 5_000

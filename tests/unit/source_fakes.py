@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError, UnknownTopicOrPartitionError
 from penstock.options.config import (
     DiscoveryInterval,
@@ -16,7 +17,7 @@ from penstock.options.config import (
     TopicList,
 )
 from penstock.options.offset_text import where_of
-from penstock.source._lookup import OffsetAnswers, TopicView, Wait
+from penstock.source._lookup import TopicView, Wait
 from penstock.types import LogEnd, TopicPartition, Where
 
 EARLIEST = OffsetsSpec(LogEnd.EARLIEST)
@@ -79,7 +80,7 @@ class FakeAdmin:
         isolation_level: IsolationLevel,
         *,
         wait: Wait = Wait.FOR_ALL,
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         self.look_up_count += 1
         offsets: dict[TopicPartition, int] = {}
         errors: dict[TopicPartition, PenstockError] = {}
@@ -90,23 +91,23 @@ class FakeAdmin:
                 errors[tp] = UnknownTopicOrPartitionError(f"{tp} does not exist")
             else:
                 offsets[tp] = _end_of(self.logs[tp], end, isolation_level)
-        return OffsetAnswers(offsets, errors)
+        return Results(offsets, errors)
 
-    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
         self.look_up_count += 1
         failing = {**self.failing, **self.failing_sizes}
         found = {tp: self.logs[tp].size_bytes for tp in topic_partitions if tp not in failing}
-        return OffsetAnswers(found, {tp: failing[tp] for tp in topic_partitions if tp in failing})
+        return Results(found, {tp: failing[tp] for tp in topic_partitions if tp in failing})
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         offsets = {}
         for tp, wanted_ms in timestamps_ms.items():
             times_ms = self.logs[tp].times_ms if tp not in self.failing else {}
             matches = [offset for offset, time_ms in sorted(times_ms.items()) if time_ms >= wanted_ms]
             offsets.update({tp: matches[0]} if matches else {})
-        return OffsetAnswers(offsets, {tp: self.failing[tp] for tp in timestamps_ms if tp in self.failing})
+        return Results(offsets, {tp: self.failing[tp] for tp in timestamps_ms if tp in self.failing})
 
     def committed_offsets(
         self, group_id: str, topic_partitions: Collection[TopicPartition]

@@ -50,9 +50,9 @@ class BatchBytes:
                 raise error
             _log.warning("The size of %s is not known now, so it is guessed: %s", tp, error)
         level = IsolationLevel.READ_UNCOMMITTED
-        starts = self._admin.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).offsets
+        starts = self._admin.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).values
         return {
             tp: size / (ends[tp] - starts[tp])
-            for tp, size in sizes.offsets.items()
+            for tp, size in sizes.values.items()
             if starts.get(tp, ends[tp]) < ends[tp]
         }

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from penstock.client.cluster.results import Results
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.config import OffsetsSpec, SourceConfig, TopicPartitionSet
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
 from penstock.source._discovery import DiscoverySchedule
 from penstock.source._left import left_after
-from penstock.source._lookup import OffsetAdmin, OffsetAnswers, Wait
+from penstock.source._lookup import OffsetAdmin, Wait
 from penstock.source._ranges import check_log_ends
 from penstock.source._resolve_offsets import resolve_each
 from penstock.source._run import Run
@@ -104,14 +105,14 @@ class Beginnings:
             return {}
         wait = Wait.FOR_NONE if may_all_wait else Wait.FOR_ONE
         answers = resolve_each(self.starting, topic_partitions, run.look_ups, wait=wait, are_all=are_all)
-        if not (may_all_wait or answers.offsets):
-            answers.all_or_raise()
+        if not (may_all_wait or answers.values):
+            answers.all_or_raise("Looking up where to begin")
         warn_of(answers, "does not answer, so where it begins is not known; it waits alone")
-        return dict(answers.offsets)
+        return dict(answers.values)
 
     def of_added(self, start: SourceOffset, log_starts: Positions) -> dict[TopicPartition, int]:
         """`log_starts` of topic partitions that `start` does not have, after a look for lost records."""
-        known_topics = {tp.topic for tp in (*start.positions, *start.left)}
+        known_topics = {tp.topic for tp in (*start.positions, *start.markers.left)}
         grows = not isinstance(self._config.subscription, TopicPartitionSet)
         for tp, log_start in sorted(log_starts.items()):
             # A partition added to a topic that is being read was empty at first, so all of it is wanted.
@@ -123,22 +124,24 @@ class Beginnings:
         kept, new_starts = self._kept_and_new(start, run, has_started)
         answers = run.look_ups.log_ends([*kept, *new_starts], LogEnd.LATEST, wait=Wait.FOR_ONE)
         is_deleted = any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values())
-        if is_deleted or any(answers.offsets.get(tp, offset) < offset for tp, offset in kept.items()):
+        if is_deleted or any(answers.values.get(tp, offset) < offset for tp, offset in kept.items()):
             # Deleted or recreated since the last discovery: look, which says so; go on with the others.
             self._discovery.now()
             kept, new_starts = self._kept_and_new(start, run, has_started)
             answers = run.look_ups.log_ends([*kept, *new_starts], LogEnd.LATEST, wait=Wait.FOR_ONE)
-        if answers.errors and not answers.offsets:
-            answers.all_or_raise()
+        if answers.errors and not answers.values:
+            answers.all_or_raise("Looking up the ends of the logs")
         warn_of(answers, "is left for the next batch")
-        return Beginning(kept, new_starts, answers.offsets)
+        return Beginning(kept, new_starts, answers.values)
 
     def _kept_and_new(
         self, start: SourceOffset, run: Run, has_started: bool
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """The positions of `start` that still exist, and where what it does not have begins."""
         existing = self._existing(start, run)
-        known = {tp: offset for tp, offset in {**start.left, **start.positions}.items() if tp in existing}
+        known = {
+            tp: offset for tp, offset in {**start.markers.left, **start.positions}.items() if tp in existing
+        }
         recreated = self._discovery.recreated(start, known)
         current = {tp: offset for tp, offset in known.items() if tp not in recreated}
         kept = {tp: offset for tp, offset in current.items() if tp in start.positions}
@@ -148,13 +151,15 @@ class Beginnings:
         added = [tp for tp in existing if tp not in known]
         starts = self._starts_of_new(start, added, run, has_started)
         # A stream with an end reads what was there when that was resolved; the end says nothing of another.
-        reread = recreated if start.stops is None else []
-        log_starts = run.look_ups.log_ends(reread, LogEnd.EARLIEST).all_or_raise()
+        reread = recreated if start.markers.stops is None else []
+        log_starts = run.look_ups.log_ends(reread, LogEnd.EARLIEST).all_or_raise(
+            "Looking up the starts of the logs"
+        )
         return kept, {**starts, **back, **log_starts}
 
     def _existing(self, start: SourceOffset, run: Run) -> Collection[TopicPartition]:
         # One that waits is in use too: should it be missed once, it must not come back as a later one.
-        in_use = start.positions.keys() | start.waiting
+        in_use = start.positions.keys() | start.markers.waiting
         existing = run.visible(self._discovery.current(in_use), start.positions)
         stops = self._stopping.of(start, existing, run.look_ups)
         return existing if stops is None else [tp for tp in existing if tp in stops]
@@ -168,12 +173,12 @@ class Beginnings:
         if not has_started:
             # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
             return self.of_first(added, run)
-        first = [tp for tp in added if tp in start.waiting]
+        first = [tp for tp in added if tp in start.markers.waiting]
         starts = self.of_first(first, run, are_all=False, may_all_wait=True)
-        later = [tp for tp in added if tp not in start.waiting]
+        later = [tp for tp in added if tp not in start.markers.waiting]
         answers = run.look_ups.log_ends(later, LogEnd.EARLIEST, wait=Wait.FOR_NONE)
         warn_of(answers, "is new and will be read when it answers")
-        found = self.of_added(start, answers.offsets)
+        found = self.of_added(start, answers.values)
         if found:
             _log.info("Found new topic partitions, read from their first records: %s", found)
         return {**starts, **found}
@@ -195,7 +200,7 @@ class Beginnings:
         return Beginning(beginning.kept, {**beginning.new_starts, **moved}, latest)
 
 
-def warn_of(answers: OffsetAnswers, consequence: str) -> None:
+def warn_of(answers: Results[TopicPartition, int], consequence: str) -> None:
     """Log why topic partitions did not answer, and what that means."""
     for topic_partition, error in sorted(answers.errors.items()):
         _log.warning("%s %s: %s", topic_partition, consequence, error)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from penstock.client.cluster.results import Results
 from penstock.options.config import SourceConfig
-from penstock.source._lookup import OffsetAdmin, OffsetAnswers, Wait
+from penstock.source._lookup import OffsetAdmin, Wait
 from penstock.source.checkpoint_offset import Positions
 from penstock.types import LogEnd, TopicPartition
 
@@ -28,10 +29,10 @@ class OffsetLookUps(Protocol):
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """One end of each log."""
 
-    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """The first offset whose record is not older; left out where there is none."""
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -52,17 +53,17 @@ class ConfiguredLookUps:
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """See `OffsetLookUps`."""
         if not topic_partitions:
-            return OffsetAnswers()
+            return Results()
         level = self._config.isolation_level
         return self._admin.list_offsets(topic_partitions, end, level, wait=wait)
 
-    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """See `OffsetLookUps`."""
         if not timestamps_ms:
-            return OffsetAnswers()
+            return Results()
         return self._admin.offsets_for_times(timestamps_ms, self._config.isolation_level)
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -92,13 +93,13 @@ class FixedEnds:
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """See `OffsetLookUps`."""
         if end is LogEnd.EARLIEST:
             return self._look_ups.log_ends(topic_partitions, end, wait=wait)
-        return OffsetAnswers({tp: self._ends[tp] for tp in topic_partitions if tp in self._ends})
+        return Results({tp: self._ends[tp] for tp in topic_partitions if tp in self._ends})
 
-    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """See `OffsetLookUps`."""
         return self._look_ups.for_times(timestamps_ms)
 

@@ -79,12 +79,12 @@ class DiscoverySchedule:
         Raises:
             TopicPartitionsRemovedError: there are some, and removal is an error.
         """
-        changed = self._changed(offset.topic_ids)
+        changed = self._changed(offset.markers.topic_ids)
         for _ in range(CONFIRMATIONS if changed else 0):
             # A broker that is behind may still show the topic before: only what lasts is true.
             time.sleep(CONFIRMATION_PAUSE_S)
             self.now()
-            changed &= self._changed(offset.topic_ids)
+            changed &= self._changed(offset.markers.topic_ids)
             if not changed:
                 return []
         found = sorted(tp for tp in topic_partitions if tp.topic in changed)

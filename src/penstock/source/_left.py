@@ -41,11 +41,11 @@ def left_after(
     """
     away = {
         tp: offset
-        for tp, offset in {**start.left, **start.positions}.items()
-        if tp not in begin and not _is_another(tp.topic, start.topic_ids, topic_ids)
+        for tp, offset in {**start.markers.left, **start.positions}.items()
+        if tp not in begin and not _is_another(tp.topic, start.markers.topic_ids, topic_ids)
     }
     vanished = {tp for tp in away if is_subscribed(subscription, tp)}
-    known = {tp for tp in vanished if tp.topic in start.topic_ids}
+    known = {tp for tp in vanished if tp.topic in start.markers.topic_ids}
     newly = known & start.positions.keys()
     if newly and len(known) > MAX_VANISHED:
         known = newly

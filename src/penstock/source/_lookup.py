@@ -7,11 +7,11 @@ in `offsets` or, with the reason, in `errors`; one that cannot be answered never
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from penstock.errors import PenstockError
+from penstock.client.cluster.results import Results
 from penstock.options.config import IsolationLevel
 from penstock.types import LogEnd, TopicPartition
 
@@ -33,20 +33,6 @@ class TopicView:
     topic_id: str | None = None
 
 
-@dataclass(frozen=True)
-class OffsetAnswers:
-    """Offsets that were found, and for each other topic partition why not."""
-
-    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    errors: Mapping[TopicPartition, PenstockError] = field(default_factory=dict)
-
-    def all_or_raise(self) -> Mapping[TopicPartition, int]:
-        """The offsets, where each is needed; the first error (by topic partition) otherwise."""
-        for topic_partition in sorted(self.errors):
-            raise self.errors[topic_partition]
-        return self.offsets
-
-
 class OffsetAdmin(Protocol):
     """Batched look-ups; each ends within the client's time-outs."""
 
@@ -60,15 +46,15 @@ class OffsetAdmin(Protocol):
         isolation_level: IsolationLevel,
         *,
         wait: Wait = Wait.FOR_ALL,
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """One end of each log. Under read_committed the latest offset is the last stable one."""
 
-    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
         """The bytes of each log as its leader stores it; nobody waits long for one that does not answer."""
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """The first offset whose record is not older; a log without one is in neither part of the answer."""
 
     def committed_offsets(

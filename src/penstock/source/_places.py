@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from penstock.client.cluster.results import Results
 from penstock.errors import OptionError, PenstockError
 from penstock.source._configured_lookup import OffsetLookUps
-from penstock.source._lookup import OffsetAnswers, Wait
+from penstock.source._lookup import Wait
 from penstock.types import At, Committed, LogEnd, Time, TopicPartition, Where
 
 
@@ -21,7 +22,7 @@ def resolve_places(
     without_committed: LogEnd | None = None,
     needs_match: bool = False,
     wait: Wait = Wait.FOR_ALL,
-) -> OffsetAnswers:
+) -> Results[TopicPartition, int]:
     """An offset or an error for each topic partition.
 
     Args:
@@ -41,14 +42,14 @@ def resolve_places(
         at_end = [tp for tp, where in wanted.items() if where is end]
         if at_end:
             answers = look_ups.log_ends(at_end, end, wait=wait)
-            resolved.update(answers.offsets)
+            resolved.update(answers.values)
             errors.update(answers.errors)
     times_ms = {tp: where.time_ms for tp, where in wanted.items() if isinstance(where, Time)}
     if times_ms:
         answers = _by_time(times_ms, look_ups, needs_match, wait)
-        resolved.update(answers.offsets)
+        resolved.update(answers.values)
         errors.update(answers.errors)
-    return OffsetAnswers(dict(sorted(resolved.items())), errors)
+    return Results(dict(sorted(resolved.items())), errors)
 
 
 def _with_committed(
@@ -75,21 +76,21 @@ def _with_committed(
 
 def _by_time(
     times_ms: Mapping[TopicPartition, int], look_ups: OffsetLookUps, needs_match: bool, wait: Wait
-) -> OffsetAnswers:
+) -> Results[TopicPartition, int]:
     """Offsets by timestamp, and the end of the log where there is no such record."""
     # The ends first: a record that comes between the two look-ups is found, or lies behind the end.
     ends = look_ups.log_ends(times_ms.keys(), LogEnd.LATEST, wait=wait)
-    found = look_ups.for_times({tp: times_ms[tp] for tp in ends.offsets})
+    found = look_ups.for_times({tp: times_ms[tp] for tp in ends.values})
     errors = {**ends.errors, **found.errors}
-    without = sorted(tp for tp in ends.offsets if tp not in found.offsets and tp not in errors)
+    without = sorted(tp for tp in ends.values if tp not in found.values and tp not in errors)
     if without and needs_match:
         raise OptionError(
             f"There is no record of that time or later in {names(without)}. Nothing was read. Choose an "
             "earlier time, or set 'startingOffsetsByTimestampStrategy' to latest to begin at the end there.",
             topic_partitions=tuple(without),
         )
-    resolved = {tp: found.offsets.get(tp, end) for tp, end in ends.offsets.items() if tp not in errors}
-    return OffsetAnswers(resolved, errors)
+    resolved = {tp: found.values.get(tp, end) for tp, end in ends.values.items() if tp not in errors}
+    return Results(resolved, errors)
 
 
 def names(topic_partitions: Collection[TopicPartition]) -> str:

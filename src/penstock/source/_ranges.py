@@ -10,16 +10,20 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.client.cluster.results import Results
 from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
-from penstock.source._lookup import OffsetAdmin, OffsetAnswers, Wait
+from penstock.source._lookup import OffsetAdmin, Wait
 from penstock.source.checkpoint_offset import Positions
 from penstock.source.splits import Split, divide
 from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 _log = logging.getLogger(__name__)
+
+_STARTS = "Looking up the starts of the logs"
+_ENDS = "Looking up the ends of the logs"
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ def check_log_ends(
     if not positions:
         return {}
     uncommitted = IsolationLevel.READ_UNCOMMITTED
-    ends = admin.list_offsets(positions.keys(), LogEnd.LATEST, uncommitted).all_or_raise()
-    starts = admin.list_offsets(positions.keys(), LogEnd.EARLIEST, uncommitted).all_or_raise()
+    ends = admin.list_offsets(positions.keys(), LogEnd.LATEST, uncommitted).all_or_raise(_ENDS)
+    starts = admin.list_offsets(positions.keys(), LogEnd.EARLIEST, uncommitted).all_or_raise(_STARTS)
     bounds = {tp: LogBounds(starts[tp], ends[tp]) for tp in sorted(positions)}
     for tp, log in bounds.items():
         if positions[tp] > log.end:
@@ -114,21 +118,21 @@ def _available(
     # High watermarks: what a range holds was once below the last stable offset, which never passes them.
     uncommitted = IsolationLevel.READ_UNCOMMITTED
     starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait=Wait.FOR_ONE)
-    ends = OffsetAnswers()
+    ends: Results[TopicPartition, int] = Results()
     if check_ends:
         ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait=Wait.FOR_ONE)
     gone = _removed(asked, starts)
     if gone:
         losses.report(data_loss.removed(gone))
     available = [
-        _cut(offset_range, starts.offsets, ends.offsets, losses)
+        _cut(offset_range, starts.values, ends.values, losses)
         for offset_range in ranges
         if offset_range.topic_partition not in gone
     ]
     return [offset_range for offset_range in available if len(offset_range) > 0]
 
 
-def _removed(asked: Collection[TopicPartition], starts: OffsetAnswers) -> set[TopicPartition]:
+def _removed(asked: Collection[TopicPartition], starts: Results[TopicPartition, int]) -> set[TopicPartition]:
     """Those that do not exist; other errors are left to the task, which has time to wait for a leader."""
     for topic_partition, error in sorted(starts.errors.items()):
         if not isinstance(error, UnknownTopicOrPartitionError):

@@ -37,8 +37,8 @@ class Replays:
             CheckpointError: neither offset says where the query began.
             DataLossError: records between the range before and this one are gone.
         """
-        if end.whole_start is not None:
-            return end.whole_start
+        if end.markers.whole_start is not None:
+            return end.markers.whole_start
         if is_initial and not is_fixed(self._beginnings.starting):
             raise CheckpointError(
                 "The first batch of this checkpoint was planned by another source and not finished, and "
@@ -47,16 +47,20 @@ class Replays:
                 "then come back.",
                 start=str(start.to_json()),
             )
-        begin = {**self._back_in(start, end), **start.positions, **end.partial_start}
+        begin = {**self._back_in(start, end), **start.positions, **end.markers.partial_start}
         # Spark's own source found these and read them from the start of their logs.
         unsaid = [tp for tp in end.positions if tp not in begin]
-        log_starts = run.look_ups.log_ends(unsaid, LogEnd.EARLIEST).all_or_raise()
+        log_starts = run.look_ups.log_ends(unsaid, LogEnd.EARLIEST).all_or_raise(
+            "Looking up the starts of the logs"
+        )
         return {**begin, **self._beginnings.of_added(start, log_starts)}
 
     def _back_in(self, start: SourceOffset, end: SourceOffset) -> Positions:
         """The places of what came back in a batch that Spark's own source planned, which knows of none."""
         back = {
-            tp: at for tp, at in start.left.items() if tp in end.positions and tp not in end.partial_start
+            tp: at
+            for tp, at in start.markers.left.items()
+            if tp in end.positions and tp not in end.markers.partial_start
         }
         if back:
             self._discovery.now()

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from penstock.client.cluster.results import Results
 from penstock.errors import OptionError
 from penstock.options.config import OffsetsSpec
 from penstock.source._configured_lookup import OffsetLookUps
-from penstock.source._lookup import OffsetAnswers, Wait
+from penstock.source._lookup import Wait
 from penstock.source._places import names, resolve_places
 from penstock.source.user_initializer import ask_initializer
 from penstock.types import At, LogEnd, Time, TopicPartition, Where
@@ -33,7 +34,7 @@ def resolve_offsets(
             a log no record of the time, where the user wants one.
         ClientError: an offset could not be looked up.
     """
-    return dict(resolve_each(spec, topic_partitions, look_ups).all_or_raise())
+    return dict(resolve_each(spec, topic_partitions, look_ups).all_or_raise("Looking up offsets"))
 
 
 def resolve_each(
@@ -43,7 +44,7 @@ def resolve_each(
     *,
     wait: Wait = Wait.FOR_ALL,
     are_all: bool = True,
-) -> OffsetAnswers:
+) -> Results[TopicPartition, int]:
     """As `resolve_offsets`, with a number or an error for each topic partition.
 
     With `are_all` false these are not all that are subscribed, so `spec` may say something of others.

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
+from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError
 from penstock.options.config import SourceConfig
 from penstock.source._discovery import monotonic_ms
-from penstock.source._lookup import OffsetAnswers
 from penstock.source._window import Window
 from penstock.source.checkpoint_offset import Positions
 from penstock.types import OffsetRange, TopicPartition
@@ -53,21 +53,15 @@ class RecordTimes:
     next_offset: int
 
 
-@dataclass(frozen=True)
-class RecordTimesAnswers:
-    """What was read, and for each other topic partition why it could not be."""
-
-    times: Mapping[TopicPartition, RecordTimes]
-    errors: Mapping[TopicPartition, PenstockError]
-
-
 class RecordClock(Protocol):
     """What event time asks of a cluster. Each call ends within the client's time-outs."""
 
-    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """The first offset of each log with this timestamp or a later one; absent where there is none."""
 
-    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+    def read_times(
+        self, ranges: Collection[OffsetRange], max_records: int
+    ) -> Results[TopicPartition, RecordTimes]:
         """The timestamps of the first records in each range."""
 
 
@@ -156,7 +150,7 @@ class Alignment:
         if limit_ms is None or self._keep_back_for_holes(plan):
             return plan.ends
         answers = self._ask(plan, limit_ms)
-        if any(answers.offsets.get(tp, end) < end for tp, end in plan.ends.items()):
+        if any(answers.values.get(tp, end) < end for tp, end in plan.ends.items()):
             # Somebody has to wait: now it is worth knowing the event time of each.
             self._look(plan, [tp for tp in waiting if self._states[tp].next_at != begin[tp]])
             self._look_back(plan, [tp for tp in caught_up if tp in latest])
@@ -190,7 +184,7 @@ class Alignment:
         times_ms = [s.event_time_ms for s in states if s.event_time_ms is not None]
         return min(times_ms) + self._max_drift_ms if times_ms else None
 
-    def _ask(self, plan: _Plan, limit_ms: int) -> OffsetAnswers:
+    def _ask(self, plan: _Plan, limit_ms: int) -> Results[TopicPartition, int]:
         answers = self._clock.first_offsets_at(dict.fromkeys(plan.waiting, limit_ms + 1))
         _warn_of(answers.errors)
         return answers
@@ -208,7 +202,7 @@ class Alignment:
             found = self._read(ranges, max_records=1)
             plan.keep_back(found.errors)
             left = {}
-            for tp, times in found.times.items():
+            for tp, times in found.values.items():
                 if not times.times_ms:
                     plan.ends[tp] = left[tp] = times.next_offset
                     continue
@@ -233,16 +227,16 @@ class Alignment:
             if at > 0 and state.event_time_ms is not None and state.back_at != at:
                 state.back_at = at
                 ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
-        for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).times.items():
+        for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).values.items():
             for time_ms in times.times_ms:
                 self._states[tp].learn(time_ms)
 
-    def _cut(self, plan: _Plan, limit_ms: int, answers: OffsetAnswers) -> None:
+    def _cut(self, plan: _Plan, limit_ms: int, answers: Results[TopicPartition, int]) -> None:
         """End before the first record that is newer than the limit."""
         plan.keep_back(answers.errors)
         unclear = []
         for tp, end in list(plan.ends.items()):
-            begin, first_newer = plan.begin[tp], answers.offsets.get(tp, end)
+            begin, first_newer = plan.begin[tp], answers.values.get(tp, end)
             if end == begin:
                 continue
             if first_newer > begin:
@@ -253,14 +247,16 @@ class Alignment:
                 unclear.append(OffsetRange(tp, begin, end))
         scanned = self._read(unclear, max_records=SCANNED_RECORDS)
         plan.keep_back(scanned.errors)
-        for tp, times in scanned.times.items():
+        for tp, times in scanned.values.items():
             old_count = sum(1 for _ in takewhile(lambda time_ms: time_ms <= limit_ms, times.times_ms))
             is_all_old = old_count == len(times.times_ms)
             plan.ends[tp] = times.next_offset if is_all_old else times.offsets[old_count]
 
-    def _read(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+    def _read(
+        self, ranges: Collection[OffsetRange], max_records: int
+    ) -> Results[TopicPartition, RecordTimes]:
         if not ranges:
-            return RecordTimesAnswers({}, {})
+            return Results({}, {})
         answers = self._clock.read_times(ranges, max_records)
         _warn_of(answers.errors)
         return answers

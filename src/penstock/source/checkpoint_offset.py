@@ -1,21 +1,19 @@
-"""The offset of a stream as it lies in Spark's checkpoint: Spark's own `{"topic":{"0":42}}`.
+"""The offset of a stream in Spark's checkpoint: Spark's own `{"topic":{"0":42}}`, and markers of penstock.
 
-Runs on the driver. Invariant: every offset that this module writes can be read by Spark's own Kafka
-source, and every offset that Spark's source wrote can be read here, so that a checkpoint moves between
-the two. Spark compares offsets as JSON text, so topics and partitions are always sorted.
+Runs on the driver. Invariant: Spark's own Kafka source can read every offset that this module writes, and
+this module can read every offset that Spark's source wrote. So a checkpoint can move between the two. Topics
+and partitions are always sorted, because Spark compares offsets as JSON text.
 
-What penstock has to remember beyond the end of a range (where the range *starts*, when Spark itself
-cannot know it; where a bounded stream stops; the ids of its topics; the
-positions of what left the subscription) travels in the key of an entry whose
-value is an empty map. Spark's source reads the text as `Map[String, Map[Int, Long]]` and flattens it, which
-makes the entry vanish; `$` and a blank are illegal in topic names, so the key cannot be one. See
+A marker holds what penstock has to remember beyond the end of a range. It is the key of an entry whose value
+is an empty map. Spark's source reads the text as `Map[String, Map[Int, Long]]` and flattens it, and so drops
+the entry. The key cannot be a topic, because `$` and a blank are illegal in topic names. See
 docs/decisions/0002-offset-json.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -42,24 +40,25 @@ _KINDS = {*_KINDS_OF_POSITIONS, _ENDED_RUNS, _TOPIC_IDS}
 
 
 @dataclass(frozen=True)
-class SourceOffset:
-    """One offset of a stream: the positions, and where the range that ends here starts if that is special.
+class Markers:
+    """What an offset carries besides its positions. Spark's own source does not see it.
 
     Attributes:
-        positions: the next offset of each topic partition.
-        whole_start: where the range that ends here starts, for all of its topic partitions. Only in the
-            first offset of a query: Spark asks for the initial offset again after a crash in batch 0.
-        partial_start: the same for those topic partitions only that the previous offset does not have
-            (newly discovered) or has with a position that cannot be used (re-created topic).
-        stops: where a bounded stream stops reading; None for one without an end.
-        left: the positions of topic partitions that are not read any more, should they come back.
-        topic_ids: which topics of these names `positions` and `left` belong to, as far as that is known.
-        waiting: topic partitions that were there at the start and did not answer: they begin where the user
-            said, like the others, and not at their first record, like later ones.
-        ended_runs: how many runs saw a bounded stream at its end; makes each of them report that.
+        whole_start: where the range that ends at this offset starts, for all of its topic partitions. Only
+            the first offset of a query has it, because Spark asks for the initial offset again after a crash
+            in batch 0.
+        partial_start: where the range starts in the topic partitions that the previous offset does not have
+            (newly discovered), or has with a position that cannot be used (recreated topic).
+        stops: where a bounded stream stops reading; None for a stream without an end.
+        ended_runs: how many runs saw a bounded stream at its end. The number makes the offset of each of
+            these runs a new one for Spark.
+        topic_ids: the ids of the topics that `positions` and `left` belong to, where they are known.
+        waiting: topic partitions that existed at the start and did not answer. They begin where the user
+            said, and not at their first record like topic partitions that are found later.
+        left: the positions of topic partitions that are not read any more. If one comes back, it is read
+            from there.
     """
 
-    positions: Positions
     whole_start: Positions | None = None
     partial_start: Positions = field(default_factory=dict)
     stops: Positions | None = None
@@ -69,25 +68,62 @@ class SourceOffset:
     left: Positions = field(default_factory=dict)
 
     def to_json(self) -> OffsetJson:
-        """The offset as Spark shall store it, everything sorted."""
-        marked: OffsetJson = {}
-        if self.whole_start is not None:
-            marked[_marker(_WHOLE_START, self.whole_start)] = {}
-        if self.partial_start:
-            marked[_marker(_PARTIAL_START, self.partial_start)] = {}
-        if self.stops is not None:
-            marked[_marker(_STOP, self.stops)] = {}
+        """Return one entry for each marker that is set, sorted."""
+        return {f"{_MARKER_PREFIX}{MARKER_VERSION} {key}": {} for key in sorted(self._keys())}
+
+    def _keys(self) -> Iterator[str]:
+        positions = {
+            _WHOLE_START: self.whole_start,
+            _PARTIAL_START: self.partial_start or None,
+            _STOP: self.stops,
+            _WAITING: dict.fromkeys(self.waiting, 0) or None,  # zeros, so that it reads like the others
+            _LEFT: self.left or None,
+        }
+        for kind, of_kind in positions.items():
+            if of_kind is not None:
+                yield f"{kind} {_json_text(positions_to_json(of_kind))}"
         if self.ended_runs:
-            marked[f"{_MARKER_PREFIX}{MARKER_VERSION} {_ENDED_RUNS} {self.ended_runs}"] = {}
+            yield f"{_ENDED_RUNS} {self.ended_runs}"
         if self.topic_ids:
-            text = json.dumps(dict(sorted(self.topic_ids.items())), separators=(",", ":"))
-            marked[f"{_MARKER_PREFIX}{MARKER_VERSION} {_TOPIC_IDS} {text}"] = {}
-        if self.waiting:
-            # With a zero for each, so that it reads like the other markers.
-            marked[_marker(_WAITING, dict.fromkeys(self.waiting, 0))] = {}
-        if self.left:
-            marked[_marker(_LEFT, self.left)] = {}
-        return dict(sorted(marked.items())) | positions_to_json(self.positions)
+            yield f"{_TOPIC_IDS} {_json_text(dict(sorted(self.topic_ids.items())))}"
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, object]) -> Markers:
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: it is something else, or a newer penstock wrote it.
+        """
+        found = dict(_read_marker(key, value) for key, value in raw.items())
+        positions = {
+            kind: positions_from_json(found[kind]) for kind in sorted(_KINDS_OF_POSITIONS & found.keys())
+        }
+        return cls(
+            whole_start=positions.get(_WHOLE_START),
+            partial_start=positions.get(_PARTIAL_START, {}),
+            stops=positions.get(_STOP),
+            ended_runs=found.get(_ENDED_RUNS, 0),
+            topic_ids=found.get(_TOPIC_IDS, {}),
+            waiting=frozenset(positions.get(_WAITING, ())),
+            left=positions.get(_LEFT, {}),
+        )
+
+
+@dataclass(frozen=True)
+class SourceOffset:
+    """One offset of a stream.
+
+    Attributes:
+        positions: the next offset of each topic partition.
+        markers: everything else.
+    """
+
+    positions: Positions
+    markers: Markers = field(default_factory=Markers)
+
+    def to_json(self) -> OffsetJson:
+        """Return the offset as Spark has to store it: markers first, everything sorted."""
+        return self.markers.to_json() | positions_to_json(self.positions)
 
     @classmethod
     def from_json(cls, raw: object) -> SourceOffset:
@@ -100,24 +136,11 @@ class SourceOffset:
             raise _unreadable(raw, "it is not a JSON object")
         markers = {key: value for key, value in raw.items() if str(key).startswith("$")}
         topics = {key: value for key, value in raw.items() if key not in markers}
-        found = dict(_read_marker(key, value) for key, value in markers.items())
-        marked = {
-            kind: positions_from_json(found[kind]) for kind in sorted(_KINDS_OF_POSITIONS & found.keys())
-        }
-        return cls(
-            positions=positions_from_json(topics),
-            whole_start=marked.get(_WHOLE_START),
-            partial_start=marked.get(_PARTIAL_START, {}),
-            stops=marked.get(_STOP),
-            ended_runs=found.get(_ENDED_RUNS, 0),
-            topic_ids=found.get(_TOPIC_IDS, {}),
-            waiting=frozenset(marked.get(_WAITING, ())),
-            left=marked.get(_LEFT, {}),
-        )
+        return cls(positions_from_json(topics), Markers.from_json(markers))
 
 
 def positions_to_json(positions: Positions) -> OffsetJson:
-    """`{topic: {partition: offset}}`, topics by name, partitions by number."""
+    """Return `{topic: {partition: offset}}`, topics by name, partitions by number."""
     topics: OffsetJson = {}
     for topic_partition in sorted(positions):
         of_topic = topics.setdefault(topic_partition.topic, {})
@@ -126,7 +149,11 @@ def positions_to_json(positions: Positions) -> OffsetJson:
 
 
 def positions_from_json(raw: object) -> dict[TopicPartition, int]:
-    """The inverse of `positions_to_json`; accepts only whole numbers that are not negative."""
+    """Read what `positions_to_json` wrote.
+
+    Raises:
+        CheckpointError: an offset is not a whole number of at least 0, or the text has another form.
+    """
     if not isinstance(raw, Mapping):
         raise _unreadable(raw, "it is not a JSON object")
     positions: dict[TopicPartition, int] = {}
@@ -136,7 +163,9 @@ def positions_from_json(raw: object) -> dict[TopicPartition, int]:
         for partition, offset in of_topic.items():
             topic_partition = TopicPartition(str(topic), _partition_number(raw, partition))
             if type(offset) is not int or offset < 0:
-                raise _unreadable(raw, f"the offset of {topic_partition} is {offset!r}, not a position")
+                raise _unreadable(
+                    raw, f"expected a number of at least 0 for {topic_partition}, got {offset!r}"
+                )
             if topic_partition in positions:
                 raise _unreadable(raw, f"{topic_partition} is in it twice")
             positions[topic_partition] = offset
@@ -146,33 +175,32 @@ def positions_from_json(raw: object) -> dict[TopicPartition, int]:
 def _partition_number(raw: object, text: object) -> int:
     if isinstance(text, str) and text.isascii() and text.isdigit():
         return int(text)
-    raise _unreadable(raw, f"{text!r} is not the number of a partition")
+    raise _unreadable(raw, f"expected the number of a partition, got {text!r}")
 
 
-def _marker(kind: str, positions: Positions) -> str:
-    text = json.dumps(positions_to_json(positions), separators=(",", ":"))
-    return f"{_MARKER_PREFIX}{MARKER_VERSION} {kind} {text}"
+def _json_text(value: Mapping[str, object]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _read_marker(key: str, value: object) -> tuple[str, Any]:
-    """The kind of a marker, and the JSON that it carries."""
+    """Return the kind of a marker, and the JSON that it carries."""
     head, _, rest = key.partition(" ")
     kind, _, text = rest.partition(" ")
     if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in _KINDS:
-        why = f"this version knows {_MARKER_PREFIX}{MARKER_VERSION} only; a newer one wrote it"
+        why = f"this version reads only the markers of {_MARKER_PREFIX}{MARKER_VERSION}; a newer one wrote it"
         raise _unreadable(key, why)
     if value != {}:
-        raise _unreadable(key, "a marker with a value")
+        raise _unreadable(key, f"expected {{}} as the value of a marker, got {value!r}")
     try:
         carried = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _unreadable(key, f"a marker that is not JSON: {error}") from error
+        raise _unreadable(key, f"expected JSON in a marker: {error}") from error
     if kind == _ENDED_RUNS and (type(carried) is not int or carried < 0):
-        raise _unreadable(key, "a marker whose number is none")
+        raise _unreadable(key, f"expected a number of runs in a marker, got {carried!r}")
     if kind == _TOPIC_IDS and not (
         isinstance(carried, dict) and all(isinstance(topic_id, str) for topic_id in carried.values())
     ):
-        raise _unreadable(key, "a marker whose topic ids are none")
+        raise _unreadable(key, f"expected topics with their ids in a marker, got {carried!r}")
     return kind, carried
 
 

@@ -34,7 +34,7 @@ from penstock.source._run import Run
 from penstock.source._subscriber import is_subscribed
 from penstock.source._window import Cap, Window, cap_at_stops, narrow
 from penstock.source.alignment import Alignment
-from penstock.source.checkpoint_offset import Positions, SourceOffset
+from penstock.source.checkpoint_offset import Markers, Positions, SourceOffset
 from penstock.source.splits import Split
 from penstock.source.stopping import StoppingPoint
 from penstock.types import LogEnd, TopicPartition
@@ -85,12 +85,12 @@ class SplitEnumerator:
             existing = self._run.first(discovery)
             are_all = discovery.topic_partitions <= set(existing)
             starts = self._beginnings.of_first(existing, self._run, are_all=are_all)
-            self._initial = SourceOffset(
-                starts,
+            markers = Markers(
                 stops=self._stopping.of(None, existing, self._run.look_ups),
                 topic_ids=self._topic_ids(starts),
                 waiting=discovery.topic_partitions - starts.keys(),
             )
+            self._initial = SourceOffset(starts, markers)
         return self._initial
 
     def freeze(self) -> None:
@@ -101,10 +101,10 @@ class SplitEnumerator:
         """
         discovery = self._discovery.now()
         answers = self._run.look_ups.log_ends(discovery.topic_partitions, LogEnd.LATEST)
-        if self._config.stopping is not None or not answers.offsets:
-            answers.all_or_raise()
+        if self._config.stopping is not None or not answers.values:
+            answers.all_or_raise("Looking up the ends of the logs")
         warn_of(answers, "is not read in this run, but in the next")
-        self._run = self._run.up_to(answers.offsets, discovery)
+        self._run = self._run.up_to(answers.values, discovery)
 
     def latest_offset(
         self,
@@ -133,7 +133,7 @@ class SplitEnumerator:
             return start
         planned = self._offset_after(start, beginning, window)
         self._planned_end = planned.positions
-        has_moved = planned.whole_start is not None or bool(planned.partial_start)
+        has_moved = planned.markers.whole_start is not None or bool(planned.markers.partial_start)
         has_moved = has_moved or _moving_part(planned) != _moving_part(start)
         end = planned if has_moved else start
         return self._stopping.with_end_marker(start, end, ends_by_itself=self._run.is_fixed)
@@ -161,11 +161,11 @@ class SplitEnumerator:
         ranges = forward_ranges(begin, end.positions, LossPolicy.of(self._config))
         # One that was planned before a restart: its topics may be others by now, or shorter.
         is_replay = end.positions != self._planned_end
-        if is_replay and end.topic_ids:
+        if is_replay and end.markers.topic_ids:
             self._discovery.now()
             recreated = self._discovery.recreated(end, end.positions)
             ranges = [one for one in ranges if one.topic_partition not in recreated]
-        return plan_splits(self._config, self._admin, ranges, end.topic_ids, check_ends=is_replay)
+        return plan_splits(self._config, self._admin, ranges, end.markers.topic_ids, check_ends=is_replay)
 
     def _window(
         self,
@@ -184,7 +184,7 @@ class SplitEnumerator:
             new_starts=beginning.new_starts.keys(),
             is_last=self._run.is_fixed,
             # A start that was resolved just now cannot wait: "latest", resolved again later, would move.
-            may_wait=may_wait and not beginning.new_starts.keys() & start.waiting,
+            may_wait=may_wait and not beginning.new_starts.keys() & start.markers.waiting,
             max_records=max_records,
             max_bytes=max_bytes,
         )
@@ -192,15 +192,15 @@ class SplitEnumerator:
     def _offset_after(self, start: SourceOffset, beginning: Beginning, window: Window) -> SourceOffset:
         """The offset at the end of the window."""
         begin, is_initial = beginning.positions, self._is_initial(start)
-        return SourceOffset(
-            window.positions_after,
+        markers = Markers(
             whole_start=begin if is_initial else None,
             partial_start={} if is_initial else beginning.new_starts,
             stops=beginning.stops,
-            topic_ids=ids_with_left(self._topic_ids(begin), beginning.left, start.topic_ids),
+            topic_ids=ids_with_left(self._topic_ids(begin), beginning.left, start.markers.topic_ids),
             left=beginning.left,
             waiting=self._still_waiting(start, begin),
         )
+        return SourceOffset(window.positions_after, markers)
 
     def _topic_ids(self, topic_partitions: Collection[TopicPartition]) -> dict[str, str]:
         topics = {tp.topic for tp in topic_partitions}
@@ -209,10 +209,12 @@ class SplitEnumerator:
     def _is_initial(self, start: SourceOffset) -> bool:
         """Whether this is what `initial_offset` gave, and not the end of a batch."""
         initial = self._initial
-        return initial is not None and start.whole_start is None and start.positions == initial.positions
+        return (
+            initial is not None and start.markers.whole_start is None and start.positions == initial.positions
+        )
 
     def _has_found_nothing(self, start: SourceOffset) -> bool:
-        return not start.positions and (start.whole_start is not None or self._is_initial(start))
+        return not start.positions and (start.markers.whole_start is not None or self._is_initial(start))
 
     def _still_waiting(self, start: SourceOffset, begin: Positions) -> frozenset[TopicPartition]:
         """Those of the first topic partitions that have not begun yet."""
@@ -220,10 +222,10 @@ class SplitEnumerator:
         if self._has_found_nothing(start):
             return existing - begin.keys()
         subscription = self._config.subscription
-        first = {tp for tp in start.waiting if tp in existing or not is_subscribed(subscription, tp)}
+        first = {tp for tp in start.markers.waiting if tp in existing or not is_subscribed(subscription, tp)}
         return frozenset(first - begin.keys())
 
 
 def _moving_part(offset: SourceOffset) -> tuple[object, ...]:
     """The fields whose change makes a new offset for Spark."""
-    return offset.positions, offset.stops, offset.waiting, offset.left
+    return offset.positions, offset.markers.stops, offset.markers.waiting, offset.markers.left

@@ -15,13 +15,13 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.client.cluster import log_offsets as admin
+from penstock.client.cluster.results import Results
 from penstock.client.fetch.fetcher import fetch_range
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import FetchSettings, fetch_settings
 from penstock.errors import OffsetOutOfRangeError, PenstockError
 from penstock.options.config import IsolationLevel, SourceConfig
-from penstock.source._lookup import OffsetAnswers
-from penstock.source.alignment import RecordTimes, RecordTimesAnswers
+from penstock.source.alignment import RecordTimes
 from penstock.source.kafka_lookup import STRAGGLERS_TIMEOUT_MS
 from penstock.types import OffsetRange, Time, TopicPartition
 
@@ -39,16 +39,18 @@ class KafkaRecordClock:
         timeout_ms = min(settings.default_api_timeout_ms, STRAGGLERS_TIMEOUT_MS)
         self._settings: FetchSettings = replace(settings, default_api_timeout_ms=timeout_ms)
 
-    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """See `RecordClock`."""
         wanted = {tp: Time(time_ms) for tp, time_ms in times_ms.items()}
         answers = admin.list_offsets_each(
             self._connections, wanted, self._isolation_level, timeout_ms=STRAGGLERS_TIMEOUT_MS
         )
         found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
-        return OffsetAnswers(found, answers.errors)
+        return Results(found, answers.errors)
 
-    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+    def read_times(
+        self, ranges: Collection[OffsetRange], max_records: int
+    ) -> Results[TopicPartition, RecordTimes]:
         """See `RecordClock`."""
         times: dict[TopicPartition, RecordTimes] = {}
         errors: dict[TopicPartition, PenstockError] = {}
@@ -59,7 +61,7 @@ class KafkaRecordClock:
                     times[offset_range.topic_partition] = result
                 else:
                     errors[offset_range.topic_partition] = result
-        return RecordTimesAnswers(times, errors)
+        return Results(times, errors)
 
     def _read_or_error(self, offset_range: OffsetRange, max_records: int) -> RecordTimes | PenstockError:
         try:

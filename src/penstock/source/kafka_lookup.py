@@ -15,7 +15,7 @@ from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import PenstockError
 from penstock.options.config import IsolationLevel
-from penstock.source._lookup import OffsetAnswers, TopicView, Wait
+from penstock.source._lookup import TopicView, Wait
 from penstock.types import LogEnd, Time, TopicPartition
 
 STRAGGLERS_TIMEOUT_MS = 3_000
@@ -53,7 +53,7 @@ class KafkaOffsetAdmin:
         isolation_level: IsolationLevel,
         *,
         wait: Wait = Wait.FOR_ALL,
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """See `OffsetAdmin`."""
         timeout_ms = self._connections.settings.default_api_timeout_ms
         started = time.monotonic()
@@ -70,7 +70,7 @@ class KafkaOffsetAdmin:
             # Nothing at all to go on with: probably the brokers are being restarted.
             answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
         self._stragglers = (self._stragglers | answers.errors.keys()) - answers.values.keys()
-        return OffsetAnswers(answers.values, answers.errors)
+        return answers
 
     def _parts(
         self, wanted: Mapping[TopicPartition, LogEnd], wait: Wait
@@ -86,19 +86,18 @@ class KafkaOffsetAdmin:
         parts = [(prompt, STRAGGLERS_TIMEOUT_MS), (others, for_others_ms)]
         return [(part, part_timeout_ms) for part, part_timeout_ms in parts if part]
 
-    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> OffsetAnswers:
+    def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
         """See `OffsetAdmin`."""
-        answers = log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
-        return OffsetAnswers(answers.values, answers.errors)
+        return log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
-    ) -> OffsetAnswers:
+    ) -> Results[TopicPartition, int]:
         """See `OffsetAdmin`."""
         wanted = {tp: Time(time_ms) for tp, time_ms in timestamps_ms.items()}
         answers = admin.list_offsets_each(self._connections, wanted, isolation_level)
         found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
-        return OffsetAnswers(found, answers.errors)
+        return Results(found, answers.errors)
 
     def committed_offsets(
         self, group_id: str, topic_partitions: Collection[TopicPartition]

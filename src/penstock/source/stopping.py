@@ -34,8 +34,8 @@ class StoppingPoint:
         """The stopping offsets: those that `start` carries, else resolved for `existing`; None for no end."""
         if self._spec is None:
             return None
-        if start is not None and start.stops is not None:
-            return start.stops
+        if start is not None and start.markers.stops is not None:
+            return start.markers.stops
         if self._resolved is None:
             self._resolved = resolve_offsets(self._spec, existing, look_ups)
         return self._resolved
@@ -54,13 +54,18 @@ class StoppingPoint:
         if not is_reached(start):
             return end
         self._is_marked = True
-        return replace(start, whole_start=None, partial_start={}, ended_runs=start.ended_runs + 1)
+        markers = replace(
+            start.markers, whole_start=None, partial_start={}, ended_runs=start.markers.ended_runs + 1
+        )
+        return replace(start, markers=markers)
 
 
 def is_reached(offset: SourceOffset) -> bool:
     """Whether the stream has an end and every position has reached it; what left is not waited for."""
-    if offset.stops is None:
+    if offset.markers.stops is None:
         return False
     return all(
-        offset.positions.get(tp, 0) >= stop for tp, stop in offset.stops.items() if tp not in offset.left
+        offset.positions.get(tp, 0) >= stop
+        for tp, stop in offset.markers.stops.items()
+        if tp not in offset.markers.left
     )

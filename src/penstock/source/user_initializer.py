@@ -41,12 +41,12 @@ class PartitionOffsetsRetriever:
     def offsets_at(self, partitions: Iterable[TopicPartition], where: Where) -> dict[TopicPartition, int]:
         """The offset of a place in each log; for a time after the last record that is the end."""
         wanted = dict.fromkeys(_plain(partitions), where)
-        return dict(resolve_places(wanted, self._look_ups).all_or_raise())
+        return dict(resolve_places(wanted, self._look_ups).all_or_raise("Looking up offsets"))
 
     def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The first record that is not older; topic partitions without one are left out."""
         wanted = {TopicPartition(*tp): time_ms for tp, time_ms in timestamps_ms.items()}
-        return dict(self._look_ups.for_times(wanted).all_or_raise())
+        return dict(self._look_ups.for_times(wanted).all_or_raise("Looking up offsets by time"))
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The group's committed offsets; topic partitions without one are left out."""

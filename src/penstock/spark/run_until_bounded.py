@@ -60,7 +60,7 @@ def _all_reached(progress: Any) -> bool:
 
 
 def _has_end(offset: SourceOffset | None) -> bool:
-    return offset is not None and offset.stops is not None
+    return offset is not None and offset.markers.stops is not None
 
 
 def _offset(text: Any) -> SourceOffset | None:

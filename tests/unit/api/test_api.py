@@ -24,6 +24,7 @@ from penstock import (
     extend,
 )
 from penstock.api import KafkaSourceBuilder, PartitionOffsetsRetriever
+from penstock.client.cluster.results import Results
 from penstock.errors import MissingOptionError, OptionError, RequestTimeoutError
 from penstock.options.config import (
     DiscoveryInterval,
@@ -34,7 +35,7 @@ from penstock.options.config import (
 )
 from penstock.options.parse import parse_read
 from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
-from penstock.source._lookup import OffsetAnswers, Wait
+from penstock.source._lookup import Wait
 from penstock.source._resolve_offsets import is_fixed, resolve_offsets
 from penstock.source.user_initializer import ask_initializer
 from penstock.types import LogEnd, TopicPartition
@@ -266,13 +267,13 @@ class LookUps:
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
-    ) -> OffsetAnswers:
-        return OffsetAnswers(dict.fromkeys(topic_partitions, 10 if end is LogEnd.EARLIEST else 20))
+    ) -> Results[TopicPartition, int]:
+        return Results(dict.fromkeys(topic_partitions, 10 if end is LogEnd.EARLIEST else 20))
 
     group_id = "g"
 
-    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
-        return OffsetAnswers({t: 12 for t, ms in timestamps_ms.items() if t == tp(0) and ms <= 5})
+    def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
+        return Results({t: 12 for t, ms in timestamps_ms.items() if t == tp(0) and ms <= 5})
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {t: 15 for t in topic_partitions if t == tp(0)}

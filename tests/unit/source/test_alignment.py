@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError, RequestTimeoutError
-from penstock.source._lookup import OffsetAnswers
 from penstock.source._window import Window
-from penstock.source.alignment import HOLE_OFFSETS, Alignment, RecordTimes, RecordTimesAnswers
+from penstock.source.alignment import HOLE_OFFSETS, Alignment, RecordTimes
 from penstock.types import OffsetRange, TopicPartition
 from tests.unit.source_fakes import tp
 
@@ -39,7 +39,7 @@ class FakeClock:
     reads: int = 0
     records_read: int = 0
 
-    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         self.look_ups += 1
         found, failing = {}, self.failing | self.failing_look_ups
         for topic_partition, time_ms in times_ms.items():
@@ -48,9 +48,11 @@ class FakeClock:
             first = next((at for at, slot in slots if slot.is_indexed and slot.time_ms >= time_ms), None)
             if first is not None and topic_partition not in failing:
                 found[topic_partition] = first
-        return OffsetAnswers(found, {t: _error(t) for t in times_ms if t in failing})
+        return Results(found, {t: _error(t) for t in times_ms if t in failing})
 
-    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+    def read_times(
+        self, ranges: Collection[OffsetRange], max_records: int
+    ) -> Results[TopicPartition, RecordTimes]:
         times: dict[TopicPartition, RecordTimes] = {}
         errors: dict[TopicPartition, PenstockError] = {}
         for piece in ranges:
@@ -69,7 +71,7 @@ class FakeClock:
                 tuple(log[at].time_ms for at in found),
                 found[-1] + 1 if is_cut else piece.stopping_offset,
             )
-        return RecordTimesAnswers(times, errors)
+        return Results(times, errors)
 
 
 def _error(topic_partition: TopicPartition) -> PenstockError:

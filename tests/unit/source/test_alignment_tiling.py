@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from hypothesis import settings
 
-from penstock.source._lookup import OffsetAnswers
-from penstock.source.alignment import Alignment, RecordTimes, RecordTimesAnswers
+from penstock.client.cluster.results import Results
+from penstock.source.alignment import Alignment, RecordTimes
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import OffsetRange, TopicPartition
 from tests.unit.source.test_tiling import Query
@@ -25,7 +25,7 @@ class TimesOfFakeLogs:
     def __init__(self, admin: FakeAdmin) -> None:
         self._admin = admin
 
-    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> OffsetAnswers:
+    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         found = {}
         for topic_partition, time_ms in times_ms.items():
             log = self._admin.logs[topic_partition]
@@ -33,15 +33,17 @@ class TimesOfFakeLogs:
             first = next(newer, None)
             if first is not None:
                 found[topic_partition] = first
-        return OffsetAnswers(found)
+        return Results(found)
 
-    def read_times(self, ranges: Collection[OffsetRange], max_records: int) -> RecordTimesAnswers:
+    def read_times(
+        self, ranges: Collection[OffsetRange], max_records: int
+    ) -> Results[TopicPartition, RecordTimes]:
         times = {}
         for piece in ranges:
             offsets = range(piece.starting_offset, piece.stopping_offset)[:max_records]
             times_ms = tuple(time_of(piece.topic_partition, offset) for offset in offsets)
             times[piece.topic_partition] = RecordTimes(tuple(offsets), times_ms, offsets.stop)
-        return RecordTimesAnswers(times, {})
+        return Results(times, {})
 
 
 class AlignedQuery(Query):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import CheckpointError
-from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.types import TopicPartition
 from tests.unit.source_fakes import tp
 
@@ -18,9 +18,8 @@ TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=12)
 POSITIONS = st.dictionaries(
     st.builds(TopicPartition, TOPICS, st.integers(0, 2000)), st.integers(0, 2**63 - 1), max_size=12
 )
-OFFSETS = st.builds(
-    SourceOffset,
-    positions=POSITIONS,
+MARKERS = st.builds(
+    Markers,
     whole_start=st.none() | POSITIONS,
     partial_start=POSITIONS,
     stops=st.none() | POSITIONS,
@@ -29,6 +28,7 @@ OFFSETS = st.builds(
     waiting=st.frozensets(st.builds(TopicPartition, TOPICS, st.integers(0, 2000)), max_size=4),
     left=POSITIONS,
 )
+OFFSETS = st.builds(SourceOffset, POSITIONS, MARKERS)
 
 
 def as_spark_reads(text: str) -> dict[tuple[str, int], int]:
@@ -57,7 +57,10 @@ def test_equal_positions_give_equal_text_whatever_their_order(
 ) -> None:
     shuffled = list(positions.items())
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # a random.Random, which hypothesis does not say
-    one, other = SourceOffset(positions, positions), SourceOffset(dict(shuffled), dict(shuffled))
+    one, other = (
+        SourceOffset(positions, Markers(positions)),
+        SourceOffset(dict(shuffled), Markers(dict(shuffled))),
+    )
     assert json.dumps(one.to_json()) == json.dumps(other.to_json())
 
 
@@ -67,11 +70,11 @@ def test_partitions_are_sorted_by_number() -> None:
 
 
 def test_the_markers_are_as_documented() -> None:
-    offset = SourceOffset({tp(0): 7}, whole_start={tp(0): 5})
+    offset = SourceOffset({tp(0): 7}, Markers(whole_start={tp(0): 5}))
     assert json.dumps(offset.to_json()) == '{"$penstock/1 start {\\"t\\":{\\"0\\":5}}": {}, "t": {"0": 7}}'
-    offset = SourceOffset({tp(0): 7, tp(1): 4}, partial_start={tp(1): 2})
+    offset = SourceOffset({tp(0): 7, tp(1): 4}, Markers(partial_start={tp(1): 2}))
     assert list(offset.to_json()) == ['$penstock/1 from {"t":{"1":2}}', "t"]
-    offset = SourceOffset({tp(0): 7}, topic_ids={"t": "an-id"}, waiting=frozenset({tp(1)}))
+    offset = SourceOffset({tp(0): 7}, Markers(topic_ids={"t": "an-id"}, waiting=frozenset({tp(1)})))
     assert list(offset.to_json()) == [
         '$penstock/1 topics {"t":"an-id"}',
         '$penstock/1 wait {"t":{"1":0}}',

@@ -30,7 +30,7 @@ from penstock.options.config import (
 from penstock.options.parse import parse_read
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
-from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.splits import Split
 from penstock.types import LogEnd, Time, TopicPartition
@@ -130,7 +130,7 @@ class TestFirstBatch:
         admin = FakeAdmin({tp(0): Log(0, 10)})
         enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
         end = enumerator.latest_offset(enumerator.initial_offset(), None)
-        assert end == SourceOffset({tp(0): 10}, whole_start={tp(0): 10})
+        assert end == SourceOffset({tp(0): 10}, Markers(whole_start={tp(0): 10}))
         assert enumerator.latest_offset(end, None) is end
         assert enumerator.plan(enumerator.initial_offset(), end) == []
 
@@ -139,7 +139,7 @@ class TestFirstBatch:
         enumerator = SplitEnumerator(source_config(), admin)
         first = enumerator.latest_offset(enumerator.initial_offset(), 4)
         second = enumerator.latest_offset(through_json(first), 4)
-        assert first.whole_start == {tp(0): 0}
+        assert first.markers.whole_start == {tp(0): 0}
         assert second == SourceOffset({tp(0): 8})
 
     def test_one_that_sparks_source_left_unfinished_is_refused_when_its_start_is_unknown(self) -> None:
@@ -161,7 +161,7 @@ class TestDiscovery:
         first = enumerator.latest_offset(enumerator.initial_offset(), None)
         admin.logs[tp(1)] = Log(0, 5)
         second = enumerator.latest_offset(first, None)
-        assert second == SourceOffset({tp(0): 10, tp(1): 5}, partial_start={tp(1): 0})
+        assert second == SourceOffset({tp(0): 10, tp(1): 5}, Markers(partial_start={tp(1): 0}))
         assert ranges(enumerator.plan(first, second)) == {tp(1): [(0, 5)]}
         assert enumerator.latest_offset(second, None) is second
 
@@ -185,17 +185,17 @@ class TestDiscovery:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(3, 5)})
         enumerator = SplitEnumerator(source_config(TopicPattern("t|u")), admin)
         end = enumerator.latest_offset(SourceOffset({tp(0): 10}), None)
-        assert end == SourceOffset({tp(0): 10, tp(0, "u"): 5}, partial_start={tp(0, "u"): 3})
+        assert end == SourceOffset({tp(0): 10, tp(0, "u"): 5}, Markers(partial_start={tp(0, "u"): 3}))
 
     def test_a_pattern_that_matched_nothing_yet_uses_the_users_start(self) -> None:
         admin = FakeAdmin()
         enumerator = SplitEnumerator(source_config(TopicPattern("t.*"), LATEST), admin)
         nothing = enumerator.latest_offset(enumerator.initial_offset(), None)
-        assert nothing == SourceOffset({}, whole_start={})
+        assert nothing == SourceOffset({}, Markers(whole_start={}))
         assert enumerator.latest_offset(nothing, None) is nothing
         admin.logs[tp(0, "t1")] = Log(0, 8)
         found = enumerator.latest_offset(through_json(nothing), None)
-        assert found == SourceOffset({tp(0, "t1"): 8}, partial_start={tp(0, "t1"): 8})
+        assert found == SourceOffset({tp(0, "t1"): 8}, Markers(partial_start={tp(0, "t1"): 8}))
 
     def test_a_pattern_matches_in_full_and_no_internal_topic(self) -> None:
         logs = {tp(0, name): Log() for name in ("orders", "orders2", "my-orders", "__orders")}
@@ -294,7 +294,7 @@ class TestHolding:
         assert enumerator.latest_offset(first, None, may_wait=True) is first
         admin.logs[tp(0)].end = 20
         end = enumerator.latest_offset(first, None, may_wait=True)
-        assert end == SourceOffset({tp(0): 20, tp(1): 2}, partial_start={tp(1): 0})
+        assert end == SourceOffset({tp(0): 20, tp(1): 2}, Markers(partial_start={tp(1): 0}))
 
     def test_a_start_at_the_end_that_was_found_is_kept(self) -> None:
         """Held back it would be looked up again, behind the records that came meanwhile."""
@@ -306,7 +306,7 @@ class TestHolding:
         first = through_json(enumerator.latest_offset(start, None, may_wait=True))
         admin.failing.clear()
         second = enumerator.latest_offset(first, None, may_wait=True)
-        assert second == SourceOffset({tp(0): 3, tp(1): 7}, partial_start={tp(1): 7})
+        assert second == SourceOffset({tp(0): 3, tp(1): 7}, Markers(partial_start={tp(1): 7}))
         admin.logs[tp(1)].end = 17
         third = enumerator.latest_offset(second, None, may_wait=True)
         assert ranges(enumerator.plan(second, third)) == {tp(1): [(7, 17)]}
@@ -321,8 +321,8 @@ class TestHolding:
         assert enumerator.latest_offset(first, None, may_wait=True) is first
         admin.logs[tp(0)].end = 12
         last = enumerator.latest_offset(first, None, may_wait=True)
-        assert (last.positions, last.ended_runs) == ({tp(0): 8}, 0)
-        assert enumerator.latest_offset(last, None, may_wait=True).ended_runs == 1
+        assert (last.positions, last.markers.ended_runs) == ({tp(0): 8}, 0)
+        assert enumerator.latest_offset(last, None, may_wait=True).markers.ended_runs == 1
 
     def test_a_frozen_run_holds_nothing(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 9)})
@@ -370,7 +370,7 @@ class TestUnavailable:
         if restarts:
             enumerator = SplitEnumerator(source_config(starting=starting), admin)
         second = through_json(enumerator.latest_offset(first, None))
-        assert second == SourceOffset({tp(0): 10, tp(1): 10}, partial_start={tp(1): expected})
+        assert second == SourceOffset({tp(0): 10, tp(1): 10}, Markers(partial_start={tp(1): expected}))
         wanted = {tp(1): [(expected, 10)]} if expected < 10 else {}
         assert ranges(enumerator.plan(first, second)) == wanted
 
@@ -383,10 +383,10 @@ class TestUnavailable:
         admin.failing[tp(1)] = RequestTimeoutError("no leader")
         enumerator = SplitEnumerator(source_config(starting=starting), admin)
         first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
-        assert (first.positions, first.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
+        assert (first.positions, first.markers.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
         admin.failing.clear()
         admin.logs[tp(1)].end = 12
-        assert enumerator.latest_offset(first, None).partial_start == {tp(1): 12}
+        assert enumerator.latest_offset(first, None).markers.partial_start == {tp(1): 12}
 
     def test_one_that_waits_and_is_missed_once_does_not_come_back_as_a_later_one(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
@@ -396,9 +396,9 @@ class TestUnavailable:
         admin.show_after_next_discovery(tp(1), admin.logs.pop(tp(1)))
         admin.logs[tp(0)].end = 11
         second = through_json(enumerator.latest_offset(first, None))
-        assert second.waiting == frozenset({tp(1)})
+        assert second.markers.waiting == frozenset({tp(1)})
         admin.failing.clear()
-        assert enumerator.latest_offset(second, None).partial_start == {tp(1): 10}
+        assert enumerator.latest_offset(second, None).markers.partial_start == {tp(1): 10}
 
     def test_one_that_waits_and_is_deleted_is_said(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
@@ -501,7 +501,7 @@ class TestDataLoss:
             SplitEnumerator(source_config(), admin).latest_offset(start, None)
         enumerator = self.lossy(admin)
         end = enumerator.latest_offset(start, None)
-        assert end == SourceOffset({tp(0): 4}, partial_start={tp(0): 0})
+        assert end == SourceOffset({tp(0): 4}, Markers(partial_start={tp(0): 0}))
         assert ranges(enumerator.plan(start, through_json(end))) == {tp(0): [(0, 4)]}
 
     def test_a_replay_of_a_log_that_was_cut_back(self) -> None:
@@ -523,7 +523,7 @@ class TestDataLoss:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(0, 10)})
         enumerator = SplitEnumerator(source_config(), admin)
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(0, "u"): 3}), None)
-        assert end == SourceOffset({tp(0): 10}, left={tp(0, "u"): 3})
+        assert end == SourceOffset({tp(0): 10}, Markers(left={tp(0, "u"): 3}))
         assert "u-0" in caplog.text
 
     def test_a_batch_that_goes_back_is_an_error(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -591,7 +591,9 @@ class TestDataLoss:
     def test_an_end_without_a_start_is_an_error(self) -> None:
         enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(0, 9), tp(1): Log(0, 9)}))
         with pytest.raises(CheckpointError, match="t-1"):
-            enumerator.plan(SourceOffset({}), SourceOffset({tp(0): 5, tp(1): 5}, whole_start={tp(0): 0}))
+            enumerator.plan(
+                SourceOffset({}), SourceOffset({tp(0): 5, tp(1): 5}, Markers(whole_start={tp(0): 0}))
+            )
 
 
 class TestAvailableNow:
@@ -630,13 +632,13 @@ class TestAvailableNow:
         first.freeze()
         assert "t-1 is not read in this run, but in the next: none" in caplog.text
         end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
-        assert (end.positions, end.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
+        assert (end.positions, end.markers.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
         assert first.latest_offset(end, None) is end
         admin.failing.clear()
         second = SplitEnumerator(source_config(starting=LATEST), admin)
         second.freeze()
         after = second.latest_offset(end, None)
-        assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 7})
+        assert after == SourceOffset({tp(0): 10, tp(1): 7}, Markers(partial_start={tp(1): 7}))
 
     def test_one_that_does_not_answer_in_the_first_run_begins_at_the_offset_given_for_it(self) -> None:
         starting = OffsetsSpec(each=at((tp(0), 3), (tp(1), 4)))
@@ -644,12 +646,12 @@ class TestAvailableNow:
         first = SplitEnumerator(source_config(starting=starting), admin)
         first.freeze()
         end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
-        assert end == SourceOffset({tp(0): 10}, whole_start={tp(0): 3}, waiting=frozenset({tp(1)}))
+        assert end == SourceOffset({tp(0): 10}, Markers(whole_start={tp(0): 3}, waiting=frozenset({tp(1)})))
         admin.failing.clear()
         second = SplitEnumerator(source_config(starting=starting), admin)
         second.freeze()
         after = second.latest_offset(end, None)
-        assert after == SourceOffset({tp(0): 10, tp(1): 7}, partial_start={tp(1): 4})
+        assert after == SourceOffset({tp(0): 10, tp(1): 7}, Markers(partial_start={tp(1): 4}))
 
     def test_one_that_is_added_while_the_target_is_taken_is_a_later_one(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)})
@@ -657,10 +659,10 @@ class TestAvailableNow:
         first.freeze()
         admin.logs[tp(1)] = Log(0, 4)
         end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
-        assert (end.positions, end.waiting) == ({tp(0): 10}, frozenset())
+        assert (end.positions, end.markers.waiting) == ({tp(0): 10}, frozenset())
         second = SplitEnumerator(source_config(starting=LATEST), admin)
         second.freeze()
-        assert second.latest_offset(end, None).partial_start == {tp(1): 0}
+        assert second.latest_offset(end, None).markers.partial_start == {tp(1): 0}
 
     def test_a_run_in_which_nothing_answers_is_an_error(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("none")})

@@ -13,7 +13,7 @@ from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import RequestTimeoutError
 from penstock.options.config import IsolationLevel
-from penstock.source._lookup import OffsetAnswers, Wait
+from penstock.source._lookup import Wait
 from penstock.source.kafka_lookup import (
     KNOWN_STRAGGLERS_TIMEOUT_MS,
     STRAGGLERS_TIMEOUT_MS,
@@ -42,7 +42,7 @@ class Cluster:
         errors = {each: RequestTimeoutError(f"{each}") for each in wanted if each in self.silent}
         return Results({each: 7 for each in wanted if each not in self.silent}, dict(errors))
 
-    def look(self, *wanted: TopicPartition, wait: Wait = Wait.FOR_ONE) -> OffsetAnswers:
+    def look(self, *wanted: TopicPartition, wait: Wait = Wait.FOR_ONE) -> Results[TopicPartition, int]:
         self.asked.clear()
         level = IsolationLevel.READ_UNCOMMITTED
         return self.admin.list_offsets(wanted, LogEnd.LATEST, level, wait=wait)
@@ -57,10 +57,10 @@ def test_one_that_does_not_answer_holds_the_others_up_once(cluster: Cluster) -> 
     cluster.silent = {tp(1)}
     assert cluster.look(tp(0), tp(1)).errors.keys() == {tp(1)}
     assert cluster.asked == [({tp(0), tp(1)}, STRAGGLERS_TIMEOUT_MS)]
-    assert cluster.look(tp(0), tp(1)).offsets == {tp(0): 7}
+    assert cluster.look(tp(0), tp(1)).values == {tp(0): 7}
     assert cluster.asked == [({tp(0)}, STRAGGLERS_TIMEOUT_MS), ({tp(1)}, KNOWN_STRAGGLERS_TIMEOUT_MS)]
     cluster.silent.clear()
-    assert cluster.look(tp(0), tp(1)).offsets == {tp(0): 7, tp(1): 7}
+    assert cluster.look(tp(0), tp(1)).values == {tp(0): 7, tp(1): 7}
     cluster.look(tp(0), tp(1))
     assert cluster.asked == [({tp(0), tp(1)}, STRAGGLERS_TIMEOUT_MS)]
 

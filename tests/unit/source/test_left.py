@@ -19,7 +19,7 @@ from penstock.options.config import (
 )
 from penstock.source import _discovery as discovery
 from penstock.source import _left as left
-from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import TopicPartition
 from tests.unit.source.test_enumerator import ranges, through_json
@@ -77,7 +77,7 @@ def test_a_topic_that_comes_back_is_read_on_from_where_it_was_left() -> None:
     assert query.run(ONLY_A) == {A: [(10, 12)]}
     assert query.run(BOTH) == {B: [(20, 25)]}
     assert query.offset == SourceOffset(
-        {A: 12, B: 25}, partial_start={B: 20}, topic_ids=query.admin.topic_ids
+        {A: 12, B: 25}, Markers(partial_start={B: 20}, topic_ids=query.admin.topic_ids)
     )
     query.admin.logs[B].end = 26
     assert query.run(BOTH) == {B: [(25, 26)]}
@@ -104,7 +104,7 @@ def test_it_comes_back_with_nothing_new_and_then_has_its_place() -> None:
     query = left_at_20()
     assert query.run(BOTH) == {}
     assert query.offset is not None
-    assert (query.offset.positions, query.offset.left) == ({A: 10, B: 20}, {})
+    assert (query.offset.positions, query.offset.markers.left) == ({A: 10, B: 20}, {})
 
 
 def test_partitions_that_were_added_meanwhile_are_read_from_their_first_record() -> None:
@@ -144,7 +144,7 @@ def test_another_topic_of_that_name_is_never_read_from_the_old_place() -> None:
         query.run(BOTH)
     assert query.run(BOTH, fail_on_removed_partition=False) == {B: [(0, 30)]}
     assert query.offset is not None
-    assert query.offset.left == {}
+    assert query.offset.markers.left == {}
     assert query.run(BOTH) == {}
 
 
@@ -175,7 +175,7 @@ def test_a_left_partition_of_a_topic_that_is_made_anew_has_no_place_any_more() -
     query.admin.topic_ids["b"] = "another"
     assert query.run(TopicPartitionSet((B,)), fail_on_removed_partition=False) == {B: [(0, 20)]}
     assert query.offset is not None
-    assert query.offset.left == {}
+    assert query.offset.markers.left == {}
     assert query.run(TopicPartitionSet((B, B1))) == {B1: [(0, 9)]}
 
 
@@ -236,8 +236,8 @@ def test_what_vanishes_does_not_make_the_offset_grow_for_ever(monkeypatch: pytes
         del query.admin.logs[tp(0, day)]
         query.run(TopicPattern(".*"), fail_on_removed_partition=False)
         assert query.offset is not None
-        assert tp(0, day) in query.offset.left, "the newest is known"
-        assert len(query.offset.left) <= 3
+        assert tp(0, day) in query.offset.markers.left, "the newest is known"
+        assert len(query.offset.markers.left) <= 3
 
 
 def test_a_bounded_stream_ends_without_what_left_and_reads_it_to_its_end_when_it_is_back() -> None:
@@ -251,7 +251,7 @@ def test_a_bounded_stream_ends_without_what_left_and_reads_it_to_its_end_when_it
     alone = SplitEnumerator(source_config(ONLY_A, stopping=stopping), query.admin)
     second = through_json(alone.latest_offset(first, None))
     ended = alone.latest_offset(second, None)
-    assert (second.positions, ended.ended_runs) == ({A: 10}, 1)
+    assert (second.positions, ended.markers.ended_runs) == ({A: 10}, 1)
     again = SplitEnumerator(both, query.admin)
     third = again.latest_offset(through_json(ended), None)
     assert ranges(again.plan(ended, third)) == {B: [(7, 15)]}
@@ -305,7 +305,7 @@ def test_a_bounded_stream_does_not_take_another_topic_for_the_one_that_its_end_i
     again = SplitEnumerator(dropping, query.admin)
     end = again.latest_offset(begun, None)
     assert ranges(again.plan(begun, end)) == {A: [(4, 10)]}
-    assert again.latest_offset(through_json(end), None).ended_runs == 1, "it ends"
+    assert again.latest_offset(through_json(end), None).markers.ended_runs == 1, "it ends"
 
 
 def test_a_topic_that_is_made_anew_before_the_first_batch_is_noticed() -> None:

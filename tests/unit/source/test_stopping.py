@@ -19,7 +19,7 @@ from penstock.options.config import (
 from penstock.source import _discovery as discovery
 from penstock.source._lookup import TopicView
 from penstock.source.bounded import plan_bounded
-from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.stopping import is_reached
 from penstock.types import Committed, LogEnd, Time, TopicPartition
@@ -153,7 +153,7 @@ class TestStop:
         admin.committed = {"g": {tp(0): 80, tp(1): 80}}
         end = run_until_quiet(enumerator, start, max_records)
         assert end.positions == {topic_partition: max(2, stop) for topic_partition, stop in stops.items()}
-        assert end.stops == stops
+        assert end.markers.stops == stops
         assert is_reached(end)
 
     @pytest.mark.parametrize(("stopping", "stops"), STOPS.values(), ids=STOPS)
@@ -196,7 +196,7 @@ class TestStop:
         end = through_json(enumerator.latest_offset(enumerator.initial_offset(), None))
         for run in (1, 2, 3):
             reported = through_json(enumerator.latest_offset(end, None))
-            assert reported == SourceOffset({tp(0): 10}, stops={tp(0): 10}, ended_runs=run)
+            assert reported == SourceOffset({tp(0): 10}, Markers(stops={tp(0): 10}, ended_runs=run))
             assert enumerator.plan(end, reported) == []
             assert enumerator.latest_offset(reported, None) is reported
             end, enumerator = reported, SplitEnumerator(config, admin)
@@ -231,7 +231,7 @@ class TestStop:
         config = source_config(TopicPattern("x.*"), stopping=LATEST)
         enumerator = SplitEnumerator(config, FakeAdmin())
         end = enumerator.latest_offset(enumerator.initial_offset(), None)
-        assert end.stops == {}
+        assert end.markers.stops == {}
         assert is_reached(through_json(end))
 
     def test_a_checkpoint_without_an_end_gets_one(self) -> None:
@@ -239,13 +239,13 @@ class TestStop:
         end = SplitEnumerator(source_config(stopping=LATEST), admin).latest_offset(
             SourceOffset({tp(0): 4}), None
         )
-        assert end == SourceOffset({tp(0): 10}, stops={tp(0): 10})
+        assert end == SourceOffset({tp(0): 10}, Markers(stops={tp(0): 10}))
 
     def test_a_stream_whose_end_was_taken_away_goes_on(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 5)})
-        ended = SourceOffset({tp(0): 4}, stops={tp(0): 4})
+        ended = SourceOffset({tp(0): 4}, Markers(stops={tp(0): 4}))
         end = SplitEnumerator(source_config(), admin).latest_offset(ended, None)
-        assert end == SourceOffset({tp(0): 10, tp(1): 5}, partial_start={tp(1): 0})
+        assert end == SourceOffset({tp(0): 10, tp(1): 5}, Markers(partial_start={tp(1): 0}))
 
     def test_a_dropped_topic_partition_does_not_keep_it_from_ending(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
@@ -254,7 +254,7 @@ class TestStop:
         first = through_json(enumerator.latest_offset(enumerator.initial_offset(), 4))
         del admin.logs[tp(1)]
         end = run_until_quiet(enumerator, first)
-        assert (end.positions, end.stops) == ({tp(0): 10}, {tp(0): 10})
+        assert (end.positions, end.markers.stops) == ({tp(0): 10}, {tp(0): 10})
         assert is_reached(end)
 
 
@@ -303,7 +303,7 @@ class TestRecreatedTopic:
 
     def test_it_is_noticed_in_a_run_and_after_a_restart(self) -> None:
         admin, running, end = self.before()
-        assert end.topic_ids == {"t": "first", "u": "only"}
+        assert end.markers.topic_ids == {"t": "first", "u": "only"}
         self.recreate(admin)
         for enumerator in (running, SplitEnumerator(source_config(TopicPattern("[tu]")), admin)):
             with pytest.raises(TopicPartitionsRemovedError, match=r"reading t-0 of a topic that was deleted"):
@@ -316,8 +316,8 @@ class TestRecreatedTopic:
         enumerator = SplitEnumerator(config, admin)
         after = through_json(enumerator.latest_offset(end, None))
         assert after.positions == {tp(0): 50, tp(0, "u"): 8}
-        assert after.partial_start == {tp(0): 0}
-        assert after.topic_ids == {"t": "second", "u": "only"}
+        assert after.markers.partial_start == {tp(0): 0}
+        assert after.markers.topic_ids == {"t": "second", "u": "only"}
         reads = [split.offset_range for split in enumerator.plan(end, after)]
         assert [(read.starting_offset, read.stopping_offset) for read in reads] == [(0, 50), (5, 8)]
         assert [split.topic_id for split in enumerator.plan(end, after)] == ["second", "only"]

@@ -74,8 +74,8 @@ class Query(RuleBasedStateMachine):
             end = self.enumerator.latest_offset(start, max_records)
         except RequestTimeoutError:
             return  # nobody answers: the query fails, and is started again
-        for waited in start.waiting & end.positions.keys():
-            first = {**end.partial_start, **(end.whole_start or {})}[waited]
+        for waited in start.markers.waiting & end.positions.keys():
+            first = {**end.markers.partial_start, **(end.markers.whole_start or {})}[waited]
             assert first == (self.admin.logs[waited].end if self.config.starting is LATEST else 0)
             self.expected_start[waited] = first
         if self.offset_log and end is start:
