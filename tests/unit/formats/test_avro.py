@@ -24,9 +24,9 @@ from penstock.errors import (
     UnsupportedOptionError,
 )
 from penstock.formats import DecodedRows, Format
-from penstock.formats.avro.confluent import LOOKUPS_PER_BATCH_MAX
 from penstock.formats.avro.format import AvroFormat
 from penstock.formats.avro.schema import parse_schema, schema_of
+from penstock.formats.confluent import LOOKUPS_PER_BATCH_MAX
 from tests.contract import formats_rows as rows_of
 from tests.registry_server import Registry, running_registry
 from tests.table_specs import format_for, from_options

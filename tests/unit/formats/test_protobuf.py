@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import MissingOptionError, OptionError, RowError, SchemaError
 from penstock.formats import DecodedRows, Format
+from penstock.formats.confluent import LOOKUPS_PER_BATCH_MAX
 from penstock.formats.protobuf._types import MessageType, library
-from penstock.formats.protobuf.confluent import LOOKUPS_PER_BATCH_MAX, read_header, write_indexes
+from penstock.formats.protobuf.confluent import read_header, write_indexes
 from penstock.formats.protobuf.schema import type_for
 from tests.registry_server import Registry, running_registry
 from tests.table_specs import format_for
@@ -508,7 +509,7 @@ def test_one_batch_may_hold_many_schemas_and_messages(registry: Registry) -> Non
     assert found.indices().to_pylist() == [0, 1, 2, 3]
     assert [failure.value_index for failure in found.failures] == [4, 5, 6, 7, 10, 11, 12]
     assert "no such message" in found.failures[0].reason
-    assert "type AVRO" in found.failures[1].reason
+    assert "of type PROTOBUF, got AVRO" in found.failures[1].reason
     assert "does not know schema id 99" in found.failures[2].reason
     ignoring = decode(confluent(registry, **{"ignore-parse-errors": "true"}), values, COLUMNS)
     assert (ignoring.row_count, ignoring.failures, ignoring.ignored_count) == (4, [], 7)

@@ -1,9 +1,8 @@
 """`avro-confluent`: Avro behind the Schema Registry's header, as Flink's format of that name.
 
 Runs on executors; options are read on the driver. Invariant: every value is read with the schema that its
-own header names, so one batch may hold many; fields meet columns by name, which is how schemas may
-change. A value with an unknown id is a bad record; a registry that does not answer stops the query,
-because its records are not bad.
+own header names, so one batch may hold values of many schemas. A field is read into the column of its name,
+so schemas may change.
 """
 
 from __future__ import annotations
@@ -15,32 +14,27 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import MissingOptionError, SchemaError
+from penstock.errors import SchemaError
 from penstock.formats import _native
 from penstock.formats.avro._plan import AvroPlan, reading_plan, writing_plan
 from penstock.formats.avro._references import resolved_schema
 from penstock.formats.avro.format import AvroEncoder, legacy_timestamps
 from penstock.formats.avro.schema import parse_schema, schema_of
-from penstock.formats.base import (
-    NO_METADATA,
-    DecodedRows,
-    Decoder,
-    Encoder,
-    RowFailure,
-    failure,
-    selected,
+from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, failure, selected
+from penstock.formats.confluent import (
+    HEADER_BYTES,
+    NO_HEADER,
+    NO_HEADER_REASON,
+    Subject,
+    WriterSchemas,
+    with_failures,
 )
 from penstock.formats.format_options import options_of
 from penstock.formats.native_rows import check_schema, decoded_rows
-from penstock.formats.schema_registry.client import RegistrySettings, SchemaRegistry, registry_for
+from penstock.formats.schema_registry.client import SchemaRegistry, registry_for
 from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
-
-HEADER_BYTES = 5
-NO_HEADER = -2
-LOOKUPS_PER_BATCH_MAX = 50
-"""New ids that one batch may make us ask for: honest topics have a few, made-up ids may be millions."""
 
 REGISTRY = RegistryOptions("avro-confluent")
 _OPTIONS = (*REGISTRY.all(), legacy_timestamps("avro-confluent"))
@@ -54,10 +48,8 @@ class AvroConfluentFormat:
     metadata: ClassVar[pa.Schema] = NO_METADATA
     options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
-    registry: RegistrySettings
-    subject: str | None = None
+    subject: Subject
     schema_text: str | None = None
-    registers: bool = True
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> AvroConfluentFormat:
@@ -72,25 +64,19 @@ class AvroConfluentFormat:
         text = given.value(REGISTRY.schema)
         if text is not None:
             parse_schema(text, option=given.spelled(REGISTRY.schema))
-        subject = REGISTRY.subject_of(given, spec.topic)
-        return cls(REGISTRY.settings(given), subject, text, given.flag(REGISTRY.auto_register))
+        return cls(Subject.from_options(REGISTRY, given, spec.topic), text)
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
-        return AvroConfluentDecoder(registry_for(self.registry), selected(schema, columns))
+        return AvroConfluentDecoder(registry_for(self.subject.registry), selected(schema, columns))
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         """Make an encoder; see `Format.encoder`."""
         check_schema(self.name, schema)
-        if self.subject is None:
-            raise MissingOptionError(
-                "Option 'avro-confluent.subject' is required where no single 'topic' gives the subject "
-                "its name.",
-                option="avro-confluent.subject",
-            )
+        self.subject.check()
         text = self.schema_text or schema_of(schema)
-        return AvroConfluentEncoder(self, self.subject, text, writing_plan(parse_schema(text), schema))
+        return AvroConfluentEncoder(self.subject, text, writing_plan(parse_schema(text), schema))
 
 
 class AvroConfluentDecoder:
@@ -98,8 +84,9 @@ class AvroConfluentDecoder:
 
     def __init__(self, registry: SchemaRegistry, schema: pa.Schema) -> None:
         self._registry = registry
+        self._schemas = WriterSchemas(registry, "AVRO")
         self._schema = schema
-        self._plans: dict[int, AvroPlan | str] = {}  # a text is why there is none
+        self._plans: dict[int, AvroPlan | str] = {}  # a text says why there is no plan
 
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode values; see `Decoder.decode`.
@@ -109,13 +96,12 @@ class AvroConfluentDecoder:
                 not have.
         """
         ids = _native.schema_ids(values)
-        lookups = 0
-        good, reasons = {}, {NO_HEADER: "the value does not begin with the Schema Registry's header"}
+        self._schemas.start_batch()
+        good, reasons = {}, {NO_HEADER: NO_HEADER_REASON}
         for schema_id in pc.unique(ids).to_pylist():
             if schema_id < 0:
                 continue
-            lookups += not self._registry.is_cached(schema_id)
-            plan = self._plan(schema_id, may_ask=lookups <= LOOKUPS_PER_BATCH_MAX)
+            plan = self._plan(schema_id)
             if isinstance(plan, str):
                 reasons[schema_id] = plan
             else:
@@ -126,19 +112,15 @@ class AvroConfluentDecoder:
         decoded = _native.decode_avro(values, self._schema, plans, plan_of_value, HEADER_BYTES)
         found = decoded_rows(values, self._schema, None, decoded)
         failures = [_with_types(one, plans[plan_of_value[one.value_index].as_py()]) for one in found.failures]
-        return _with_failures(replace(found, failures=failures), _unreadable(values, ids, reasons))
+        return with_failures(replace(found, failures=failures), _unreadable(values, ids, reasons))
 
-    def _plan(self, schema_id: int, *, may_ask: bool) -> AvroPlan | str:
+    def _plan(self, schema_id: int) -> AvroPlan | str:
         """Return the plan for an id, or why there is none."""
         if schema_id in self._plans:
             return self._plans[schema_id]
-        if not may_ask:
-            return f"schema id {schema_id} is one of more than {LOOKUPS_PER_BATCH_MAX} new ones in one batch"
-        found = self._registry.schema(schema_id)
-        if found is None:
-            return f"the Schema Registry does not know schema id {schema_id}"
-        if found.schema_type != "AVRO":
-            return f"schema {schema_id} is of type {found.schema_type}, not AVRO"
+        found = self._schemas.schema(schema_id)
+        if isinstance(found, str):
+            return found
         try:
             self._plans[schema_id] = reading_plan(resolved_schema(self._registry, found), self._schema)
         except SchemaError as error:
@@ -161,18 +143,10 @@ def _with_types(one: RowFailure, plan: AvroPlan) -> RowFailure:
     return one
 
 
-def _with_failures(found: DecodedRows, more: list[RowFailure]) -> DecodedRows:
-    if not more:
-        return found
-    failures = sorted([*found.failures, *more], key=lambda one: one.value_index)
-    return DecodedRows(found.rows, found.row_count, found.value_indices, failures, found.ignored_count)
-
-
 class AvroConfluentEncoder:
     """Encodes rows behind the header of a schema that is registered when the first rows come."""
 
-    def __init__(self, options: AvroConfluentFormat, subject: str, text: str, plan: AvroPlan) -> None:
-        self._options = options
+    def __init__(self, subject: Subject, text: str, plan: AvroPlan) -> None:
         self._subject = subject
         self._text = text
         self._plan = plan
@@ -185,8 +159,6 @@ class AvroConfluentEncoder:
             SchemaRegistryError: the registry cannot be reached or does not take the schema.
         """
         if self._encoder is None:
-            registry = registry_for(self._options.registry)
-            schema_id = registry.schema_id(self._subject, self._text, registers=self._options.registers)
-            header = b"\0" + schema_id.to_bytes(4, "big")
-            self._encoder = AvroEncoder(self._options.name, self._plan, header)
+            header = self._subject.header(self._text)
+            self._encoder = AvroEncoder(AvroConfluentFormat.name, self._plan, header)
         return self._encoder.encode(rows)

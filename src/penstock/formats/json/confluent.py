@@ -1,7 +1,7 @@
 """`json-confluent`: JSON behind the Schema Registry's header, as Confluent's serializers write it.
 
 Runs on executors; options are read on the driver. Invariant: the value behind the header is read and
-written exactly as in `json`; the registry is asked only for writing, because a JSON Schema says what is
+written exactly as in `json`. The registry is asked only for writing, because a JSON Schema says what is
 allowed and not how to read it.
 """
 
@@ -16,19 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from penstock.errors import MissingOptionError
 from penstock.formats import _native
-from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, failure
+from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, failure
+from penstock.formats.confluent import HEADER_BYTES, NO_HEADER, NO_HEADER_REASON, Subject, with_failures
 from penstock.formats.format_options import FormatOptions, options_of
 from penstock.formats.json.format import JSON_OPTIONS, JsonDecoder, JsonFormat
 from penstock.formats.native_rows import check_schema
-from penstock.formats.schema_registry.client import RegistrySettings, registry_for
 from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
-
-HEADER_BYTES = 5
-NO_HEADER = -2
 
 REGISTRY = RegistryOptions("json-confluent")
 
@@ -49,11 +45,9 @@ class JsonConfluentFormat:
     metadata: ClassVar[pa.Schema] = NO_METADATA
     options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
-    registry: RegistrySettings
+    subject: Subject
     inner: JsonFormat
-    subject: str | None = None
     schema_text: str | None = None
-    registers: bool = True
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> JsonConfluentFormat:
@@ -66,13 +60,7 @@ class JsonConfluentFormat:
         given = options_of(cls.options, spec)
         texts = {key.replace("json-confluent.", "json.", 1): text for key, text in given.texts.items()}
         inner = JsonFormat.from_format_options(FormatOptions(spec.prefix, texts), cls.name)
-        return cls(
-            REGISTRY.settings(given),
-            inner,
-            REGISTRY.subject_of(given, spec.topic),
-            given.value(REGISTRY.schema),
-            given.flag(REGISTRY.auto_register),
-        )
+        return cls(Subject.from_options(REGISTRY, given, spec.topic), inner, given.value(REGISTRY.schema))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder; see `Format.decoder`."""
@@ -81,14 +69,9 @@ class JsonConfluentFormat:
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         """Make an encoder; see `Format.encoder`."""
-        if self.subject is None:
-            raise MissingOptionError(
-                "Option 'json-confluent.subject' is required where no single 'topic' gives the subject "
-                "its name.",
-                option="json-confluent.subject",
-            )
+        self.subject.check()
         text = self.schema_text or json.dumps(json_schema_of(schema))
-        return JsonConfluentEncoder(self, self.subject, text, self.inner.encoder(schema))
+        return JsonConfluentEncoder(self.subject, text, self.inner.encoder(schema))
 
 
 class JsonConfluentDecoder:
@@ -101,22 +84,17 @@ class JsonConfluentDecoder:
         """Decode values; see `Decoder.decode`."""
         ids = _native.schema_ids(values)
         has_no_header = pc.equal(ids, NO_HEADER)
-        # Without a header there is nothing to read; null is no row in JSON, and the failure is added below.
+        # A value without the header becomes null, which gives no row in JSON. Its failure is added below.
         is_whole = pc.any(has_no_header).as_py() is not True
         found = self._inner.decode(values if is_whole else pc.if_else(has_no_header, None, values))
-        reason = "the value does not begin with the Schema Registry's header"
-        more = [failure(values, i, reason) for i in pc.indices_nonzero(has_no_header).to_pylist()]
-        if not more:
-            return found
-        failures: list[RowFailure] = sorted([*found.failures, *more], key=lambda one: one.value_index)
-        return DecodedRows(found.rows, found.row_count, found.value_indices, failures, found.ignored_count)
+        more = [failure(values, i, NO_HEADER_REASON) for i in pc.indices_nonzero(has_no_header).to_pylist()]
+        return with_failures(found, more)
 
 
 class JsonConfluentEncoder:
     """Encodes rows behind the header of a schema that is registered when the first rows come."""
 
-    def __init__(self, options: JsonConfluentFormat, subject: str, text: str, inner: Encoder) -> None:
-        self._options = options
+    def __init__(self, subject: Subject, text: str, inner: Encoder) -> None:
         self._subject = subject
         self._text = text
         self._inner = inner
@@ -127,9 +105,7 @@ class JsonConfluentEncoder:
         Raises:
             SchemaRegistryError: the registry cannot be reached or does not take the schema.
         """
-        registry = registry_for(self._options.registry)
-        schema_id = registry.schema_id(self._subject, self._text, "JSON", registers=self._options.registers)
-        header = pa.scalar(b"\0" + schema_id.to_bytes(4, "big"), pa.binary())
+        header = pa.scalar(self._subject.header(self._text, "JSON"), pa.binary())
         return pc.binary_join_element_wise(header, self._inner.encode(rows), pa.scalar(b"", pa.binary()))
 
 

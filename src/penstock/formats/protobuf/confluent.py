@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import MissingOptionError, SchemaError
+from penstock.errors import SchemaError
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, failure, selected
+from penstock.formats.confluent import HEADER_BYTES, NO_HEADER_REASON, Subject, WriterSchemas
 from penstock.formats.format_options import options_of
 from penstock.formats.native_rows import check_names
 from penstock.formats.protobuf._read import MessageReader
@@ -28,7 +29,6 @@ from penstock.formats.protobuf.schema import type_for
 from penstock.formats.schema_registry.client import (
     Reference,
     RegisteredSchema,
-    RegistrySettings,
     SchemaRegistry,
     registry_for,
 )
@@ -36,10 +36,7 @@ from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 
-HEADER_BYTES = 5
 INDEXES_MAX = 100
-LOOKUPS_PER_BATCH_MAX = 50
-"""New ids that one batch may make us ask for: honest topics have a few, made-up ids may be millions."""
 
 _SERIALIZED = "serialized"
 _WELL_KNOWN = "google/protobuf/"
@@ -61,10 +58,8 @@ class ProtobufConfluentFormat:
     metadata: ClassVar[pa.Schema] = NO_METADATA
     options: ClassVar[Sequence[Option[Any]]] = _OPTIONS
 
-    registry: RegistrySettings
-    subject: str | None = None
+    subject: Subject
     message_type: MessageType | None = None
-    registers: bool = True
     ignore_parse_errors: bool = False
     read_default_values: bool = False
     null_literal: str = ""
@@ -82,10 +77,8 @@ class ProtobufConfluentFormat:
         library("message")
         has_message = file is not None or name is not None
         return cls(
-            REGISTRY.settings(given),
-            REGISTRY.subject_of(given, spec.topic),
+            Subject.from_options(REGISTRY, given, spec.topic),
             from_options(file, name, given.spelled(OPTIONS.message_name)) if has_message else None,
-            given.flag(REGISTRY.auto_register),
             given.flag(OPTIONS.ignore_parse_errors),
             given.flag(OPTIONS.read_default_values),
             given.value(OPTIONS.null_literal) or "",
@@ -98,39 +91,50 @@ class ProtobufConfluentFormat:
         defaults = self.read_default_values
         if self.message_type is None:
             type_for(schema)  # finds types that no message can give
-            found: Readers = _WriterReaders(registry_for(self.registry), wanted, defaults).reader
+            found: Readers = _WriterReaders(registry_for(self.subject.registry), wanted, defaults)
         else:
             descriptor = self.message_type.descriptor()
             MessageReader(descriptor, schema, reads_defaults=defaults)
             reader = MessageReader(descriptor, wanted, reads_defaults=defaults)
-            found = _one_reader(reader)
+            found = _OneReader(reader)
         return ProtobufConfluentDecoder(found, wanted, self.ignore_parse_errors)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         """Make an encoder; see `Format.encoder`."""
         check_names(self.name, schema.names)
-        if self.subject is None:
-            raise MissingOptionError(
-                "Option 'protobuf-confluent.subject' is required where no single 'topic' gives the subject "
-                "its name.",
-                option="protobuf-confluent.subject",
-            )
+        self.subject.check()
         message_type = self.message_type or type_for(schema)
         writer = MessageWriter(self.name, message_type.descriptor(), schema, self.null_literal)
-        return ProtobufConfluentEncoder(self, self.subject, message_type, writer)
+        return ProtobufConfluentEncoder(self.subject, message_type, writer)
 
 
 # -- reading ------------------------------------------------------------------------------------------------
 
-Readers = Callable[[int, tuple[int, ...], bool], "MessageReader | str"]
-"""From schema id, message indexes and whether the registry may be asked: a reader, or why there is none."""
+
+class Readers(Protocol):
+    """Readers of messages by the headers of values."""
+
+    def start_batch(self) -> None:
+        """Begin to count the questions of a batch."""
+        ...
+
+    def reader(self, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
+        """Return the reader for a schema id and message indexes, or why there is no reader."""
+        ...
 
 
-def _one_reader(reader: MessageReader) -> Readers:
-    def found(_schema_id: int, _indexes: tuple[int, ...], _may_ask: bool) -> MessageReader | str:
-        return reader
+class _OneReader:
+    """The reader of the table's own message, for every header."""
 
-    return found
+    def __init__(self, reader: MessageReader) -> None:
+        self._reader = reader
+
+    def start_batch(self) -> None:
+        """See `Readers`."""
+
+    def reader(self, _schema_id: int, _indexes: tuple[int, ...]) -> MessageReader | str:
+        """See `Readers`."""
+        return self._reader
 
 
 class _WriterReaders:
@@ -138,16 +142,21 @@ class _WriterReaders:
 
     def __init__(self, registry: SchemaRegistry, schema: pa.Schema, reads_defaults: bool) -> None:
         self._registry = registry
+        self._schemas = WriterSchemas(registry, "PROTOBUF", _SERIALIZED)
         self._schema = schema
         self._reads_defaults = reads_defaults
         self._pools: dict[int, tuple[Any, Any] | str] = {}
         self._readers: dict[tuple[int, tuple[int, ...]], MessageReader | str] = {}
 
-    def reader(self, schema_id: int, indexes: tuple[int, ...], may_ask: bool) -> MessageReader | str:
+    def start_batch(self) -> None:
+        """See `Readers`."""
+        self._schemas.start_batch()
+
+    def reader(self, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
         """See `Readers`."""
         key = (schema_id, indexes)
         if key not in self._readers:
-            pool = self._pool(schema_id, may_ask)
+            pool = self._pool(schema_id)
             if isinstance(pool, str):
                 return pool
             if len(self._readers) > 1_000:
@@ -162,16 +171,12 @@ class _WriterReaders:
         except (SchemaError, IndexError) as error:
             return f"schema {schema_id}, message {list(indexes)}: {error}"
 
-    def _pool(self, schema_id: int, may_ask: bool) -> tuple[Any, Any] | str:
+    def _pool(self, schema_id: int) -> tuple[Any, Any] | str:
         if schema_id in self._pools:
             return self._pools[schema_id]
-        if not may_ask and not self._registry.is_cached(schema_id, _SERIALIZED):
-            return f"schema id {schema_id} is one of more than {LOOKUPS_PER_BATCH_MAX} new ones in one batch"
-        found = self._registry.schema(schema_id, _SERIALIZED)
-        if found is None:
-            return f"the Schema Registry does not know schema id {schema_id}"
-        if found.schema_type != "PROTOBUF":
-            return f"schema {schema_id} is of type {found.schema_type}"
+        found = self._schemas.schema(schema_id)
+        if isinstance(found, str):
+            return found
         try:
             root = _file(f"schema-{schema_id}.proto", found.text)
             imported: dict[str, Any] = {}
@@ -231,7 +236,7 @@ def read_header(value: bytes) -> tuple[int, tuple[int, ...], int]:
         ValueError: there is no such header.
     """
     if len(value) <= HEADER_BYTES or value[0] != 0:
-        raise ValueError("the value does not begin with the Schema Registry's header")
+        raise ValueError(NO_HEADER_REASON)
     schema_id = int.from_bytes(value[1:HEADER_BYTES], "big")
     count, at = _zigzag(value, HEADER_BYTES)
     if not 0 <= count <= INDEXES_MAX:
@@ -298,7 +303,7 @@ class ProtobufConfluentDecoder:
     ) -> dict[MessageReader, tuple[list[int], list[bytes]]]:
         """The values of each reader; null and empty ones are in none."""
         groups: dict[MessageReader, tuple[list[int], list[bytes]]] = {}
-        asked: set[int] = set()
+        self._readers.start_batch()
         for at, value in enumerate(values.to_pylist()):
             if not value:
                 continue
@@ -307,10 +312,7 @@ class ProtobufConfluentDecoder:
             except ValueError as error:
                 reasons[at] = str(error)
                 continue
-            may_ask = schema_id in asked or len(asked) < LOOKUPS_PER_BATCH_MAX
-            if may_ask:
-                asked.add(schema_id)
-            reader = self._readers(schema_id, indexes, may_ask)
+            reader = self._readers.reader(schema_id, indexes)
             if isinstance(reader, str):
                 reasons[at] = reader
                 continue
@@ -333,10 +335,7 @@ class ProtobufConfluentDecoder:
 class ProtobufConfluentEncoder:
     """Encodes rows behind the header of a schema that is registered when the first rows come."""
 
-    def __init__(
-        self, options: ProtobufConfluentFormat, subject: str, message_type: MessageType, writer: MessageWriter
-    ) -> None:
-        self._options = options
+    def __init__(self, subject: Subject, message_type: MessageType, writer: MessageWriter) -> None:
         self._subject = subject
         self._message_type = message_type
         self._writer = writer
@@ -356,12 +355,8 @@ class ProtobufConfluentEncoder:
         files = library("descriptor_pb2").FileDescriptorSet.FromString(self._message_type.files).file
         by_name = {one.name: one for one in files}
         root, indexes = _place(files, self._message_type.full_name)
-        registry = registry_for(self._options.registry)
-        references = self._references(registry, by_name, root)
-        schema_id = registry.schema_id(
-            self._subject, _text(root), "PROTOBUF", references, registers=self._options.registers
-        )
-        return b"\0" + schema_id.to_bytes(4, "big") + write_indexes(indexes)
+        references = self._references(registry_for(self._subject.registry), by_name, root)
+        return self._subject.header(_text(root), "PROTOBUF", references) + write_indexes(indexes)
 
     def _references(
         self, registry: SchemaRegistry, by_name: Mapping[str, Any], one: Any
@@ -373,7 +368,7 @@ class ProtobufConfluentEncoder:
                 continue  # every registry has these
             below = self._references(registry, by_name, by_name[name])
             text = _text(by_name[name])
-            registry.schema_id(name, text, "PROTOBUF", below, registers=self._options.registers)
+            registry.schema_id(name, text, "PROTOBUF", below, registers=self._subject.registers)
             found.append(Reference(name, name, registry.version(name, text, "PROTOBUF", below)))
         return tuple(found)
 
