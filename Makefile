@@ -54,7 +54,7 @@ types: $(SETUP) ## mypy, strict, over src and tests
 arch: $(SETUP) ## The layers between the rooms
 	$(BIN)/lint-imports
 
-docs: $(SETUP) ## Write the generated pages anew
+docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m penstock.options.reference
 
 ci: lint types arch test ## What .ci/run runs

@@ -38,3 +38,14 @@ def test_pages_that_code_names_are_there() -> None:
     }
     assert named
     assert not sorted((file, name) for file, name in named if not (ROOT / name).exists())
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "GLOSSARY.md"])
+def test_files_that_a_page_names_are_there(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    named = set(re.findall(r"[\w/]+\.(?:py|pyx|h)\b", text))
+    folders = ("src", "tests", "benchmarks", "build_backend")
+    there = [f"/{file.relative_to(ROOT)}" for folder in folders for file in (ROOT / folder).rglob("*.*")]
+    there.append("/setup.py")
+    assert named
+    assert sorted(each for each in named if not any(path.endswith(f"/{each}") for path in there)) == []
