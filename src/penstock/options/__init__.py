@@ -1,7 +1,7 @@
 """Every option of the source and the sink, declared once.
 
-Runs on the driver. `source` and `sink` parse both dialects into the same frozen configs (`config`); what is
-wrong with an option is said here, before a job starts. See docs/options.md for the reference.
+Runs on the driver. `parse` turns both dialects into the same frozen values (`config`, `table_spec`) and
+raises an error for a wrong option before a job starts. docs/options.md is the reference.
 
-Invariant: nothing is imported here, because executors load this package for the configs only.
+Invariant: nothing is imported here, because executors load this package only for the frozen values.
 """

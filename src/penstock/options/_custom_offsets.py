@@ -1,6 +1,6 @@
-"""Where a read begins and ends as a Python object of the user, which travels in the text of an option.
+"""Parse where a read begins and ends if the user gave a Python object, which is in the text of an option.
 
-Runs on the driver. Invariant: nothing is unpickled here; parsing options never runs code of the user.
+Runs on the driver. Invariant: nothing is unpickled here, so parsing options never runs code of the user.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from penstock.options.python_objects import INITIALIZER
 
 
 def custom_starting(given: GivenOptions) -> OffsetsSpec | None:
-    """The object that says where reading begins; None without one."""
+    """Return where reading begins by an object of the user; None without one."""
     return _custom(given, flink.STARTUP_INITIALIZER, flink.STARTUP_MODE)
 
 
 def custom_stopping(given: GivenOptions) -> OffsetsSpec | None:
-    """The object that says where reading ends; None without one."""
+    """Return where reading ends by an object of the user; None without one."""
     return _custom(given, flink.BOUNDED_INITIALIZER, flink.BOUNDED_MODE)
 
 

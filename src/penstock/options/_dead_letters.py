@@ -1,7 +1,7 @@
-"""The sink of a source's dead letters, from the source's own options.
+"""Make the sink for dead letters of a source from the options of the source.
 
-Runs on the driver. Invariant: dead letters never go to a topic that the same source reads, where each would
-come back as the next bad record.
+Runs on the driver. Invariant: dead letters never go to a topic that the same source reads, because each would
+come back as a bad record.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from penstock.options.topic_pattern import compile_pattern
 
 
 def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str) -> SinkConfig:
-    """Make the config by which dead letters are written, at-least-once.
+    """Return the config that writes dead letters, at-least-once.
 
     Args:
-        found: the options of the source; its Kafka properties for producers count.
+        found: the options of the source, with Kafka properties for producers.
         subscription: what the source reads.
-        topic: what `scan.dead-letter.topic` says.
+        topic: the value of `scan.dead-letter.topic`.
 
     Raises:
         OptionError: the source reads that topic, or a property contradicts the guarantee.
     """
     if _reads(subscription, topic):
         raise OptionError(
-            f"Option '{DEAD_LETTER_TOPIC.key}' is '{topic}', which this source reads: each dead letter would "
-            "come back as a bad record. Choose another topic.",
+            f"Option '{DEAD_LETTER_TOPIC.key}' is '{topic}', which this source reads, so each dead letter "
+            "would come back as a bad record. Choose another topic.",
             option=DEAD_LETTER_TOPIC.key,
             topic=topic,
         )

@@ -1,7 +1,7 @@
-"""From the options that Spark hands over to the ones that a side reads, under their canonical spelling.
+"""Find the options that a source or a sink reads among those that Spark or a builder gives.
 
-Runs on the driver. Invariant: every key is accounted for: read, let pass because it is the other side's,
-judged by `unknown`, or refused because ignoring it would change the data.
+Runs on the driver. Invariant: every key is read, ignored because it belongs to the other side, judged by
+`unknown`, or refused because ignoring it would change the data.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _PREFIXES = {option.key[:-1].lower(): option for option in OPTIONS if option.key
 
 @dataclass(frozen=True)
 class GivenOptions:
-    """The options that one side reads, by canonical key, and the Kafka properties."""
+    """The options that a source or a sink reads, by canonical key, and the Kafka properties."""
 
     dialect: Dialect
     texts: Mapping[str, str]
     properties: KafkaProperties
 
     def has(self, option: Option[Any]) -> bool:
-        """Whether the user set the option."""
+        """Return whether the user set the option."""
         return option.key in self.texts
 
     def text(self, option: Option[Any]) -> str | None:
-        """Return what the user wrote."""
+        """Return the text of the user, None when the option is not set."""
         return self.texts.get(option.key)
 
     def value_or_default(self, option: Option[T]) -> T:
@@ -63,18 +63,18 @@ class GivenOptions:
 
 @dataclass(frozen=True)
 class FoundOptions:
-    """All options, looked up: canonical key to option and text, and the keys that are not known."""
+    """All given options: canonical keys with option and text, and the keys that are not known."""
 
     known: Mapping[str, tuple[Option[Any], str]]
     unknown: tuple[str, ...]
 
     def of_side(self, side: Reader) -> GivenOptions:
-        """Sort out what a reader (SOURCE) or writer (SINK) reads.
+        """Return the options that a source or a sink reads.
 
         Raises:
-            OptionError: both dialects at once, a property with a value that is not allowed.
-            MissingOptionError: no bootstrap servers.
-            UnsupportedOptionError: an option that is known and cannot be honoured.
+            OptionError: two dialects are mixed, or the value of a property is not allowed.
+            MissingOptionError: the bootstrap servers are missing.
+            UnsupportedOptionError: an option is known and not supported.
         """
         dialect = _dialect(self.known, side)
         texts, properties = {}, {}
@@ -96,13 +96,13 @@ class FoundOptions:
 
 
 def look_up(options: Mapping[str, str]) -> FoundOptions:
-    """Look every key up. This is the only place that reads what Spark or a builder hands over.
+    """Look up every key. No other function reads the options of Spark or a builder.
 
     Args:
-        options: keys in any case (Spark's are lower), values as written.
+        options: keys in any case (Spark gives lower case), values as the user wrote them.
 
     Raises:
-        OptionError: one key twice.
+        OptionError: a key is given twice.
     """
     known: dict[str, tuple[Option[Any], str]] = {}
     unknown = []
@@ -126,17 +126,17 @@ def _option_of(key: str) -> Option[Any] | None:
 
 
 def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> Dialect | None:
-    """Whose names are used; None where all that is given is the same in both dialects."""
+    """Return the dialect in use; None if all given names are the same in both."""
     keys: dict[Dialect, list[str]] = {Dialect.FLINK: [], Dialect.SPARK: []}
     for key, (option, _) in found.items():
-        # `topic` names what to read in Flink's dialect only; both write to it.
+        # `topic` of a source belongs to Flink's dialect; `topic` of a sink belongs to both.
         is_flinks = option is TOPIC and side is Reader.SOURCE
         dialect = Dialect.FLINK if is_flinks else option.dialect
         if dialect in keys:
             keys[dialect].append(key)
     has_sparks = bool(keys[Dialect.SPARK])
     for key, (option, _) in found.items():
-        # Before the two are held against each other: to change the dialect would not help.
+        # First, because the other dialect would refuse this option too.
         if option.reader in (side, Reader.BOTH):
             _refuse_unsupported(option, key, Dialect.SPARK if has_sparks else Dialect.FLINK)
     if all(keys.values()):
@@ -145,7 +145,7 @@ def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> Dial
         )
         raise OptionError(
             f"Options of two dialects are mixed: {_quoted(keys[Dialect.FLINK])} of Flink's, "
-            f"{_quoted(keys[Dialect.SPARK])} of Spark's. Use one dialect.{hint}",
+            f"{_quoted(keys[Dialect.SPARK])} of Spark's. Nothing was read or written. Use one dialect.{hint}",
             flink=tuple(keys[Dialect.FLINK]),
             spark=tuple(keys[Dialect.SPARK]),
         )
@@ -157,7 +157,7 @@ def _refuse_unsupported(option: Option[Any], key: str, dialect: Dialect) -> None
     if option.status is Status.NOT_YET:
         raise UnsupportedOptionError(
             f"Option '{key}' is not supported by this version of penstock yet. {doc} "
-            "It is refused because to ignore it would change what is read or written.",
+            "It is refused because ignoring it would change what is read or written.",
             option=key,
         )
     if option.status is Status.REFUSED:
@@ -169,17 +169,17 @@ def _no_servers(
 ) -> MissingOptionError:
     keys = [prefix + _SERVERS for of, prefix in PROPERTY_PREFIX.items() if dialect in (of, None)]
     near = [key for key in unknown if _SERVERS in key or misspelt(key, keys)]
-    hint = f" Given is {_quoted(near)}, which is not known." if near else ""
+    hint = f" The given {_quoted(near)} is not known." if near else ""
     added = {option.key for option in SPARK_ADDED_OPTIONS}
     if found.keys() <= added and not unknown:
         hint = (
-            " No option was given. Does the name come from CREATE TABLE ... USING penstock? Spark does not "
-            "hand the OPTIONS of CREATE TABLE on to a source in Python: use CREATE TEMPORARY VIEW ... USING "
+            " No option was given. If the table comes from CREATE TABLE ... USING penstock: Spark does not "
+            "pass the OPTIONS of CREATE TABLE to a source in Python. Use CREATE TEMPORARY VIEW ... USING "
             "penstock OPTIONS (...)."
         )
     return MissingOptionError(
-        f"Option {' or '.join(f'{key!r}' for key in keys)} is required: the Kafka brokers to begin with, as "
-        f"'host:port,host:port'.{hint}",
+        f"Option {' or '.join(f'{key!r}' for key in keys)} is required: the Kafka brokers to connect "
+        f"to first, as 'host:port,host:port'.{hint}",
         option=keys[0],
     )
 

@@ -1,7 +1,6 @@
-"""The options of a write, in either dialect, as one `SinkConfig`.
+"""Parse the options of a write, in either dialect, into one `SinkConfig`.
 
-Runs on the driver. Invariant: a delivery guarantee that the rest of the options contradict is never
-taken on.
+Runs on the driver. Invariant: no other option contradicts the delivery guarantee.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def sink_config(given: GivenOptions) -> SinkConfig:
     """Parse the options of a write, except those of its table; see `parse_write`.
 
     Raises:
-        OptionError: naming the option, what it was, and what is allowed.
+        OptionError: the message names the option, its value, and the allowed values.
     """
     given.value(flink.CONNECTOR)
     guarantee = DeliveryGuarantee(given.value_or_default(flink.DELIVERY_GUARANTEE))
@@ -81,15 +80,15 @@ def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) 
     if not prefix:
         raise MissingOptionError(
             f"Option '{flink.TRANSACTIONAL_ID_PREFIX.key}' is required with "
-            f"'{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': a name of its own for each query, by which "
-            "its transactions are found again after a failure. Choose one and keep it.",
+            f"'{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': a name for this query only, by which its "
+            "transactions are found after a failure. Choose one and keep it.",
             option=flink.TRANSACTIONAL_ID_PREFIX.key,
         )
     return prefix
 
 
 def _partitioner(given: GivenOptions) -> str:
-    """One of Flink's words, or the user's own: named or as an object, which is not loaded here."""
+    """Return one of the words, or the name or the text of a partitioner of the user. Load nothing."""
     text = given.value_or_default(flink.PARTITIONER).strip()
     if PARTITIONER.is_text(text):
         PARTITIONER.split(text, flink.PARTITIONER.key)
@@ -98,8 +97,8 @@ def _partitioner(given: GivenOptions) -> str:
     if word == ROUND_ROBIN_PARTITIONER and given.text(KEY_FIELDS):
         raise OptionError(
             f"Option '{flink.PARTITIONER.key}' can be 'round-robin' only when option '{KEY_FIELDS.key}' is "
-            "not set: it would spread equal keys over all partitions, and their order would be lost. Leave "
-            "one of them out.",
+            "not set, because round-robin spreads equal keys over all partitions and their order is lost. "
+            "Leave one of them out.",
             option=flink.PARTITIONER.key,
         )
     if word in PARTITIONER_WORDS:
@@ -110,13 +109,13 @@ def _partitioner(given: GivenOptions) -> str:
 
 
 def _micro_batch(given: GivenOptions) -> tuple[str | None, int | None]:
-    """Which micro-batch of which query a batch write carries out."""
+    """Return the query and the micro-batch that a batch write carries out; None without them."""
     query_id, batch_id = given.value(flink.QUERY_ID), given.value(flink.BATCH_ID)
     if (query_id is None) is not (batch_id is None):
         missing = flink.QUERY_ID if query_id is None else flink.BATCH_ID
         raise MissingOptionError(
-            f"Option '{missing.key}' is missing: '{flink.QUERY_ID.key}' and '{flink.BATCH_ID.key}' go "
-            "together. penstock.write_batch sets both.",
+            f"Option '{missing.key}' is missing: '{flink.QUERY_ID.key}' and '{flink.BATCH_ID.key}' have to "
+            "be set together. penstock.write_batch sets both.",
             option=missing.key,
         )
     if query_id is not None and not _QUERY_ID.fullmatch(query_id):
@@ -125,7 +124,7 @@ def _micro_batch(given: GivenOptions) -> tuple[str | None, int | None]:
 
 
 def _write_id(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
-    """The user's name for a batch write."""
+    """Return the user's name for a batch write, after the checks."""
     write_id = given.value(flink.WRITE_ID)
     if write_id is None:
         return None
@@ -134,14 +133,14 @@ def _write_id(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
     if guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         raise OptionError(
             f"Option '{flink.WRITE_ID.key}' needs '{flink.DELIVERY_GUARANTEE.key}' = 'exactly-once': with "
-            f"'{guarantee.value}' a write that is repeated is not recognised, and its rows are doubled.",
+            f"'{guarantee.value}' a repeated write is not recognised, and its rows are written twice.",
             option=flink.WRITE_ID.key,
             value=write_id,
         )
     if given.value(flink.QUERY_ID) is not None:
         raise OptionError(
-            f"Options '{flink.WRITE_ID.key}' and '{flink.QUERY_ID.key}' both say which write this is. "
-            f"Leave '{flink.WRITE_ID.key}' out in foreachBatch, where penstock.write_batch says it.",
+            f"Options '{flink.WRITE_ID.key}' and '{flink.QUERY_ID.key}' both identify this write. Leave "
+            f"'{flink.WRITE_ID.key}' out in foreachBatch, because penstock.write_batch identifies the write.",
             option=flink.WRITE_ID.key,
             value=write_id,
         )

@@ -1,7 +1,7 @@
-"""The options of a read, in either dialect, as one `SourceConfig`.
+"""Parse the options of a read, in either dialect, into one `SourceConfig`.
 
-Runs on the driver. Invariant: the config means the same whichever dialect it was written in, and no
-default is left open that the dialects see differently.
+Runs on the driver. Invariant: the config does not depend on the dialect. A default that differs between the
+dialects is already in it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
     """Parse the options of a read, except those of its table; see `parse_read`.
 
     Raises:
-        OptionError: naming the option, what it was, and what is allowed.
+        OptionError: the message names the option, its value, and the allowed values.
     """
     if given.dialect is Dialect.SPARK:
         return _of_spark(given, streaming)
@@ -83,7 +83,7 @@ def _with_client_id(given: GivenOptions) -> KafkaProperties:
     if overridden not in (None, prefix):
         key = given.properties.spelled("client.id")
         text = f"Property {key} is provided but will be overridden from {overridden} to {prefix}"
-        warn_once(_log, f"{text}, as '{flink.CLIENT_ID_PREFIX.key}' says.")
+        warn_once(_log, f"{text}, because '{flink.CLIENT_ID_PREFIX.key}' is set.")
     return given.properties.changed("client.id", prefix)
 
 
@@ -111,7 +111,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         include_headers=given.value_or_default(spark.INCLUDE_HEADERS),
         fail_on_data_loss=given.value_or_default(spark.FAIL_ON_DATA_LOSS),
         commits_offsets=_commits_offsets(given, streaming),
-        discovery=DiscoveryInterval.EVERY_BATCH,  # as Spark's own source
+        discovery=DiscoveryInterval.EVERY_BATCH,  # the same as in Spark's own source
         max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
         min_records_per_batch=_min_offsets(given),
         max_batch_delay_ms=given.value_or_default(spark.MAX_TRIGGER_DELAY),
@@ -148,11 +148,11 @@ def _with_poll_timeout(given: GivenOptions) -> KafkaProperties:
 
 
 def _one_of(given: GivenOptions, options: tuple[Option[Any], ...]) -> Option[Any]:
-    """Return the one option that is set of some that exclude each other."""
+    """Return the option that is set, of several that exclude each other."""
     chosen = [option for option in options if given.has(option)]
     names = ", ".join(f"'{option.key}'" for option in options)
     if not chosen:
-        raise MissingOptionError(f"Nothing says what to read: set one of {names}.", options=names)
+        raise MissingOptionError(f"No option says what to read: set one of {names}.", options=names)
     if len(chosen) > 1:
         both = " and ".join(f"'{option.key}'" for option in chosen)
         raise OptionError(f"Options {both} exclude each other: set one of {names}.", options=both)
@@ -160,7 +160,7 @@ def _one_of(given: GivenOptions, options: tuple[Option[Any], ...]) -> Option[Any
 
 
 def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
-    """Whether positions go to the consumer group: with a group id, unless the user says no."""
+    """Return whether positions are committed: yes with a group id, unless the user turns it off."""
     wanted = given.value(flink.COMMIT_OFFSETS)
     if wanted is None:
         wanted = property_value(given.properties, flink.COMMIT_OFFSETS.key)
@@ -168,8 +168,8 @@ def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
     if wanted and not has_group:
         key = given.properties.spelled("group.id")
         raise MissingOptionError(
-            f"Option '{key}' is required with '{flink.COMMIT_OFFSETS.key}' = 'true': the consumer "
-            "group to commit offsets to.",
+            f"Option '{key}' is required with '{flink.COMMIT_OFFSETS.key}' = 'true': it names the "
+            "consumer group to commit offsets to.",
             option=key,
         )
     return streaming and has_group and wanted is not False

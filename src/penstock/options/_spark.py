@@ -1,5 +1,6 @@
-"""The options of Spark's own dialect, so that `.format("kafka")` can become `.format("penstock")`.
+"""Declare the options of Spark's own dialect, so that `.format("kafka")` can become `.format("penstock")`.
 
+Runs on the driver. Invariant: each option stands here once, in the order of docs/options.md.
 See `declare` for what the words mean.
 """
 
@@ -28,8 +29,8 @@ _SOURCE, _SINK, _BOTH = Reader.SOURCE, Reader.SINK, Reader.BOTH
 _OFFSETS = ValueType("offsets", f"earliest, latest, or {offsets.SPARK_OFFSETS_FORM}", str)
 _TIMESTAMPS = ValueType("timestamps", offsets.SPARK_TIMESTAMPS_FORM, str)
 _NO_RETRY_COUNT = (
-    "Look-ups of offsets are tried again until `kafka.default.api.timeout.ms` is over, with a pause that "
-    "grows from `kafka.retry.backoff.ms`."
+    "Looking up offsets is retried until `kafka.default.api.timeout.ms` is over. The pause between two "
+    "attempts grows from `kafka.retry.backoff.ms`."
 )
 
 KAFKA = Option(
@@ -40,27 +41,28 @@ KAFKA = Option(
     "A property of Kafka's Java client, e.g. `kafka.bootstrap.servers` (required). See "
     "[Kafka properties](#kafka-properties).",
 )
-SUBSCRIBE = Option("subscribe", _S, _SOURCE, topic_list(","), "Topics to read; each must exist.")
+SUBSCRIBE = Option("subscribe", _S, _SOURCE, topic_list(","), "The topics to read; each must exist.")
 SUBSCRIBE_PATTERN = Option(
     "subscribePattern",
     _S,
     _SOURCE,
     PATTERN,
-    "Reads every topic whose whole name matches; new ones are found.",
+    "Read every topic whose whole name matches. New topics are found too.",
 )
 ASSIGN = Option(
     "assign",
     _S,
     _SOURCE,
     ValueType("JSON", offsets.SPARK_ASSIGN_FORM, offsets.parse_spark_assign),
-    "Reads exactly these topic partitions; each must exist.",
+    "Read exactly these topic partitions; each must exist.",
 )
 STARTING_OFFSETS = Option(
     "startingOffsets",
     _S,
     _SOURCE,
     _OFFSETS,
-    "Where a new query begins; a query with a checkpoint goes on from there. A batch cannot begin at latest.",
+    "Where a new query begins; a query with a checkpoint continues from there. A batch read cannot begin at "
+    "latest.",
     default_text="latest in streams, earliest in batch reads",
 )
 STARTING_TIMESTAMP = Option(
@@ -68,21 +70,24 @@ STARTING_TIMESTAMP = Option(
     _S,
     _SOURCE,
     TIMESTAMP_MS,
-    "Begins at the first record that is not older; beats `startingOffsetsByTimestamp` and `startingOffsets`.",
+    "Begin at the first record that is not older than this time. It overrides `startingOffsetsByTimestamp` "
+    "and `startingOffsets`.",
 )
 STARTING_OFFSETS_BY_TIMESTAMP = Option(
     "startingOffsetsByTimestamp",
     _S,
     _SOURCE,
     _TIMESTAMPS,
-    "The same for each topic partition by itself; all are named. Beats `startingOffsets`.",
+    "Begin at the first record that is not older than the time of its topic partition. Every topic partition "
+    "must be named. It overrides `startingOffsets`.",
 )
 STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY = Option(
     "startingOffsetsByTimestampStrategy",
     _S,
     _SOURCE,
     choice("error", "latest"),
-    "What a topic partition without a record of that time or later means: an error, or begin at its end.",
+    "What a topic partition without a record at or after the starting time means: an error, or begin at its "
+    "end.",
     default="error",
 )
 ENDING_OFFSETS = Option(
@@ -90,7 +95,7 @@ ENDING_OFFSETS = Option(
     _S,
     _SOURCE,
     _OFFSETS,
-    "Where a batch read ends (exclusive); not for streams, and never earliest.",
+    "Where a batch read ends: the record at the offset is not read. Not for streams, and never earliest.",
     default_text="latest",
 )
 ENDING_TIMESTAMP = Option(
@@ -98,22 +103,23 @@ ENDING_TIMESTAMP = Option(
     _S,
     _SOURCE,
     TIMESTAMP_MS,
-    "Ends before the first record that is not older, or at latest; beats `endingOffsetsByTimestamp` and "
-    "`endingOffsets`. Batch reads only.",
+    "End before the first record that is not older than this time, or at latest without such a record. It "
+    "overrides `endingOffsetsByTimestamp` and `endingOffsets`. Batch reads only.",
 )
 ENDING_OFFSETS_BY_TIMESTAMP = Option(
     "endingOffsetsByTimestamp",
     _S,
     _SOURCE,
     _TIMESTAMPS,
-    "The same for each topic partition by itself; all are named. Beats `endingOffsets`. Batch reads only.",
+    "End before the first record that is not older than the time of its topic partition. Every topic "
+    "partition must be named. It overrides `endingOffsets`. Batch reads only.",
 )
 MAX_OFFSETS_PER_TRIGGER = Option(
     "maxOffsetsPerTrigger",
     _S,
     _SOURCE,
     POSITIVE_LONG,
-    "Offsets that one micro-batch covers at most, shared out by backlog.",
+    "The largest number of offsets in one micro-batch, shared out by backlog.",
     default_text="no limit",
 )
 MIN_OFFSETS_PER_TRIGGER = Option(
@@ -121,8 +127,8 @@ MIN_OFFSETS_PER_TRIGGER = Option(
     _S,
     _SOURCE,
     POSITIVE_LONG,
-    "A trigger makes no batch before so many offsets wait, or `maxTriggerDelay` is over since the last one. "
-    "Not for the first batch of a run, nor with `availableNow`.",
+    "The smallest number of new offsets for which a trigger makes a batch, unless `maxTriggerDelay` is over "
+    "since the last batch. It does not count for the first batch of a run, nor with `availableNow`.",
     default_text="no limit",
 )
 MAX_TRIGGER_DELAY = Option(
@@ -130,7 +136,7 @@ MAX_TRIGGER_DELAY = Option(
     _S,
     _SOURCE,
     DURATION,
-    "With `minOffsetsPerTrigger`: how long a small batch is held back.",
+    "With `minOffsetsPerTrigger`: how long a small batch waits for more records.",
     default=MAX_BATCH_DELAY_MS,
 )
 MIN_PARTITIONS = Option(
@@ -138,7 +144,7 @@ MIN_PARTITIONS = Option(
     _S,
     _SOURCE,
     POSITIVE_INT,
-    "Tasks to divide a batch into at least, as far as there are records.",
+    "The smallest number of tasks in a batch, if there are enough records.",
     default_text="one a topic partition",
 )
 MAX_RECORDS_PER_PARTITION = Option(
@@ -146,7 +152,7 @@ MAX_RECORDS_PER_PARTITION = Option(
     _S,
     _SOURCE,
     POSITIVE_LONG,
-    "Offsets that one task covers at most; larger ranges are divided.",
+    "The largest number of offsets in one task; larger ranges are divided.",
     default_text="no limit",
 )
 FAIL_ON_DATA_LOSS = Option(
@@ -154,19 +160,20 @@ FAIL_ON_DATA_LOSS = Option(
     _S,
     _SOURCE,
     BOOLEAN,
-    "When records that the query needs are gone: stop with an error, or log it and go on behind the gap.",
+    "What happens when records that the query needs are gone: `true` stops with an error, `false` logs it "
+    "and continues after the gap.",
     default=SourceConfig.fail_on_data_loss,
 )
 INCLUDE_HEADERS = Option(
-    "includeHeaders", _S, _SOURCE, BOOLEAN, "Adds the column `headers`.", default=SourceConfig.include_headers
+    "includeHeaders", _S, _SOURCE, BOOLEAN, "Add the column `headers`.", default=SourceConfig.include_headers
 )
 POLL_TIMEOUT_MS = Option(
     "kafkaConsumer.pollTimeoutMs",
     _S,
     _SOURCE,
     POSITIVE_LONG,
-    "How long a task waits for its next record: the same as `kafka.default.api.timeout.ms`, which counts "
-    "where both are set.",
+    "How long a task waits for its next record. The same as `kafka.default.api.timeout.ms`, which overrides "
+    "it.",
     default_text=str(default_of("default.api.timeout.ms")),
 )
 GROUP_ID_PREFIX = Option(
@@ -174,7 +181,8 @@ GROUP_ID_PREFIX = Option(
     _S,
     _SOURCE,
     TEXT,
-    "No consumer group is joined, so none is named. `kafka.group.id` names the one that offsets go to.",
+    "Penstock joins no consumer group, so it names none. `kafka.group.id` names the group that offsets are "
+    "committed to.",
     status=Status.NO_EFFECT,
 )
 FETCH_OFFSET_NUM_RETRIES = Option(

@@ -1,6 +1,6 @@
-"""How far a name is from the names that are known.
+"""Find the known name that a user probably meant.
 
-Runs on the driver. Invariant: the answer depends on the names only, not on their order.
+Runs on the driver. Invariant: the answer does not depend on the order of the names.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterable
 
 MISSPELT_LETTERS_MAX = 2
-"""A name so near to a known one is taken for a slip of the pen."""
+"""A name that differs from a known name in this many letters counts as misspelt."""
 _SHORT_NAME_LENGTH_MAX = 5
 _SEPARATORS = re.compile(r"[-_.]")
 
 
 def misspelt(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` misspells, None where no known name is near enough.
+    """Return the known name that `name` misspells; None if no known name is near enough.
 
-    Near enough is one letter, in longer names two: changed, left out, added, or swapped with its neighbour.
-    Names that differ in case or in `.`, `-` and `_` only are near as well.
+    A name is near if one letter (in longer names two) is changed, left out, added, or swapped with the next
+    one. A name that differs only in case or in `.`, `-` and `_` is near too.
     """
     lower = name.lower()
     found = [(letters, one) for one in known if (letters := _letters_between(lower, one)) is not None]
@@ -27,7 +27,7 @@ def misspelt(name: str, known: Iterable[str]) -> str | None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like `name`, None where none does."""
+    """Return the known name that is most similar to `name`; None if no name is similar."""
     names = {one.lower(): one for one in sorted(known)}
     near = difflib.get_close_matches(name.lower(), names, n=1)
     return names[near[0]] if near else None
@@ -45,7 +45,7 @@ def _letters_between(lower: str, known: str) -> int | None:
 
 
 def edit_distance(one: str, other: str) -> int:
-    """Count the letters to change, leave out, add or swap with a neighbour, to make one text the other."""
+    """Count the changes (replace, remove, add or swap a letter) that turn one text into the other."""
     before_last: list[int] = []
     last = list(range(len(other) + 1))
     for row, letter in enumerate(one, start=1):

@@ -1,7 +1,7 @@
-"""Where a read begins and ends, from the options of either dialect to an `OffsetsSpec`.
+"""Parse the options that say where a read begins and ends, in either dialect, into an `OffsetsSpec`.
 
-Runs on the driver. Invariant: a mode and the options that only it needs are there together or not at all;
-what needs a consumer group is refused without one.
+Runs on the driver. Invariant: the options that belong to one mode are set with that mode and only then. A
+place that needs a consumer group is refused without one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESET_KEY = "auto.offset.reset"
 
 @dataclass(frozen=True)
 class _End:
-    """The three options of Flink's dialect that say where one end of a read is."""
+    """The three options of Flink's dialect for one end of a read."""
 
     mode: Option[str]
     offsets: Option[str]
@@ -45,7 +45,7 @@ _BOUNDED = _End(flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, flink.BOUNDE
 
 
 def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec:
-    """Where Flink's options say that reading begins."""
+    """Return where reading begins, from Flink's options."""
     spec = _flink_end(given, _STARTUP, _mode(given, _STARTUP), subscription)
     reset = property_value(given.properties, _RESET_KEY)
     if spec == OffsetsSpec(Committed()):
@@ -62,7 +62,7 @@ def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSp
 
 
 def flink_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
-    """Where Flink's options say that reading ends; None when they do not."""
+    """Return where reading ends, from Flink's options; None if they do not say."""
     mode = _mode(given, _BOUNDED)
     return None if mode == "unbounded" else _flink_end(given, _BOUNDED, mode, subscription)
 
@@ -105,7 +105,8 @@ def _flink_specific(given: GivenOptions, end: _End, subscription: Subscription) 
     for topic_partition, offset in parsed:
         if offset == offsets.COMMITTED_OFFSET:
             _need_group_id(given, f"the offset {offset} of {topic_partition} in '{end.offsets.key}'")
-    # Flink: what is not named begins at the group's offset, else at its beginning, and ends there too.
+    # As in Flink, a topic partition that is not named begins (and ends) at the committed offset of the group,
+    # without one at earliest.
     others = Committed() if given.properties.get("group.id") else LogEnd.EARLIEST
     return OffsetsSpec(others, _each(parsed), without_committed=LogEnd.EARLIEST)
 
@@ -117,8 +118,8 @@ def _each(parsed: offsets.Offsets) -> tuple[tuple[TopicPartition, Where], ...]:
 def _need_group_id(given: GivenOptions, what: str) -> None:
     if not given.properties.get("group.id"):
         raise MissingOptionError(
-            f"Option 'properties.group.id' is required with {what}: the consumer group whose committed "
-            "offsets are meant.",
+            f"Option 'properties.group.id' is required with {what}: it names the consumer group whose "
+            "committed offsets are used.",
             option="properties.group.id",
         )
 
@@ -134,7 +135,7 @@ def _single_topic(subscription: Subscription) -> str | None:
 
 
 def spark_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
-    """Where Spark's options say that reading begins: by time before by offset."""
+    """Return where reading begins, from Spark's options. A time overrides offsets."""
     needs_match = given.value(spark.STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY) != "latest"
     by_time = _spark_times(
         given, spark.STARTING_TIMESTAMP, spark.STARTING_OFFSETS_BY_TIMESTAMP, subscription, needs_match
@@ -143,7 +144,7 @@ def spark_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSp
 
 
 def spark_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSpec | None:
-    """Where Spark's options say that a batch read ends; None when they do not."""
+    """Return where a batch read ends, from Spark's options; None if they do not say."""
     by_time = _spark_times(
         given, spark.ENDING_TIMESTAMP, spark.ENDING_OFFSETS_BY_TIMESTAMP, subscription, needs_match=False
     )
@@ -191,14 +192,14 @@ def _spark_offsets(
 def check_spark_ends(
     given: GivenOptions, starting: OffsetsSpec | None, stopping: OffsetsSpec | None, streaming: bool
 ) -> None:
-    """Hold to what Spark's own source allows at which end."""
+    """Refuse what Spark's own source refuses at each end."""
     if streaming and stopping is not None:
         ends = (spark.ENDING_TIMESTAMP, spark.ENDING_OFFSETS_BY_TIMESTAMP, spark.ENDING_OFFSETS)
         key = next(option.key for option in ends if given.has(option))
         raise OptionError(
-            f"Option '{key}' is for batch reads, as with Spark's own source. Leave it out and use the "
+            f"Option '{key}' is for batch reads, as in Spark's own source. Leave it out and use the "
             "trigger availableNow. A stream that ends at given offsets needs all options in Flink's dialect: "
-            "docs/source.md.",
+            "see docs/source.md.",
             option=key,
         )
     if not streaming and _points_at(starting, LogEnd.LATEST):
@@ -214,7 +215,7 @@ def _points_at(spec: OffsetsSpec | None, place: LogEnd) -> bool:
 
 
 def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: str) -> None:
-    """Offsets for what is not read are a slip of the pen; patterns are checked when topics are known."""
+    """Refuse offsets of topic partitions that are not read. Planning checks those of a pattern."""
     if isinstance(subscription, TopicPattern):
         return
     if isinstance(subscription, TopicList):
@@ -223,6 +224,7 @@ def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: 
         strangers = sorted(str(tp) for tp, _ in parsed if tp not in subscription.topic_partitions)
     if strangers:
         raise OptionError(
-            f"Option '{key}' gives offsets for {', '.join(strangers)}, which the subscription does not read.",
+            f"Option '{key}' gives offsets for {', '.join(strangers)}, which the subscription does not read. "
+            "Correct the names, or leave them out.",
             option=key,
         )

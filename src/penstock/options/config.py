@@ -1,7 +1,7 @@
-"""What the options of a reader or writer mean, after both dialects have been parsed.
+"""The meaning of the options of a reader or writer, after parsing, without any dialect.
 
-Made on the driver, pickled to the executors. Invariant: frozen, hashable (configs key the process-wide
-connection caches), and free of any dialect's spelling. Nothing here talks to Kafka.
+Made on the driver, pickled to the executors. Invariant: frozen and hashable, because configs are the keys of
+the connection caches of a process. Nothing here talks to Kafka.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from penstock.types import LogEnd, TopicPartition, Where
 
 
 class IsolationLevel(str, Enum):
-    """Which records of transactions a reader sees (Kafka's `isolation.level`)."""
+    """The records of transactions that a reader sees (Kafka's `isolation.level`)."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
 
 class DeliveryGuarantee(str, Enum):
-    """What a sink promises (Flink's `sink.delivery-guarantee`)."""
+    """The promise of a sink (Flink's `sink.delivery-guarantee`)."""
 
     NONE = "none"
     AT_LEAST_ONCE = "at-least-once"
@@ -30,13 +30,13 @@ class DeliveryGuarantee(str, Enum):
 
 @dataclass(frozen=True)
 class KafkaProperties:
-    """Kafka client settings under the Java client's names, e.g. `bootstrap.servers`.
+    """Settings of a Kafka client under their Java names, e.g. `bootstrap.servers`.
 
-    Values are what the user wrote. `repr` shows names only, because values may be secrets.
+    Values are texts of the user. `repr` shows names only, because values may be secrets.
 
     Attributes:
         items: names and values, sorted.
-        prefix: what the user writes before a name, `properties.` or `kafka.`; for messages.
+        prefix: the text before a name in the dialect of the user, `properties.` or `kafka.`; for messages.
     """
 
     items: tuple[tuple[str, str], ...] = ()
@@ -47,11 +47,11 @@ class KafkaProperties:
         return dict(self.items).get(name, default)
 
     def spelled(self, name: str) -> str:
-        """Return a property's name as the user has to write it, e.g. `kafka.acks`."""
+        """Return the name of a property as the user has to write it, e.g. `kafka.acks`."""
         return self.prefix + name
 
     def changed(self, name: str, value: str) -> KafkaProperties:
-        """Return the properties with another value for one of them."""
+        """Return the properties with `name` set to `value`."""
         others = [(one, text) for one, text in self.items if one != name]
         return KafkaProperties(tuple(sorted((*others, (name, value)))), self.prefix)
 
@@ -68,7 +68,7 @@ class TopicList:
 
 @dataclass(frozen=True)
 class TopicPattern:
-    """Subscribe to every non-internal topic that the pattern matches in full (Java's `matches()`)."""
+    """Subscribe to every topic whose whole name matches, except internal ones (Java's `matches()`)."""
 
     pattern: str
 
@@ -85,17 +85,17 @@ Subscription = TopicList | TopicPattern | TopicPartitionSet
 
 @dataclass(frozen=True)
 class OffsetsSpec:
-    """A starting or stopping point before it is resolved to numbers.
+    """A starting or stopping point before it is resolved to offsets.
 
     Attributes:
-        others: where the topic partitions are that `each` does not name. None: `each` has to name all.
-        each: where each topic partition is by itself.
-        without_committed: where a topic partition is that is at COMMITTED, and whose group has no offset.
-            None makes that an error.
-        needs_match: whether a log without a record of a `Time` or later is an error (Spark's `error`).
-            Otherwise its end is meant.
-        initializer: the user's object that decides, as text (see source/user_initializer.py). Then nothing
-            else is set.
+        others: the place for topic partitions that `each` does not name. None: `each` has to name all.
+        each: the place for each named topic partition.
+        without_committed: the place instead of `Committed()` if the group has no committed offset. None makes
+            that an error.
+        needs_match: whether a log without a record at or after a `Time` is an error (Spark's `error`).
+            If not, the end of the log is used.
+        initializer: the user's object that decides, as text (see source/user_initializer.py). If it is set,
+            nothing else is.
     """
 
     others: Where | None = None
@@ -106,7 +106,7 @@ class OffsetsSpec:
 
     @property
     def places(self) -> frozenset[Where]:
-        """All places that it speaks of."""
+        """Return all places in it."""
         places = {where for _, where in self.each}
         return frozenset(places if self.others is None else {self.others, *places})
 
@@ -118,7 +118,8 @@ class DiscoveryInterval:
     Use `DiscoveryInterval.ONCE`, `DiscoveryInterval.EVERY_BATCH` or `DiscoveryInterval.every(ms)`.
 
     Attributes:
-        after_ms: so long after the last time, at the next batch; None: never again after the start.
+        after_ms: milliseconds from one discovery to the next, which happens with a batch. None: only at the
+            start.
     """
 
     after_ms: int | None
@@ -128,11 +129,11 @@ class DiscoveryInterval:
 
     @classmethod
     def every(cls, interval_ms: int) -> DiscoveryInterval:
-        """Return the interval of that length; an interval of 0 means once, as in Flink."""
+        """Return an interval of this length. 0 means only once, as in Flink."""
         return cls(interval_ms) if interval_ms else cls.ONCE
 
     def is_due(self, since_last_ms: int) -> bool:
-        """Return whether it is time to look, so long after the last time."""
+        """Return whether discovery is due, this many milliseconds after the last one."""
         return self.after_ms is not None and since_last_ms >= self.after_ms
 
 
@@ -142,18 +143,22 @@ DiscoveryInterval.EVERY_BATCH = DiscoveryInterval(0)
 DISCOVERY_INTERVAL_MS = 300_000
 IDLE_TIMEOUT_MS = 60_000
 MAX_BATCH_DELAY_MS = 900_000
-"""As Spark's own source."""
+"""The same as in Spark's own source."""
 
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """Everything a read needs to know.
+    """All settings of a read.
 
-    `starting` None means: the caller's default (Spark's dialect: latest for streams, earliest for
-    batch; Flink's dialect: earliest). `stopping` None means: streams do not end, batch reads end at latest.
-    `discovery`: how often the set of topic partitions is looked up (Spark's dialect: with every batch).
-    `fail_on_removed_partition` None means: as `fail_on_data_loss`. `commits_offsets`: positions that Spark's
-    checkpoint holds go to the consumer group.
+    Attributes:
+        properties: of Kafka.
+        subscription: the topics or topic partitions to read.
+        starting: None means the default of the caller (Spark's dialect: latest for streams, earliest for
+            batch reads; Flink's dialect: earliest).
+        stopping: None means that a stream does not end, and that a batch read ends at latest.
+        fail_on_removed_partition: None means the same as `fail_on_data_loss`.
+        commits_offsets: whether positions in Spark's checkpoint are committed to the consumer group.
+        discovery: how often topic partitions are discovered (Spark's dialect: with every batch).
     """
 
     properties: KafkaProperties
@@ -177,13 +182,13 @@ class SourceConfig:
 
     @property
     def fails_on_removal(self) -> bool:
-        """Whether a deleted topic partition is an error."""
+        """Return whether a deleted topic partition is an error."""
         removal = self.fail_on_removed_partition
         return self.fail_on_data_loss if removal is None else removal
 
     @property
     def group_id(self) -> str | None:
-        """The consumer group whose offsets are read and committed; None or a name that is not empty."""
+        """Return the consumer group whose offsets are read and committed; None without one."""
         return self.properties.get("group.id") or None
 
 
@@ -195,14 +200,22 @@ PARTITIONER_WORDS = (DEFAULT_PARTITIONER, FIXED_PARTITIONER, ROUND_ROBIN_PARTITI
 
 @dataclass(frozen=True)
 class SinkConfig:
-    """Everything a write needs to know. `topic` None means: each row names its topic.
+    """All settings of a write.
 
-    `transactional_id_prefix` is set with EXACTLY_ONCE, and only then. `commit_log_topic` None: named by the
-    prefix. `partitioner` is one of the three words, a dotted name in Python, or a text of `python_objects`.
-    `query_id` and `batch_id` are set, both, by a batch write that carries out a micro-batch of a stream
-    (`foreachBatch`): they make it known again when it is repeated. `write_id` is set, without those, by a
-    batch write that the user has named, for the same reason. `sibling_prefixes` have written the same
-    micro-batch before.
+    Attributes:
+        properties: of Kafka.
+        topic: None means that each row names its topic.
+        delivery_guarantee: the promise of the sink.
+        transactional_id_prefix: set with EXACTLY_ONCE, and only then.
+        commit_log_topic: None means that the prefix gives the name.
+        partitioner: one of `PARTITIONER_WORDS`, a dotted name in Python, or a text of `python_objects`.
+        query_id: of the stream, if a batch write carries out a micro-batch of it (`foreachBatch`). With
+            `batch_id` it identifies the write when it is repeated.
+        batch_id: set with `query_id`, and only then.
+        write_id: the user's name for a batch write, which identifies it when it is repeated. Never set
+            together with `query_id`.
+        sibling_prefixes: other prefixes that have written the same micro-batch before.
+        checkpoint_location: of the stream, where Spark says it.
     """
 
     properties: KafkaProperties

@@ -1,6 +1,6 @@
-"""How an option is declared, once, for parsing, for messages and for the reference page.
+"""Declare an option once, for parsing, messages and the reference page.
 
-Runs on the driver. Invariant: nothing here knows a particular option.
+Runs on the driver. Invariant: nothing here depends on a particular option.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Dialect(Enum):
-    """Whose spelling a key belongs to."""
+    """The set of option names that a key belongs to."""
 
     FLINK = "Flink"
     SPARK = "Spark"
@@ -25,7 +25,7 @@ class Dialect(Enum):
 
 
 class Reader(Enum):
-    """Which side reads an option. One table may serve both sides, so the other side's keys are let pass."""
+    """The side that reads an option. A table may serve both sides, so each ignores keys of the other."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -33,7 +33,7 @@ class Reader(Enum):
 
 
 class Status(Enum):
-    """What becomes of an option that is set."""
+    """What penstock does with an option that is set."""
 
     SUPPORTED = "supported"
     NO_EFFECT = "accepted, no effect"
@@ -43,11 +43,17 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option of a reader or writer, under its canonical spelling.
+    """One option of a reader or writer.
 
-    A key that ends in `*` stands for every key with that beginning. `doc` of a refused option says what
-    to use instead. `default` is the value without the option; the page shows it as a user would write it.
-    `default_text` says what happens where there is no one such value.
+    Attributes:
+        key: the canonical spelling. A key that ends in `*` stands for every key with that beginning.
+        dialect: of the key.
+        reader: the side that reads it.
+        type: of its values.
+        doc: the text of the reference page; for a refused option it says what to use instead.
+        default: the value without the option; the page shows it as a user would write it.
+        default_text: for the page, where the default is not one value.
+        status: what penstock does with it.
     """
 
     key: str
@@ -70,12 +76,12 @@ def declared_in(module: Mapping[str, object]) -> tuple[Option[Any], ...]:
 
 
 def shown_default(option: Option[Any]) -> str:
-    """Return the default as the reference page shows it."""
+    """Return the default for the reference page."""
     return option.default_text if option.default is None else option.type.render(option.default)
 
 
 def or_default(option: Option[T], value: T | None) -> T:
-    """Return the value, or the declared default where there is none; such an option has one."""
+    """Return the value, or the declared default if the value is None. The option must have a default."""
     chosen = option.default if value is None else value
     if chosen is None:
         raise TypeError(f"option {option.key} has no default")
@@ -88,10 +94,10 @@ def parse_value(kind: ValueType[T], text: str, key: str) -> T:
     Args:
         kind: the type of its values.
         text: what the user wrote.
-        key: its name as the user has to write it, e.g. `kafka.acks`.
+        key: the name as the user writes it, e.g. `kafka.acks`.
 
     Raises:
-        OptionError: the value is not allowed. A secret is not shown.
+        OptionError: the value is not allowed. The message never shows a secret.
     """
     try:
         return kind.parse(text)
@@ -99,22 +105,24 @@ def parse_value(kind: ValueType[T], text: str, key: str) -> T:
         if not kind.is_secret:
             raise_not_allowed(key, text, str(error))
         raise OptionError(
-            f"Option '{key}' cannot be (not shown). Allowed: {error}.", option=key, allowed=str(error)
+            f"The value of option '{key}' (a secret, not shown) is not allowed. Allowed: {error}.",
+            option=key,
+            allowed=str(error),
         ) from None
 
 
 def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
-    """Raise the error for a value that an option cannot have."""
+    """Raise the error for a value that is not allowed."""
     raise OptionError(
         f"Option '{key}' cannot be '{text}'. Allowed: {allowed}.", option=key, value=text, allowed=allowed
     ) from None
 
 
 def not_yet(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:
-    """Declare an option that Flink or Spark has and a later version of penstock will have."""
+    """Declare an option of Flink or Spark that a later version of penstock will support."""
     return Option(key, dialect, reader, TEXT, doc, status=Status.NOT_YET)
 
 
 def refused(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:
-    """Declare an option that will not come; `doc` says what to use instead."""
+    """Declare an option that penstock will not support; `doc` says what to use instead."""
     return Option(key, dialect, reader, TEXT, doc, status=Status.REFUSED)

@@ -1,6 +1,7 @@
-"""The options of Flink's dialect, and ours in its style.
+"""Declare the options of Flink's dialect, and ours in its style.
 
-See `declare` for what the words mean. This is the canonical dialect.
+Runs on the driver. Invariant: this dialect is the canonical one; each option stands here once, in the order
+of docs/options.md. See `declare` for what the words mean.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ CONNECTOR = Option(
     _F,
     _BOTH,
     ValueType("word", ", ".join(_CONNECTORS), _parse_connector),
-    "Flink's name for the format; accepted so that table options can be copied whole.",
+    "The name of the connector in Flink. It is accepted so that table options can be copied as a whole.",
 )
 PROPERTY_VERSION = Option(
     "property-version",
     _F,
     _BOTH,
     TEXT,
-    "Flink's version of table options, of which there is one.",
+    "The version of Flink's table options. There is only one.",
     status=Status.NO_EFFECT,
 )
 PROPERTIES = Option(
@@ -68,35 +69,40 @@ PROPERTIES = Option(
     _F,
     _BOTH,
     TEXT,
-    "A property of Kafka's Java client, e.g. `properties.bootstrap.servers` (required). See "
-    "[Kafka properties](#kafka-properties).",
+    "A property of Kafka's Java client, e.g. `properties.bootstrap.servers` (required). See [Kafka "
+    "properties](#kafka-properties).",
 )
 TOPIC = Option(
     "topic",
     Dialect.SHARED,
     _BOTH,
     topic_list(";"),
-    "Source (Flink's dialect): topics to read; each must exist. Sink (both dialects): the topic to write "
-    "to; without it each row names its own in a `topic` column.",
+    "Source (Flink's dialect): the topics to read; each must exist. Sink (both dialects): the topic to write "
+    "to. Without it, each row names its topic in a column `topic`.",
 )
 TOPIC_PATTERN = Option(
-    "topic-pattern", _F, _SOURCE, PATTERN, "Reads every topic whose whole name matches; new ones are found."
+    "topic-pattern",
+    _F,
+    _SOURCE,
+    PATTERN,
+    "Read every topic whose whole name matches. New topics are found too.",
 )
 TOPIC_PARTITIONS = Option(
     "topic-partitions",
     _F,
     _SOURCE,
     ValueType("list", f"topic partitions, {offsets.TOPIC_PARTITIONS_FORM}", offsets.parse_topic_partitions),
-    "Reads exactly these topic partitions; each must exist. (Ours: Flink has it in its DataStream API only.)",
+    "Read exactly these topic partitions; each must exist. (Ours: Flink has it in its DataStream API only.)",
 )
 STARTUP_MODE = Option(
     "scan.startup.mode",
     _F,
     _SOURCE,
     choice("earliest-offset", "latest-offset", "specific-offsets", "group-offsets", "timestamp"),
-    "Where a new query begins, resolved to numbers once; a query with a checkpoint goes on from there. "
-    "`group-offsets` (Flink's default) needs `properties.group.id`; a topic partition without a committed "
-    "offset begins as `properties.auto.offset.reset` says, and is an error without it.",
+    "Where a new query begins. It is resolved to offsets once; a query with a checkpoint continues from "
+    "there. `group-offsets` (Flink's default) needs `properties.group.id`; a topic partition without a "
+    "committed offset begins where `properties.auto.offset.reset` says, and is an error without that "
+    "property.",
     default="earliest-offset",
 )
 STARTUP_SPECIFIC_OFFSETS = Option(
@@ -105,24 +111,24 @@ STARTUP_SPECIFIC_OFFSETS = Option(
     _SOURCE,
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
     "Required with `scan.startup.mode` = `specific-offsets`, refused otherwise. -2 is earliest, -1 latest, "
-    "-3 the group's committed offset. What is not named begins at the group's committed offset if "
-    "`properties.group.id` is set and has one, else at earliest.",
+    "-3 the committed offset of the group. A topic partition that is not named begins at the committed "
+    "offset if `properties.group.id` is set and the group has one, otherwise at earliest.",
 )
 STARTUP_TIMESTAMP = Option(
     "scan.startup.timestamp-millis",
     _F,
     _SOURCE,
     TIMESTAMP_MS,
-    "Required with `scan.startup.mode` = `timestamp`, refused otherwise: begins at the first record that is "
-    "not older, or at the end where there is none.",
+    "Required with `scan.startup.mode` = `timestamp`, refused otherwise. Reading begins at the first record "
+    "that is not older than this time. Without such a record it begins at the end of the log.",
 )
 BOUNDED_MODE = Option(
     "scan.bounded.mode",
     _F,
     _SOURCE,
     choice("unbounded", "latest-offset", "specific-offsets", "group-offsets", "timestamp"),
-    "Where reading ends, resolved to numbers once, kept in the checkpoint; for the topic partitions that are "
-    "there at the start. In a batch read `unbounded` means latest. A stream stops reading there; "
+    "Where reading ends. It is resolved to offsets once and kept in the checkpoint, for the topic partitions "
+    "that exist at the start. In a batch read `unbounded` means latest. A stream stops reading there; "
     "`penstock.run_until_bounded(query)` also stops the query. `group-offsets` needs a committed offset for "
     "each topic partition.",
     default="unbounded",
@@ -132,24 +138,25 @@ BOUNDED_SPECIFIC_OFFSETS = Option(
     _F,
     _SOURCE,
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
-    "Required with `scan.bounded.mode` = `specific-offsets`, refused otherwise. Ends are exclusive. What is "
-    "not named ends at the group's committed offset if `properties.group.id` is set and has one, else it is "
-    "not read.",
+    "Required with `scan.bounded.mode` = `specific-offsets`, refused otherwise. The record at the offset is "
+    "not read any more. A topic partition that is not named ends at the committed offset if "
+    "`properties.group.id` is set and the group has one; otherwise it is not read.",
 )
 BOUNDED_TIMESTAMP = Option(
     "scan.bounded.timestamp-millis",
     _F,
     _SOURCE,
     TIMESTAMP_MS,
-    "Required with `scan.bounded.mode` = `timestamp`, refused otherwise: ends before the first record that "
-    "is not older, or at the end of the log as of the start.",
+    "Required with `scan.bounded.mode` = `timestamp`, refused otherwise. Reading ends before the first "
+    "record that is not older than this time. Without such a record it ends where the log ended at the "
+    "start.",
 )
 DISCOVERY_INTERVAL = Option(
     "scan.topic-partition-discovery.interval",
     _F,
     _SOURCE,
     DURATION,
-    "How often a stream looks for new topics and topic partitions; `0` never.",
+    "How often a stream looks for new topics and topic partitions; `0` means never.",
     default=DISCOVERY_INTERVAL_MS,
 )
 MAX_RECORDS_PER_BATCH = Option(
@@ -157,7 +164,7 @@ MAX_RECORDS_PER_BATCH = Option(
     _F,
     _SOURCE,
     POSITIVE_LONG,
-    "Offsets that one micro-batch covers at most, shared out by backlog. (Ours.)",
+    "The largest number of offsets in one micro-batch, shared out by backlog. (Ours.)",
     default_text="no limit",
 )
 MAX_BYTES_PER_BATCH = Option(
@@ -165,9 +172,9 @@ MAX_BYTES_PER_BATCH = Option(
     _F,
     _SOURCE,
     SIZE,
-    "Bytes that one micro-batch reads from Kafka, about at most, shared out by backlog: as stored and "
-    "compressed, judged by the average size of a record in each topic partition. The user needs DESCRIBE on "
-    "the cluster. (Ours.)",
+    "About how many bytes one micro-batch reads from Kafka at most, shared out by backlog. Bytes are counted "
+    "as stored and compressed, by the average record size of each topic partition. The user needs DESCRIBE "
+    "on the cluster. (Ours.)",
     default_text="no limit",
 )
 MAX_RECORDS_PER_SPLIT = Option(
@@ -175,7 +182,7 @@ MAX_RECORDS_PER_SPLIT = Option(
     _F,
     _SOURCE,
     POSITIVE_LONG,
-    "Offsets that one task covers at most; larger ranges are divided. (Ours.)",
+    "The largest number of offsets in one task; larger ranges are divided. (Ours.)",
     default_text="no limit",
 )
 MIN_SPLITS = Option(
@@ -183,7 +190,7 @@ MIN_SPLITS = Option(
     _F,
     _SOURCE,
     POSITIVE_INT,
-    "Tasks to divide a batch into at least, as far as there are records. (Ours.)",
+    "The smallest number of tasks in a batch, if there are enough records. (Ours.)",
     default_text="one a topic partition",
 )
 ON_DATA_LOSS = Option(
@@ -191,8 +198,8 @@ ON_DATA_LOSS = Option(
     _F,
     _SOURCE,
     choice("fail", "continue"),
-    "When records that the query needs are gone: stop with an error, or log it and go on behind the gap. "
-    "(Ours: Flink jumps in silence.)",
+    "What happens when records that the query needs are gone: `fail` stops with an error, `continue` logs it "
+    "and continues after the gap. (Ours: Flink skips them without a message.)",
     default="fail",
 )
 ON_REMOVED_PARTITION = Option(
@@ -200,18 +207,18 @@ ON_REMOVED_PARTITION = Option(
     _F,
     _SOURCE,
     choice("fail", "drop"),
-    "When a topic partition that the query was reading is deleted: stop with an error, or log it and go on "
-    "with the others. (Ours: Flink reads on in silence.)",
-    default_text="as `scan.on-data-loss`: fail",
+    "What happens when a topic partition that the query was reading is deleted: `fail` stops with an error, "
+    "`drop` logs it and continues with the others. (Ours: Flink continues without a message.)",
+    default_text="the same as `scan.on-data-loss`",
 )
 COMMIT_OFFSETS = Option(
     "commit.offsets.on.checkpoint",
     Dialect.SHARED,
     _SOURCE,
     BOOLEAN,
-    "Streams: commit the position to the consumer group `group.id` once Spark's checkpoint holds the batch, "
-    "for lag monitoring and for `group-offsets`. A commit that fails is logged and never stops the query. "
-    "Also understood as `properties.commit.offsets.on.checkpoint`.",
+    "Streams: commit the position to the consumer group `group.id` after Spark's checkpoint holds the batch. "
+    "Use it for lag monitoring and for `group-offsets`. A commit that fails is logged and never stops the "
+    "query. `properties.commit.offsets.on.checkpoint` means the same.",
     default_text="true with a group id",
 )
 CLIENT_ID_PREFIX = Option(
@@ -219,8 +226,8 @@ CLIENT_ID_PREFIX = Option(
     _F,
     _SOURCE,
     TEXT,
-    "The client id that brokers see in their logs and quotas; counts before `properties.client.id`, with a "
-    "warning. Driver and tasks bear the same one.",
+    "The client id in the logs and quotas of the brokers; it overrides `properties.client.id`, with a "
+    "warning. Driver and tasks use the same one.",
     default_text="penstock-source",
 )
 ALIGNMENT_MAX_DRIFT = Option(
@@ -229,8 +236,8 @@ ALIGNMENT_MAX_DRIFT = Option(
     _SOURCE,
     DURATION,
     "Streams: how far the event time (record timestamp) of one topic partition may be ahead of the slowest "
-    "one in a micro-batch; `0` no limit. With a watermark delay of at least this, plus the disorder within a "
-    "topic partition, Spark drops no row of a slow one as late.",
+    "one in a micro-batch; `0` means no limit. Choose a watermark delay of at least this plus the disorder "
+    "within a topic partition; then Spark drops no row of a slow topic partition as late.",
     default=0,
 )
 IDLE_TIMEOUT = Option(
@@ -239,8 +246,8 @@ IDLE_TIMEOUT = Option(
     _SOURCE,
     DURATION,
     "With `scan.watermark.alignment.max-drift`: a topic partition that was read to its end holds the others "
-    "back until nothing new came for so long. One of which no record was seen in this run does not. (Flink: "
-    "`scan.watermark.idle-timeout`.)",
+    "back until it has had no new record for this time. A topic partition without any record in this run "
+    "does not hold them back. (Flink: `scan.watermark.idle-timeout`.)",
     default=IDLE_TIMEOUT_MS,
 )
 STARTUP_INITIALIZER = Option(
@@ -248,7 +255,7 @@ STARTUP_INITIALIZER = Option(
     _F,
     _SOURCE,
     TEXT,
-    "Where a new query begins, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of "
+    "Where a new query begins, as a Python object. `penstock.KafkaSource.builder()` sets it. It replaces "
     "`scan.startup.mode`. (Ours.)",
 )
 BOUNDED_INITIALIZER = Option(
@@ -256,7 +263,7 @@ BOUNDED_INITIALIZER = Option(
     _F,
     _SOURCE,
     TEXT,
-    "Where reading ends, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of "
+    "Where reading ends, as a Python object. `penstock.KafkaSource.builder()` sets it. It replaces "
     "`scan.bounded.mode`. (Ours.)",
 )
 INCLUDE_HEADERS = Option(
@@ -264,7 +271,7 @@ INCLUDE_HEADERS = Option(
     _F,
     _SOURCE,
     BOOLEAN,
-    "Adds the column `headers`. (Ours.)",
+    "Add the column `headers`. (Ours.)",
     default=SourceConfig.include_headers,
 )
 DELIVERY_GUARANTEE = Option(
@@ -272,9 +279,9 @@ DELIVERY_GUARANTEE = Option(
     Dialect.SHARED,
     _SINK,
     choice("none", "at-least-once", "exactly-once"),
-    "`none`: acknowledgements as `acks` says, resent batches may double. `at-least-once`: every record is "
-    "acknowledged by all replicas in sync. `exactly-once`: every batch of the query is one decision, carried "
-    "out by Kafka transactions; needs `sink.transactional-id-prefix`.",
+    "`none`: acknowledgements follow `acks`; resent batches may be stored twice. `at-least-once`: all "
+    "in-sync replicas acknowledge every record. `exactly-once`: each batch of the query is one decision, "
+    "written with Kafka transactions; needs `sink.transactional-id-prefix`.",
     default=SinkConfig.delivery_guarantee.value,
 )
 TRANSACTIONAL_ID_PREFIX = Option(
@@ -282,15 +289,15 @@ TRANSACTIONAL_ID_PREFIX = Option(
     Dialect.SHARED,
     _SINK,
     ValueType("text", "up to 200 of A-Z a-z 0-9 . _ -", parse_text),
-    "Required for `exactly-once`: what the names of this query's transactions begin with. Every query needs "
-    "one of its own, and keeps it.",
+    "Required for `exactly-once`: the names of this query's transactions begin with it. Each query needs its "
+    "own prefix and keeps it.",
 )
 COMMIT_LOG_TOPIC = Option(
     "sink.commit-log.topic",
     Dialect.SHARED,
     _SINK,
     TOPIC_NAME,
-    "With `exactly-once`: the topic that holds what was decided; made if it is missing. (Ours.)",
+    "With `exactly-once`: the topic that holds the decisions. It is created if it is missing. (Ours.)",
     default_text="`<prefix>-decisions`",
 )
 PARTITIONER = Option(
@@ -300,11 +307,11 @@ PARTITIONER = Option(
     ValueType(
         "word or name", "default, fixed, round-robin, or the dotted name of a Python class or function", str
     ),
-    "`default`: Java's hash of the key; without a key, full batches to one topic partition after another. "
-    "`fixed`: all rows of a task to one. `round-robin`: row by row to all in turn, for rows without keys. A "
-    "name: a subclass of `penstock.KafkaPartitioner`, or a function `(key, value, topic, partitions) -> "
-    "partition`; `penstock.KafkaRecordSerializationSchema.builder()` sets objects. All but `default` exclude "
-    "a column `partition`.",
+    "`default`: Java's hash of the key; rows without a key fill one topic partition after another, a full "
+    "batch each. `fixed`: all rows of a task go to one topic partition. `round-robin`: rows go to all in "
+    "turn; for rows without keys. A name: a subclass of `penstock.KafkaPartitioner`, or a function `(key, "
+    "value, topic, partitions) -> partition`; `penstock.KafkaRecordSerializationSchema.builder()` sets "
+    "objects. Only `default` allows a column `partition`.",
     default=DEFAULT_PARTITIONER,
 )
 WRITE_ID = Option(
@@ -312,70 +319,75 @@ WRITE_ID = Option(
     Dialect.SHARED,
     _SINK,
     ValueType("text", "up to 200 of A-Z a-z 0-9 . _ : + / = @ -", parse_text),
-    "The name of this batch write among those of its prefix, e.g. `load-2026-11-22`: with `exactly-once` a "
+    "With `exactly-once`: the name of this batch write among those of its prefix, e.g. `load-2026-11-22`. A "
     "write that is run again under its name writes nothing twice. Other rows under a used name are an error. "
-    "Names are kept for good. Not for streams, which are known by their checkpoint. (Ours.)",
+    "Names are kept permanently. Not for streams, which are known by their checkpoint. (Ours.)",
 )
 QUERY_ID = Option(
     "sink.query-id",
     Dialect.SHARED,
     _SINK,
     ValueType("text", "up to 100 of A-Z a-z 0-9 . _ -", parse_text),
-    "The query whose micro-batch a batch write carries out, set by `penstock.write_batch` in `foreachBatch`; "
-    "with `sink.batch-id`. `exactly-once` writes each batch of a query once. (Ours.)",
+    "The query whose micro-batch this batch write carries out; needs `sink.batch-id`. `penstock.write_batch` "
+    "sets both in `foreachBatch`. `exactly-once` writes each batch of a query once. (Ours.)",
 )
 BATCH_ID = Option(
     "sink.batch-id",
     Dialect.SHARED,
     _SINK,
     integer(0, LONG_MAX, name="long"),
-    "The number of that micro-batch. (Ours.)",
+    "The number of the micro-batch; see `sink.query-id`. (Ours.)",
 )
 SIBLING_PREFIXES = Option(
     "sink.sibling-prefixes",
     Dialect.SHARED,
     _SINK,
-    ValueType("names", "prefixes, with commas between", parse_text),
-    "Other `sink.transactional-id-prefix`es under which the function of `foreachBatch` has written the same "
-    "micro-batch before, set by `penstock.write_batch`. (Ours.)",
+    ValueType("names", "prefixes separated by `,`", parse_text),
+    "The other values of `sink.transactional-id-prefix` under which the function of `foreachBatch` has "
+    "already written the same micro-batch. `penstock.write_batch` sets it. (Ours.)",
 )
 
 _CHANGELOGS = (
-    "It belongs to a changelog (CDC) format, of which there are none yet; docs/formats.md says how such "
-    "records can be read."
+    "It belongs to a changelog (CDC) format, and penstock has no changelog formats yet; docs/formats.md says "
+    "how to read these records."
 )
-_ONE_SOURCE = "The topic partitions of one source are aligned with each other, sources are not: leave it out."
+_ONE_SOURCE = (
+    "Only the topic partitions of one source are aligned with each other, not several sources: leave it out."
+)
 
 _NOT_SUPPORTED = (
     refused(
         "sink.parallelism",
         _F,
         _SINK,
-        "A data source cannot choose how many tasks write: use `df.repartition(n, 'key')` before writing, "
-        "or `set_parallelism(n)` of `penstock.KafkaSink.builder()`; docs/sink.md says when that keeps the "
+        "A data source cannot choose how many tasks write. Use `df.repartition(n, 'key')` before writing, or "
+        "`set_parallelism(n)` of `penstock.KafkaSink.builder()`; docs/sink.md says when that keeps the "
         "order of each key.",
     ),
-    not_yet("sink.buffer-flush.*", _F, _SINK, "Only for upsert tables, which are not supported yet."),
+    not_yet("sink.buffer-flush.*", _F, _SINK, "It is for upsert tables, which are not supported yet."),
     *(
         not_yet(f"{side}{name}.*", _F, _BOTH, _CHANGELOGS)
         for name in PLAIN_FORMAT_OF_CHANGELOG
         for side in FORMAT_PREFIXES
     ),
     refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),
-    refused("register.consumer.metrics", _F, _SOURCE, "There is no Java consumer: leave it out."),
+    refused("register.consumer.metrics", _F, _SOURCE, "Penstock uses no Java consumer: leave it out."),
     refused("scan.watermark.idle-timeout", _F, _SOURCE, "Use `scan.idle-timeout`."),
     refused("scan.watermark.alignment.group", _F, _SOURCE, _ONE_SOURCE),
     refused(
         "scan.watermark.alignment.update-interval",
         _F,
         _SOURCE,
-        "Every micro-batch is aligned anew: leave it out.",
+        "Every micro-batch is aligned: leave it out.",
     ),
     refused("scan.watermark.emit.*", _F, _SOURCE, "Spark's watermark moves with each batch: leave it out."),
     refused("scan.parallelism", _F, _SOURCE, "Use `scan.min-splits`."),
     refused("sink.semantic", _F, _SINK, "Use `sink.delivery-guarantee`."),
     refused(
-        "sink.transaction-naming-strategy", _F, _SINK, "penstock names transactions one way: leave it out."
+        "sink.transaction-naming-strategy",
+        _F,
+        _SINK,
+        "Penstock has one way to name transactions: leave it out.",
     ),
 )
 

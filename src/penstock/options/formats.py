@@ -1,8 +1,8 @@
-"""Every format of keys and values: its name and the class that reads and writes it.
+"""The list of all formats of keys and values.
 
 Runs on the driver. To add a format, write its module in penstock/formats/ and add one line to FORMATS. The
-names that options may have, the look-up in penstock/formats/registry.py and docs/options.md follow from it.
-Invariant: a format is named here and in its own module only, and nothing here imports it.
+option names, the look-up in penstock/formats/registry.py and docs/options.md read this list.
+Invariant: the name of a format stands only here and in its own module, and nothing here imports that module.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ class FormatEntry:
     """One format.
 
     Attributes:
-        name: what the user writes, e.g. `json`.
-        module: where its class is, e.g. `penstock.formats.json.format`. It is imported when the name is used.
-        class_name: the class, e.g. `JsonFormat`. See `FormatClass` in penstock/formats/base.py.
+        name: as the user writes it, e.g. `json`.
+        module: the module of its class, e.g. `penstock.formats.json.format`, imported when the format is
+            used.
+        class_name: of the class that reads and writes it, e.g. `JsonFormat`. See penstock/formats/base.py.
     """
 
     name: str
@@ -43,7 +44,7 @@ PLAIN_FORMAT_OF_CHANGELOG = {
     "maxwell-json": "json",
     "ogg-json": "json",
 }
-"""Flink's changelog (CDC) formats. None is here yet; the plain format reads their records as they are."""
+"""Flink's changelog (CDC) formats, which penstock does not have, and the format that reads their envelope."""
 
 FORMAT_PREFIXES = ("", "key.", "value.")
-"""Where a format's own options stand: for `format`, `key.format` and `value.format`."""
+"""The text before the options of a format, for `format`, `key.format` and `value.format`."""

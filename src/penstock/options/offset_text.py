@@ -1,7 +1,7 @@
-"""The ways to write offsets and topic partitions down: Flink's strings and Spark's JSON, both directions.
+"""Parse and format offsets and topic partitions, as Flink's strings and Spark's JSON.
 
-Runs on the driver. Invariant: `parse(format(x)) == x`; nothing is guessed: a topic partition given
-twice, a negative partition, or an offset that is neither a number nor a sentinel raises `ValueError`.
+Runs on the driver. Invariant: `parse(format(x)) == x`. A repeated topic partition, a negative partition, or
+an offset that is not a number raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACES: dict[int, Where] = {
     LATEST_OFFSET: LogEnd.LATEST,
     COMMITTED_OFFSET: Committed(),
 }
-"""What users write for an offset that they cannot know."""
+"""The numbers that users write instead of an offset that they do not know."""
 
 FLINK_OFFSETS_FORM = (
     "'partition:0,offset:42;partition:1,offset:300' for a single topic, or "
@@ -41,7 +41,7 @@ _SPECIFIC_OFFSET = re.compile(
 
 
 def where_of(offset: int) -> Where:
-    """Return what an offset means that a user wrote: a number, or one of the three that stand for a place."""
+    """Return the place of an offset that a user wrote; three negative numbers have a special meaning."""
     return _PLACES.get(offset) or At(offset)
 
 
@@ -49,8 +49,8 @@ def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:
     """Parse `scan.*.specific-offsets`.
 
     Args:
-        text: what the user wrote.
-        topic_of_plain_form: the topic meant where an entry names none; None when there is no single one.
+        text: from the user.
+        topic_of_plain_form: the topic of entries without a topic; None if several topics are possible.
     """
     found: dict[TopicPartition, int] = {}
     for entry in split_list(text, ";"):
@@ -60,7 +60,7 @@ def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:
         topic = match["topic"] or topic_of_plain_form
         if topic is None:
             raise ValueError(
-                f"{FLINK_OFFSETS_FORM}; here several topics are possible, so each entry names its"
+                f"{FLINK_OFFSETS_FORM}; here several topics are possible, so each entry must name its topic"
             )
         topic_partition = TopicPartition(check_topic_name(topic.strip()), _partition(match["partition"]))
         _add(found, topic_partition, _offset(match["offset"], COMMITTED_OFFSET))
@@ -68,7 +68,7 @@ def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:
 
 
 def format_flink_offsets(offsets: Offsets) -> str:
-    """Write offsets in the form that names its topics."""
+    """Return offsets in the form that names topics."""
     return ";".join(f"topic:{tp.topic},partition:{tp.partition},offset:{offset}" for tp, offset in offsets)
 
 
@@ -84,7 +84,7 @@ def parse_topic_partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def format_topic_partitions(topic_partitions: Iterable[TopicPartition]) -> str:
-    """Write topic partitions as `topic-partitions` has them."""
+    """Return topic partitions in the form of `topic-partitions`."""
     return ";".join(f"{topic}:{partition}" for topic, partition in topic_partitions)
 
 
@@ -106,7 +106,7 @@ def _numbers_by_topic_partition(text: str, form: str, parse_number: Callable[[st
         if not isinstance(number_of_partition, dict) or not number_of_partition:
             raise ValueError(form)
         for partition, number in number_of_partition.items():
-            # bool is an int in Python, but `true` is no offset.
+            # bool is an int in Python, but `true` is not an offset.
             if not isinstance(number, int) or isinstance(number, bool):
                 raise ValueError(form)
             topic_partition = TopicPartition(check_topic_name(topic), _partition(partition))
@@ -149,7 +149,7 @@ def _once_each(form: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
 
 def _add(found: dict[TopicPartition, int], topic_partition: TopicPartition, offset: int) -> None:
     if topic_partition in found:
-        raise ValueError(f"each topic partition once ({topic_partition} is there twice)")
+        raise ValueError(f"each topic partition once ({topic_partition} is given twice)")
     found[topic_partition] = offset
 
 

@@ -1,7 +1,7 @@
-"""The options of a table as a `TableSpec` or `DeserializerSpec`. Spelled as in Flink.
+"""Parse the options of a table into a `TableSpec` or `DeserializerSpec`.
 
-Runs on the driver. Invariant: what is returned is free of contradictions that can be seen without the table's
-columns and its formats' own options; `penstock.table._fields` and the formats check the rest.
+Runs on the driver. Invariant: the options of the result do not contradict each other.
+`penstock.table._fields` checks them against the columns, and each format checks its own options.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.options.table_spec import (
 )
 
 DeadLetters = Callable[[str], SinkConfig]
-"""Says how dead letters are written to a topic."""
+"""Makes the config that writes dead letters to a topic."""
 
 _PLACES = tuple(option.key.removesuffix("*") for option in FORMAT_OPTIONS)
 _OF_DESERIALIZERS = frozenset({DESERIALIZER.key, ON_DECODE_ERROR.key, MAX_SHARE.key, DEAD_LETTER_TOPIC.key})
@@ -49,7 +49,7 @@ _NAMES = tuple(entry.name for entry in FORMATS)
 
 
 def has_table(given: GivenOptions) -> bool:
-    """Whether the options ask for a table, rather than for keys and values as bytes."""
+    """Return whether the options describe a table, and not keys and values as bytes."""
     is_set = any(given.has(option) for option in TABLE_OPTIONS)
     return is_set or any(_format_place(key) for key in given.texts)
 
@@ -59,7 +59,7 @@ def read_table(given: GivenOptions, dead_letters: DeadLetters) -> TableSpec | De
 
     Raises:
         OptionError: a value is not allowed, or options contradict each other.
-        MissingOptionError: no format for values, or dead letters without a topic.
+        MissingOptionError: the format for values or the topic for dead letters is missing.
     """
     if given.has(DESERIALIZER):
         return _deserializer(given, dead_letters)
@@ -74,11 +74,11 @@ def write_table(given: GivenOptions) -> TableSpec:
 def format_spec(
     texts: Mapping[str, str], name: str, prefix: str = "", topic: str | None = None
 ) -> FormatSpec:
-    """Pick the options of one format out of all options, whose keys are in lower case.
+    """Return a format with its options, picked from all options, whose keys are in lower case.
 
     Raises:
-        OptionError: no such format.
-        UnsupportedOptionError: a format of Flink that is not there yet.
+        OptionError: the format is unknown.
+        UnsupportedOptionError: Flink has the format and penstock does not have it yet.
     """
     canonical = _known_format(name, f"{prefix}format")
     start = f"{prefix}{canonical}."
@@ -112,8 +112,8 @@ def _deserializer(given: GivenOptions, dead_letters: DeadLetters) -> Deserialize
     for key in given.texts:
         if key in others or _format_place(key):
             raise OptionError(
-                f"Option '{key}' is for reads with a format, and '{DESERIALIZER.key}' makes the rows of this "
-                "one. Leave one of them out.",
+                f"Option '{key}' is for reads with a format, but '{DESERIALIZER.key}' makes the rows of "
+                "this read. Leave one of them out.",
                 option=key,
             )
     return DeserializerSpec(text, _connector(given), _bad_records(given, dead_letters))
@@ -130,7 +130,7 @@ def _one_topic(given: GivenOptions) -> str | None:
 
 
 def _format_place(key: str) -> str | None:
-    """Return where an option of a format stands, e.g. `key.json.`; None for any other option."""
+    """Return the beginning of the name of a format's option, e.g. `key.json.`; None for another option."""
     return next((place for place in _PLACES if key.startswith(place)), None)
 
 
@@ -138,9 +138,9 @@ def _known_format(name: str, key: str) -> str:
     canonical = name.strip().lower()
     if canonical in PLAIN_FORMAT_OF_CHANGELOG:
         raise UnsupportedOptionError(
-            f"Option '{key}' = '{canonical}' is not supported by this version of penstock yet, which has no "
-            f"changelog (CDC) formats. With '{PLAIN_FORMAT_OF_CHANGELOG[canonical]}' such records are read "
-            "as they are: a column for each field of the envelope (Debezium's are before, after, op ...).",
+            f"Option '{key}' = '{canonical}' is not supported yet, because penstock has no changelog (CDC) "
+            f"formats. '{PLAIN_FORMAT_OF_CHANGELOG[canonical]}' reads such records as they are: declare a "
+            "column for each field of the envelope (Debezium's are before, after, op ...).",
             option=key,
             value=canonical,
         )
@@ -148,7 +148,8 @@ def _known_format(name: str, key: str) -> str:
         near = difflib.get_close_matches(canonical, _NAMES, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise OptionError(
-            f"Option '{key}' names no format: '{name}'.{hint} Formats: {', '.join(_NAMES)}.", option=key
+            f"Option '{key}' is not the name of a format: '{name}'.{hint} Formats: {', '.join(_NAMES)}.",
+            option=key,
         )
     return canonical
 
@@ -157,7 +158,7 @@ def _value_format(given: GivenOptions, topic: str | None) -> FormatSpec:
     name, value_name = given.text(FORMAT), given.text(VALUE_FORMAT)
     if name is not None and value_name is not None:
         raise OptionError(
-            f"Options '{FORMAT.key}' and '{VALUE_FORMAT.key}' say the same thing: set one of them.",
+            f"Options '{FORMAT.key}' and '{VALUE_FORMAT.key}' mean the same: set one of them.",
             option=VALUE_FORMAT.key,
         )
     if name is not None:
@@ -171,7 +172,7 @@ def _value_format(given: GivenOptions, topic: str | None) -> FormatSpec:
 
 
 def _check_format_options(given: GivenOptions) -> None:
-    """Refuse options of a format that is not in use: each would be passed over in silence."""
+    """Refuse options of a format that is not in use, because they would have no effect."""
     names = {option.key: given.text(option) for option in (FORMAT, KEY_FORMAT, VALUE_FORMAT)}
     used = {
         f"{key.removesuffix('format')}{name.strip().lower()}."
@@ -193,8 +194,8 @@ def _check_key_options(given: GivenOptions, include: FieldsInclude) -> None:
     key_fields, has_format = given.value(KEY_FIELDS) or (), given.has(KEY_FORMAT)
     if key_fields and not has_format:
         raise OptionError(
-            "Option 'key.fields' names columns of the key, and there is no 'key.format' to read or write "
-            "them with. Set it, or leave 'key.fields' out.",
+            "Option 'key.fields' names columns of the key, but 'key.format' is not set. Set it, or leave "
+            "'key.fields' out.",
             option=KEY_FIELDS.key,
         )
     if has_format and not key_fields:
@@ -203,8 +204,8 @@ def _check_key_options(given: GivenOptions, include: FieldsInclude) -> None:
         )
     if given.value(KEY_FIELDS_PREFIX) and include is FieldsInclude.ALL:
         raise OptionError(
-            "Option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY': with 'ALL' the value "
-            "would have to hold the prefixed columns as well.",
+            "Option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY', because with 'ALL' "
+            "the value would have to hold the prefixed columns too.",
             option=KEY_FIELDS_PREFIX.key,
         )
 
@@ -219,14 +220,15 @@ def _bad_records(given: GivenOptions, dead_letters: DeadLetters) -> BadRecordsSp
         )
     if policy is not OnDecodeError.DEAD_LETTER and topic is not None:
         raise OptionError(
-            f"Option '{DEAD_LETTER_TOPIC.key}' is set, and '{ON_DECODE_ERROR.key}' does not say "
-            "'dead-letter': bad records would never get there.",
+            f"Option '{DEAD_LETTER_TOPIC.key}' is set, but '{ON_DECODE_ERROR.key}' is not 'dead-letter', so "
+            "no bad record would be sent there. Set both, or leave it out.",
             option=DEAD_LETTER_TOPIC.key,
         )
     if policy is OnDecodeError.FAIL and given.has(MAX_SHARE):
         raise OptionError(
-            f"Option '{MAX_SHARE.key}' is set, and '{ON_DECODE_ERROR.key}' is 'fail': the first bad record "
-            f"stops the query. Leave it out, or set '{ON_DECODE_ERROR.key}' to 'skip' or 'dead-letter'.",
+            f"Option '{MAX_SHARE.key}' is set, but '{ON_DECODE_ERROR.key}' is 'fail', so the first bad "
+            "record stops the query. Leave it out, or set "
+            f"'{ON_DECODE_ERROR.key}' to 'skip' or 'dead-letter'.",
             option=MAX_SHARE.key,
         )
     letters = None if topic is None else dead_letters(topic)

@@ -1,7 +1,7 @@
-"""Python objects of the user in the text of an option: `<version>:<Python version>:<base64 of a pickle>`.
+"""Put Python objects of the user into an option: `<version>:<Python version>:<base64 of a pickle>`.
 
-Texts are made in the user's program (api/_pickling.py) and checked on the driver; objects are loaded where
-they are used. Invariant: checking a text never runs code of the user; only `load` does.
+The user's program makes the text (api/_pickling.py), the driver checks it, and the process that uses the
+object loads it. Invariant: only `load` runs code of the user.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from penstock.errors import OptionError
 
 PICKLE_BYTES_MAX = 256 << 10
-"""Enough for any rule and a good map; the option is copied into every plan of the query."""
+"""A limit, because the option is copied into every plan of the query."""
 
 
 @dataclass(frozen=True)
 class ObjectKind:
-    """One use of such objects.
+    """One kind of object that travels in an option.
 
     Attributes:
-        version: begins its texts; another form of them gets another.
-        what: it is, for messages.
-        made_by: which call of the user makes the text.
-        where: the object is used.
+        version: the beginning of its texts. A new form of the text needs a new version.
+        what: the kind, for messages.
+        made_by: the call of the user that makes the text, for messages.
+        where: the process that uses the object, for messages.
     """
 
     version: str
@@ -36,59 +36,60 @@ class ObjectKind:
     where: str
 
     def is_text(self, text: str) -> bool:
-        """Whether the text claims to hold such an object."""
+        """Return whether the text begins like one that holds such an object."""
         return text.startswith(f"{self.version}:")
 
     def join(self, pickled: bytes, python_version: str) -> str:
-        """The text for a pickle.
+        """Return the text for a pickle.
 
         Raises:
-            OptionError: it is too large.
+            OptionError: the pickle is too large.
         """
         if len(pickled) > PICKLE_BYTES_MAX:
             raise OptionError(
-                f"The {self.what} takes {len(pickled)} bytes when it is pickled; at most {PICKLE_BYTES_MAX} "
-                f"can travel to Spark. Let it read large data where it runs, {self.where}.",
+                f"The {self.what} has {len(pickled)} bytes as a pickle; at most {PICKLE_BYTES_MAX} are "
+                f"allowed. Let it read large data where it runs, {self.where}.",
                 size_bytes=len(pickled),
             )
         return f"{self.version}:{python_version}:{base64.b64encode(pickled).decode()}"
 
     def split(self, text: str, key: str) -> tuple[str, bytes]:
-        """The Python version and the pickle in the text of an option.
+        """Return the Python version and the pickle in the text of an option.
 
         Raises:
-            OptionError: another version of penstock wrote it, or it is damaged.
+            OptionError: another version of penstock made the text, or it is damaged.
         """
         version, _, rest = text.partition(":")
         python_version, _, encoded = rest.partition(":")
         if version != self.version:
             raise OptionError(
-                f"Option '{key}' does not begin with '{self.version}:'. It is made by {self.made_by}, of the "
-                "same version of penstock here and where the query is planned; it is not written by hand.",
+                f"Option '{key}' does not begin with '{self.version}:'. Only {self.made_by} can make it, and "
+                "the version of penstock must be the same in your program and where the query is planned.",
                 option=key,
             )
         try:
             pickled = base64.b64decode(encoded, validate=True)
         except binascii.Error:
-            raise OptionError(f"Option '{key}' is damaged: it is not base64.", option=key) from None
+            raise OptionError(f"Option '{key}' is damaged: expected base64.", option=key) from None
         if not pickled or len(pickled) > PICKLE_BYTES_MAX:
             raise OptionError(
-                f"Option '{key}' is damaged: {len(pickled)} bytes, of 1 to {PICKLE_BYTES_MAX}.", option=key
+                f"Option '{key}' is damaged: expected 1 to {PICKLE_BYTES_MAX} bytes, got {len(pickled)}.",
+                option=key,
             )
         return python_version, pickled
 
     def load(self, text: str, key: str) -> Any:
-        """The object itself.
+        """Return the object.
 
         Raises:
-            OptionError: the text is damaged, of another Python, or the object cannot be loaded here.
+            OptionError: the text is damaged or of another Python version, or the object cannot be loaded.
         """
         python_version, pickled = self.split(text, key)
         here = f"{sys.version_info.major}.{sys.version_info.minor}"
         if python_version != here:
             raise OptionError(
-                f"The {self.what} was made with Python {python_version}, and Spark runs Python {here} "
-                f"{self.where}. Code travels between equal minor versions only: use the same for both.",
+                f"The {self.what} was made with Python {python_version}, but Spark runs Python {here} "
+                f"{self.where}. Use the same minor version for both, because pickled code needs it.",
                 python_version=python_version,
             )
         try:
@@ -96,7 +97,7 @@ class ObjectKind:
         except Exception as error:
             raise OptionError(
                 f"The {self.what} cannot be loaded {self.where}: {type(error).__name__}: {error}. The "
-                "modules that it imports have to be installed there."
+                "modules that it imports must be installed there."
             ) from error
 
 

@@ -1,7 +1,7 @@
-"""The page docs/options.md, made from the declarations.
+"""Make the page docs/options.md from the declarations.
 
-Run `python -m penstock.options.reference` (`make docs`) after changing an option; a test holds the page to
-the code. Invariant: what the page says is what the parsers do, because both read the declarations.
+Run `python -m penstock.options.reference` (`make docs`) after you change an option; a test compares the page
+with the code. Invariant: the page and the parsers agree, because both read the declarations.
 """
 
 from __future__ import annotations
@@ -24,61 +24,66 @@ _HEAD = """\
 
 <!-- Made by `python -m penstock.options.reference docs/options.md`: change the declarations, not this. -->
 
-Options are given with `.option(key, value)`, or in SQL as `OPTIONS` of a temporary view. Keys are matched in
-any case. They come in two dialects, and one reader or writer uses one of them (a few names are
+Set options with `.option(key, value)`, or in SQL as `OPTIONS` of a temporary view. Keys may be in any case.
+There are two dialects, and a reader or writer uses one of them (a few names are
 [the same in both](#beside-sparks-names)):
 
-- **Flink's**: the names of Flink's Kafka SQL connector, and ours in its style. What Spark's cannot say needs
-  these: bounded streams, group offsets, event time, limits in bytes.
-- **Spark's own**: the names of Spark's Kafka source and sink, so that `.format("kafka")` becomes
-  `.format("penstock")` and nothing else changes.
+- **Flink's**: the names of Flink's Kafka SQL connector, and penstock's own options in the same style. You
+need
+  this dialect for what Spark's has no options for: bounded streams, group offsets, event time, limits in
+  bytes.
+- **Spark's own**: the names of Spark's Kafka source and sink. Change `.format("kafka")` to
+  `.format("penstock")`, and nothing else.
 
-An option with a value that is not allowed, a required one that is missing, two that exclude each other, and
-keys of both dialects together are errors before a job starts. An option that Flink or Spark has and
-penstock cannot honour is an error that says so, never ignored.
+These are errors before a job starts: a value that is not allowed, a required option that is missing, two
+options that exclude each other, and options of both dialects together. An option that Flink or Spark has and
+penstock does not support is an error too; penstock never ignores it.
 
-A key that is not known:
+Unknown keys:
 
-- In Flink's dialect it is an error, as in Flink. The message names the nearest known key.
-- In Spark's dialect a key one or two letters from a known one is an error. Any other is a warning (logger
-  `penstock.options`), because Spark's own source ignores it too.
-- `properties.*` and `kafka.*`: a name one or two letters from a property of Kafka's Java clients is an error.
-  Any other is a warning, as in Java. The names of librdkafka (confluent-kafka) and kafka-python are known:
-  the warning says what to write instead.
+- In Flink's dialect an unknown key is an error, as in Flink. The message names the nearest known key.
+- In Spark's dialect a key that differs from a known one in one or two letters is an error. Any other unknown
+key
+  is a warning (logger `penstock.options`), because Spark's own source ignores it too.
+- `properties.*` and `kafka.*`: a name that differs from a property of Kafka's Java clients in one or two
+letters
+  is an error. Any other unknown name is a warning, as in Java. For names of librdkafka (confluent-kafka) and
+  kafka-python the warning says what to write instead.
 
-Words such as `exactly-once` or `read_committed` are read in any case, with `-` or `_`.
+Words such as `exactly-once` or `read_committed` may be in any case, with `-` or `_`.
 
-One table can serve reads and writes, so a source lets options of sinks pass, and a sink those of sources.
+A table can serve reads and writes, so a source ignores options of sinks, and a sink ignores options of
+sources.
 """
 
 _SHARED = """\
 ### Beside Spark's names
 
-These names are the same in both dialects and stand beside `kafka.*` and the others; what they mean is said
-above: `topic` (of a sink), {keys}, and the options of [formats](#formats).
+These names are the same in both dialects, so you can use them together with Spark's names. The tables above
+say what they mean: `topic` (of a sink), {keys}, and the options of [formats](#formats).
 """
 
 _FORMATS_HEAD = """\
 ## Formats
 
-With `format` or `value.format` rows are decoded and encoded by penstock: see [formats.md](formats.md). A
-format's options stand under the option that chose it: for `format` = `json` as `json.ignore-parse-errors`,
-for `key.format` as `key.json.ignore-parse-errors`, for `value.format` as `value.json.ignore-parse-errors`.
-One that the format does not have, or of a format that is not in use, is an error.
+With `format` or `value.format` penstock decodes and encodes rows: see [formats.md](formats.md). The name of
+an option of a format depends on the option that chose the format: `json.ignore-parse-errors` for `format` =
+`json`, `key.json.ignore-parse-errors` for `key.format`, `value.json.ignore-parse-errors` for `value.format`.
+An option that the format does not have is an error. So is an option of a format that is not in use.
 """
 
 _PROPERTIES_HEAD = """\
 ## Kafka properties
 
-Every property of Kafka's Java clients, given as `properties.<name>` (Flink's dialect) or `kafka.<name>`
-(Spark's). What becomes of each:
+Set every property of Kafka's Java clients as `properties.<name>` (Flink's dialect) or `kafka.<name>`
+(Spark's). What penstock does with it:
 
-- **translated**: given to the connection layer or OpenSSL under its own name there; same meaning.
-- **honoured**: read by penstock's own fetch and produce loops; same meaning.
-- **no effect**: accepted, without a meaning here; the text says why.
-- **error**: refused, because ignoring it would do something else than asked; the text says what to do.
+- **translated**: penstock gives it to the connection layer or OpenSSL, under their name; the meaning is the
+same. - **honoured**: penstock reads it itself; the meaning is the same. - **no effect**: accepted without a
+meaning here; the text says why. - **error**: refused, because ignoring it would change the result; the text
+says what to do.
 
-A default in brackets is Java's where penstock's differs. Secrets appear in no message, log or `repr`.
+A default in brackets is Java's, if penstock's differs. Secrets appear in no message, log or `repr`.
 
 `key.deserializer`, `value.deserializer`, `key.serializer`, `value.serializer`, `auto.offset.reset` and
 `enable.auto.commit` are errors in Spark's dialect, as they are in Spark.
@@ -116,7 +121,7 @@ def render() -> str:
 
 
 def _merged(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Join neighbours that differ in their first cell only."""
+    """Join neighbouring rows that differ in their first cell only."""
     groups = groupby(rows, key=lambda row: row[1:])
     return [(", ".join(row[0] for row in group), *rest) for rest, group in groups]
 
@@ -139,7 +144,7 @@ def _options_section(title: str, options: Iterable[Option[Any]]) -> list[str]:
 
 
 def _format_sections() -> list[str]:
-    """The formats' own options. Formats stand above this room; only the making of this page looks up."""
+    """Return the sections of formats. Only the making of this page imports formats, a room above this one."""
     formats: Any = importlib.import_module("penstock.formats.registry")
     parts, known = [], []
     for name in formats.format_names():
@@ -154,7 +159,7 @@ def _option_text(option: Option[Any]) -> str:
 
 
 def _shared_section() -> str:
-    """What of Flink's names a Spark user may need to know: those that are of no dialect."""
+    """Return the section of the names that are the same in both dialects."""
     shared = [option for option in FLINK_OPTIONS if option.dialect is Dialect.SHARED and option is not TOPIC]
     keys = ", ".join(_code(option.key) for option in shared if not option.key.endswith("*"))
     return _SHARED.format(keys=keys)
@@ -170,7 +175,7 @@ def _not_supported_section(whose: str, options: Iterable[Option[Any]]) -> list[s
         return []
     return [
         f"### Known and not supported ({whose})\n",
-        _table(("option", "", "instead, or what it is for"), _merged(rows)),
+        _table(("option", "", "what to do, or what it is for"), _merged(rows)),
     ]
 
 

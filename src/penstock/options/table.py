@@ -1,7 +1,7 @@
-"""The options of tables: formats, key fields, metadata columns, bad records. Spelled as in Flink.
+"""Declare the options of tables: formats, key fields, metadata columns, bad records. Spelled as in Flink.
 
-Runs on the driver. They go with either dialect's way to name topics and brokers. What they mean is said in
-`penstock.table.options`; what stands under a format's name is declared by the format itself.
+Runs on the driver. Invariant: these options go with both dialects. `table_spec` says what they mean; each
+format declares the options under its own name.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ANY, _BOTH, _SOURCE = Dialect.SHARED, Reader.BOTH, Reader.SOURCE
 
 
 def parse_fields(text: str) -> tuple[str, ...]:
-    """Split names at `;`; spaces around them do not count, spaces inside do."""
+    """Split names at `;` and drop the spaces around each name."""
     return split_list(text, ";")
 
 
 def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
-    """Split `column = key; column` into pairs; a column without a key is named as its key."""
+    """Split `column = key; column` into pairs of column and key; a lone column is its own key."""
     if not text.strip():
         return ()
     pairs: list[tuple[str, str]] = []
@@ -33,13 +33,13 @@ def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
         if not column or (separator and not key):
             raise ValueError("columns separated by ';', each `column` or `column = metadata key`")
         if column in dict(pairs):
-            raise ValueError(f"each column once, and '{column}' is there twice")
+            raise ValueError(f"each column once; '{column}' is given twice")
         pairs.append((column, key or column))
     return tuple(pairs)
 
 
 def parse_share(text: str) -> float:
-    """Parse a part of a whole: a decimal number from 0 to 1."""
+    """Parse a share, a decimal number from 0 to 1."""
     if not _DECIMAL.fullmatch(text.strip()) or not 0 <= float(text) <= 1:
         raise ValueError("a number from 0 to 1, such as 0.5")
     return float(text)
@@ -51,11 +51,11 @@ FORMAT = Option(
     _ANY,
     _BOTH,
     _FORMAT,
-    "The format of values. A read then has the columns of its schema, a write those of the DataFrame: "
-    "[formats.md](formats.md).",
+    "The format of values. A read then has the columns of its schema, and a write has those of the "
+    "DataFrame: [formats.md](formats.md).",
 )
 VALUE_FORMAT = Option(
-    "value.format", _ANY, _BOTH, _FORMAT, "The same as `format`; the usual name beside `key.format`."
+    "value.format", _ANY, _BOTH, _FORMAT, "The same as `format`. It is the usual name beside `key.format`."
 )
 KEY_FORMAT = Option("key.format", _ANY, _BOTH, _FORMAT, "The format of keys; needs `key.fields`.")
 KEY_FIELDS = Option(
@@ -63,22 +63,22 @@ KEY_FIELDS = Option(
     _ANY,
     _BOTH,
     ValueType("list", "column names separated by `;`", parse_fields),
-    "The columns that the key holds, in the key's order.",
+    "The columns that the key holds, in the order of the key.",
 )
 KEY_FIELDS_PREFIX = Option(
     "key.fields-prefix",
     _ANY,
     _BOTH,
     TEXT,
-    "What the names of key columns begin with in the table and not in the key; needs `EXCEPT_KEY`.",
+    "The text that names of key columns begin with in the table but not in the key; needs `EXCEPT_KEY`.",
 )
 VALUE_FIELDS_INCLUDE = Option(
     "value.fields-include",
     _ANY,
     _BOTH,
     choice(*(each.value for each in FieldsInclude)),
-    "Whether the value holds the key's columns too. With `ALL` a read takes them from the value, as in "
-    "Flink, and leaves the key alone.",
+    "Whether the value holds the columns of the key too. With `ALL` a read takes them from the value, as in "
+    "Flink, and ignores the key.",
     default=TableSpec.fields_include.value,
 )
 METADATA_COLUMNS = Option(
@@ -86,16 +86,16 @@ METADATA_COLUMNS = Option(
     _ANY,
     _BOTH,
     ValueType("list", "`column` or `column = metadata key`, separated by `;`", parse_metadata_columns),
-    "Columns of the schema that are metadata, e.g. `event_time = timestamp; offset`; counts before marks in "
-    "the schema, and empty says that there are none. (Ours: what `METADATA FROM` says in Flink's SQL.)",
+    "The columns of the schema that are metadata, e.g. `event_time = timestamp; offset`. It overrides marks "
+    "in the schema; an empty text means that no column is metadata. (Ours: `METADATA FROM` in Flink's SQL.)",
 )
 ON_DECODE_ERROR = Option(
     "scan.on-decode-error",
     _ANY,
     _SOURCE,
     choice(*(each.value for each in OnDecodeError)),
-    "A record that cannot be decoded stops the query, is left out and counted, or goes to "
-    "`scan.dead-letter.topic`. (Ours.)",
+    "What happens to a record that cannot be decoded: `fail` stops the query, `skip` leaves the record out "
+    "and counts it, `dead-letter` sends it to `scan.dead-letter.topic`. (Ours.)",
     default=BadRecordsSpec.policy.value,
 )
 MAX_SHARE = Option(
@@ -103,8 +103,9 @@ MAX_SHARE = Option(
     _ANY,
     _SOURCE,
     ValueType("number", "from 0 to 1", parse_share),
-    "With `skip` and `dead-letter`: the query stops when a larger share of a task's records is bad; counted "
-    "from 20 records of the task on. 1 sets no limit: [formats.md](formats.md#bad-records). (Ours.)",
+    "With `skip` and `dead-letter`: the query stops when a larger share of the records of a task is bad. It "
+    "is checked after 20 records of the task. 1 means no limit: [formats.md](formats.md#bad-records). "
+    "(Ours.)",
     default=0.5,
 )
 DEAD_LETTER_TOPIC = Option(
@@ -112,15 +113,15 @@ DEAD_LETTER_TOPIC = Option(
     _ANY,
     _SOURCE,
     TOPIC,
-    "Where `dead-letter` sends bad records, before the task that read them ends. (Ours.)",
+    "The topic to which `dead-letter` sends bad records, before the task that read them ends. (Ours.)",
 )
 DESERIALIZER = Option(
     "scan.deserializer",
     _ANY,
     _SOURCE,
     TEXT,
-    "What makes rows of records, as a Python object; set by `penstock.KafkaSource.builder()`. Instead of a "
-    "format. (Ours.)",
+    "The deserializer that makes rows of records, as a Python object. `penstock.KafkaSource.builder()` sets "
+    "it. It replaces a format. (Ours.)",
 )
 
 TABLE_OPTIONS = declared_in(globals())
@@ -130,7 +131,7 @@ FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
         _ANY,
         _BOTH,
         TEXT,
-        "What a format is told, under the name of the option that chose it: [below](#formats).",
+        "An option of a format, under the name of the option that chose the format: [below](#formats).",
     )
     for each in FORMATS
     for prefix in FORMAT_PREFIXES

@@ -1,7 +1,7 @@
-"""What the options of a table mean, after they have been parsed. Arrow-free.
+"""The meaning of the options of a table, after parsing. It does not need Arrow.
 
-Made on the driver by `parse_read` and `parse_write`. Tasks get what `penstock.table` makes of it. Invariant:
-frozen, hashable, picklable, and free of contradictions that can be seen without the table's columns.
+Made on the driver by `parse_read` and `parse_write`; `penstock.table` makes of it what tasks get. Invariant:
+frozen, hashable and picklable, and the values do not contradict each other.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from penstock.options.config import SinkConfig
 
 
 class Connector(str, Enum):
-    """What kind of table the option `connector` declares. `kafka` and `penstock` mean the same."""
+    """The value of the option `connector`. `kafka` and `penstock` mean the same."""
 
     KAFKA = "kafka"
     PENSTOCK = "penstock"
 
 
 class FieldsInclude(str, Enum):
-    """Whether a value holds the key's fields too (Flink's `value.fields-include`)."""
+    """Says whether a value holds the fields of the key too (Flink's `value.fields-include`)."""
 
     ALL = "ALL"
     EXCEPT_KEY = "EXCEPT_KEY"
 
 
 class OnDecodeError(str, Enum):
-    """What becomes of a record that cannot be decoded."""
+    """Says what happens to a record that cannot be decoded."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -36,16 +36,16 @@ class OnDecodeError(str, Enum):
 
 @dataclass(frozen=True)
 class FormatSpec:
-    """A format and the options under its name. `repr` shows their names only: a value may be a secret.
+    """A format and its options. `repr` shows only the names of options, because a value may be a secret.
 
     Attributes:
-        name: of the format, e.g. `json`. It is known.
-        prefix: what stands before its options: "" for `format`, "key." for `key.format`, "value." for
+        name: of the format, e.g. `json`. It is a known name.
+        prefix: the text before its options: "" for `format`, "key." for `key.format`, "value." for
             `value.format`.
-        items: its options without that prefix, in lower case (`json.ignore-parse-errors`), and what the
-            user wrote; sorted. The format judges them when it is made.
-        topic: the table's one topic, by which subjects of a Schema Registry are named; None where there are
-            several or none.
+        items: its options without the prefix, in lower case (`json.ignore-parse-errors`), with the texts of
+            the user; sorted. The format checks them when it is created.
+        topic: the only topic of the table, which names subjects of a Schema Registry; None if the table has
+            several topics or none.
     """
 
     name: str
@@ -59,12 +59,12 @@ class FormatSpec:
 
 @dataclass(frozen=True)
 class BadRecordsSpec:
-    """What becomes of records that cannot be decoded.
+    """Says what happens to records that cannot be decoded.
 
     Attributes:
-        policy: for one such record.
-        max_share: with SKIP and DEAD_LETTER: the largest share of bad records in a task, from 0 to 1.
-        dead_letters: how dead letters are written, with DEAD_LETTER and only then.
+        policy: for each bad record.
+        max_share: with SKIP and DEAD_LETTER, the largest share of bad records in a task, from 0 to 1.
+        dead_letters: the config that writes dead letters. Set with DEAD_LETTER, and only then.
     """
 
     policy: OnDecodeError = OnDecodeError.FAIL
@@ -73,7 +73,7 @@ class BadRecordsSpec:
 
     @property
     def dead_letter_topic(self) -> str | None:
-        """The topic of dead letters; None without."""
+        """Return the topic of dead letters; None without one."""
         return None if self.dead_letters is None else self.dead_letters.topic
 
 
@@ -82,12 +82,12 @@ class TableSpec:
     """A table whose keys and values have formats.
 
     Attributes:
-        connector: what the option of that name says.
         value_format: of values.
-        key_format: of keys; None where the table has no key columns.
-        key_fields: the columns that the key holds, in the key's order.
-        key_fields_prefix: what their names begin with in the table and not in the key.
-        fields_include: whether the value holds them too.
+        connector: the value of the option `connector`.
+        key_format: of keys; None if the table has no key columns.
+        key_fields: the columns that the key holds, in the order of the key.
+        key_fields_prefix: the text that names of key columns begin with in the table, but not in the key.
+        fields_include: whether the value holds the key columns too.
         metadata_columns: columns and their metadata keys. None: the options do not say which columns are
             metadata.
         bad_records: of a read. A write has the default.
@@ -105,12 +105,12 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class DeserializerSpec:
-    """A table of which a deserializer of the user makes the rows.
+    """A table whose rows are made by a deserializer of the user.
 
     Attributes:
-        text: holds the deserializer (see `python_objects`). It is loaded on the executors.
-        connector: what the option of that name says.
-        bad_records: what becomes of records that it cannot decode.
+        text: holds the deserializer (see `python_objects`), which executors load.
+        connector: the value of the option `connector`.
+        bad_records: for records that the deserializer cannot decode.
     """
 
     text: str

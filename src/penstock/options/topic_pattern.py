@@ -1,10 +1,10 @@
-"""Topic patterns: regular expressions as Java writes them, read by Python's engine.
+"""Compile topic patterns, which are Java's regular expressions, with Python's engine.
 
 Runs on the driver, where options are checked and where topics are looked up. Invariant: one function serves
-both, so that a pattern that passes the check can be used; what Python cannot express is refused and never
-read with another meaning.
+both, so a pattern that passes the check can be used. A pattern that Python cannot express is refused, and is
+never read with another meaning.
 
-Topic names hold ASCII letters, digits, `.`, `_` and `-` only, where both engines agree on nearly everything.
+Topic names have only ASCII letters, digits, `.`, `_` and `-`. For them the two engines differ in few cases.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SHARE = "Write it with what Java and Python share: classes, groups, alternative
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a Java regular expression as Python's.
+    """Return the compiled pattern for a regular expression of Java.
 
     Raises:
-        ValueError: Python cannot express it; the text says what is allowed.
+        ValueError: Python cannot express it. The text says what is allowed.
     """
     translated = "".join(_translated(match) for match in _TOKEN.finditer(pattern))
     try:
@@ -41,10 +41,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def parse_pattern(text: str) -> str:
-    """Return the pattern if it can be used.
+    """Return the pattern after a check.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: the pattern cannot be used.
     """
     compile_pattern(text)
     return text
@@ -66,7 +66,7 @@ def _translated(match: re.Match[str]) -> str:
 
 
 def _is_javas_class(text: str) -> bool:
-    """Intersections, what Python keeps for such, and the escapes that mean something else to Python."""
+    """Return whether a class has an intersection or an escape that Python reads in another way."""
     return (
         any(sign in text for sign in ("&&", "||", "--", "~~"))
         or re.search(r"(?<!\\)(?:\\\\)*\\[pPQEhHRX]", text) is not None

@@ -1,7 +1,7 @@
-"""What becomes of an option that is not known: an error, or one warning, with the name that was meant.
+"""Refuse unknown options, or warn about them, and suggest the known name.
 
-Runs on the driver. Flink's dialect takes no unknown option, as Flink does not. Spark's does, because its own
-source ignores what it does not know; but a name a letter or two from a known one is an error there as well.
+Runs on the driver. In Flink's dialect an unknown option is an error, as in Flink. In Spark's dialect it is a
+warning, because Spark's own source ignores unknown options; but a misspelt name is an error there too.
 Invariant: a suggested name can be set in the dialect in use.
 """
 
@@ -32,16 +32,16 @@ _NAMED = {option.key: option for option in OPTIONS if not option.key.endswith("*
 
 @dataclass(frozen=True)
 class _Finding:
-    """What is known about an unknown name: a name `meant` that can be set, or a sentence of advice."""
+    """The suggestion for an unknown name: a name `meant` that can be set, or a sentence of advice."""
 
     is_misspelt: bool
     meant: str | None = None
     advice: str | None = None
 
     def sentence(self, key: str) -> str:
-        # Spark hands names on in lower case, so that the user may not find the name in the program.
+        # Spark gives names in lower case, so the user may not find this name in the program.
         case = bool(self.meant) and self.meant != str(self.meant).lower() and key == key.lower()
-        note = " (Spark passes names on in lower case)" if case else ""
+        note = " (Spark gives names in lower case)" if case else ""
         hint = f" Did you mean '{self.meant}'?" if self.meant else ""
         if self.advice:
             hint = f" {self.advice[0].upper()}{self.advice[1:]}."
@@ -49,15 +49,15 @@ class _Finding:
 
 
 def judge_options(keys: Iterable[str], dialect: Dialect, side: Reader) -> None:
-    """Refuse or warn about options that are not known.
+    """Refuse unknown options, or warn about them.
 
     Args:
-        keys: of the unknown options, as Spark hands them over.
+        keys: of the unknown options, as Spark gives them.
         dialect: of the other options.
         side: SOURCE or SINK.
 
     Raises:
-        OptionError: in Flink's dialect for any, in Spark's for one that misspells a known option.
+        OptionError: in Flink's dialect for any unknown option, in Spark's for a misspelt one.
     """
     findings = {key: _finding(key, dialect, side) for key in sorted(keys)}
     is_flinks = dialect is Dialect.FLINK
@@ -75,14 +75,14 @@ def judge_options(keys: Iterable[str], dialect: Dialect, side: Reader) -> None:
 
 
 def judge_property(name: str, dialect: Dialect) -> None:
-    """Refuse or warn about a property that Kafka's Java clients do not have.
+    """Refuse a property that Kafka's Java clients do not have, or warn about it.
 
     Args:
         name: without the dialect's prefix.
         dialect: of the options.
 
     Raises:
-        OptionError: it misspells a known property.
+        OptionError: the name misspells a known property.
     """
     key = PROPERTY_PREFIX[dialect] + name
     meant = misspelt(name, PROPERTIES)
@@ -95,7 +95,7 @@ def judge_property(name: str, dialect: Dialect) -> None:
 
 
 def supported_keys(dialect: Dialect, side: Reader) -> list[str]:
-    """Return the options that a side takes in a dialect."""
+    """Return the options that a source or a sink accepts in a dialect."""
     return sorted(
         option.key
         for option in FLINK_OPTIONS + SPARK_OPTIONS
@@ -139,7 +139,7 @@ def _of_property(name: str, meant: str | None, dialect: Dialect, *, is_misspelt:
 
 
 def _of_option(option: Option[Any], dialect: Dialect, side: Reader) -> _Finding:
-    """What to say about a name that misspells this option, which may be refused or of the other dialect."""
+    """Return the suggestion for a name that misspells this option."""
     if option.status in (Status.NOT_YET, Status.REFUSED):
         doc = worded(option.doc, dialect).rstrip(".")
         return _Finding(is_misspelt=True, advice=f"'{option.key}' is not supported: {doc}")
@@ -153,6 +153,6 @@ def _of_option(option: Option[Any], dialect: Dialect, side: Reader) -> _Finding:
     other = option.dialect.value
     return _Finding(
         is_misspelt=True,
-        advice=f"leave it out: it is like a name of {other}'s dialect, and the other options are in "
-        f"{dialect.value}'s, which has none for it",
+        advice=f"leave it out: it looks like a name of {other}'s dialect, but the other options are in "
+        f"{dialect.value}'s, which has no such option",
     )

@@ -1,7 +1,7 @@
-"""How the text of an option or Kafka property becomes a value.
+"""Parse the text of an option or Kafka property.
 
-Runs on the driver. Invariant: a parser either returns a value or raises `ValueError` whose text says
-what is allowed, without repeating the text (the caller knows whether it may be shown).
+Runs on the driver. Invariant: a parser returns a value or raises `ValueError`. The text of the error says
+what is allowed and does not repeat the value, because only the caller knows whether the value is a secret.
 """
 
 from __future__ import annotations
@@ -38,7 +38,14 @@ _MS_OF_UNIT = {name: ms for ms, names in _DURATION_UNITS_IN_MS.items() for name 
 
 @dataclass(frozen=True)
 class ValueType(Generic[T]):
-    """A type of value: its name and what is allowed, for the reference page, its parser, and back to text."""
+    """A type of values.
+
+    Attributes:
+        name: for the reference page.
+        allowed: the allowed values, for the reference page.
+        parse: makes a value of a text.
+        render: makes the text of a value, as a user would write it.
+    """
 
     name: str
     allowed: str
@@ -47,7 +54,7 @@ class ValueType(Generic[T]):
 
     @property
     def is_secret(self) -> bool:
-        """Whether a value must never be shown."""
+        """Return whether a value must never be shown."""
         return self.name == "secret"
 
 
@@ -74,7 +81,7 @@ def integer(minimum: int = 0, maximum: int = INT_MAX, *, name: str = "integer") 
 
 
 def parse_boolean(text: str) -> bool:
-    """Parse `true` or `false`; nothing else, so that a slip of the pen never turns a guard off."""
+    """Parse `true` or `false`. Nothing else is allowed, so that a typing error never turns a check off."""
     word = text.strip().lower()
     if word not in ("true", "false"):
         raise ValueError("true or false")
@@ -87,7 +94,7 @@ def as_word(text: str) -> str:
 
 
 def choice(*words: str) -> ValueType[str]:
-    """Return the type of some words, written in any case and with `-` or `_`."""
+    """Return the type of these words. Users may write them in any case, with `-` or `_`."""
     allowed = ", ".join(words)
     by_plain = {as_word(word): word for word in words}
 
@@ -115,7 +122,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def render_duration_ms(duration_ms: int) -> str:
-    """Write a duration as a user would, in the largest unit that divides it."""
+    """Return a duration as a user would write it, in the largest unit that divides it."""
     for unit_ms, unit in ((60_000, "min"), (1_000, "s")):
         if duration_ms and duration_ms % unit_ms == 0:
             return f"{duration_ms // unit_ms} {unit}"
@@ -126,7 +133,7 @@ _BYTES_OF_UNIT = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "t
 
 
 def parse_bytes(text: str) -> int:
-    """Parse a size as Flink writes it, e.g. `64 mb`, `500 kb`; a bare number is bytes."""
+    """Parse a size as in Flink, e.g. `64 mb`, `500 kb`. A number without a unit is in bytes."""
     allowed = "a size of at least 1 byte such as '64 mb', '500 kb', '1 gb' (no unit: bytes)"
     match = _SIZE.fullmatch(text.strip().lower())
     if match is None or match[2] not in _BYTES_OF_UNIT:
@@ -138,18 +145,18 @@ def parse_bytes(text: str) -> int:
 
 
 def split_list(text: str, separator: str) -> tuple[str, ...]:
-    """Split a list, drop the spaces around its items, refuse an empty list or item."""
+    """Split a list and drop the spaces around its items. An empty list or item is an error."""
     items = tuple(item.strip() for item in text.split(separator))
-    # A separator at the end is common and harmless; an empty item in the middle is a lost name.
+    # A separator at the end is common and harmless. An empty item in the middle means that a name is missing.
     if len(items) > 1 and not items[-1]:
         items = items[:-1]
     if not all(items):
-        raise ValueError(f"names separated by '{separator}', none of them empty")
+        raise ValueError(f"names separated by '{separator}', without empty names")
     return items
 
 
 def check_topic_name(name: str, *, form: str = "topic names") -> str:
-    """Return `name` when Kafka allows it for a topic; `form` begins what an error says is allowed."""
+    """Return `name` if Kafka allows it for a topic. The text of an error begins with `form`."""
     if name in (".", "..") or len(name) > TOPIC_NAME_LENGTH_MAX or not _LEGAL_TOPIC_NAME.fullmatch(name):
         raise ValueError(
             f"{form} of letters, digits, '.', '_' and '-', at most "
@@ -159,7 +166,7 @@ def check_topic_name(name: str, *, form: str = "topic names") -> str:
 
 
 def topic_list(separator: str) -> ValueType[tuple[str, ...]]:
-    """Return the type of topic names separated by `separator`; a name given twice counts once."""
+    """Return the type of topic names separated by `separator`. A repeated name counts once."""
 
     def parse(text: str) -> tuple[str, ...]:
         form = f"topic names separated by '{separator}', each"
@@ -169,7 +176,7 @@ def topic_list(separator: str) -> ValueType[tuple[str, ...]]:
 
 
 def unique(items: Iterable[T]) -> tuple[T, ...]:
-    """Return the items in order, each once."""
+    """Return the items in order, without duplicates."""
     return tuple(dict.fromkeys(items))
 
 

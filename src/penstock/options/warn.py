@@ -1,8 +1,8 @@
-"""Warnings about options: each said once for a query.
+"""Log each warning about options once for a query.
 
-Spark parses the options of one query many times over (schema, planning, every micro-batch of a sink), in
-several processes that it uses again. Invariant: a message is logged at most once in each process; where
-another process of the query says it, `said_elsewhere` keeps it back.
+Spark parses the options of a query many times (schema, planning, every micro-batch of a sink), in several
+processes that it uses again. Invariant: a process logs a message at most once. `said_elsewhere` suppresses it
+where another process of the query logs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAID_MAX = 10_000
 
 
 def warn_once(log: logging.Logger, message: str) -> None:
-    """Log a warning unless this process has already done so."""
+    """Log a warning, unless this process has already logged it."""
     if message in _said or _is_said_elsewhere.get():
         return
     if len(_said) >= _SAID_MAX:
@@ -29,7 +29,7 @@ def warn_once(log: logging.Logger, message: str) -> None:
 
 @contextmanager
 def said_elsewhere(is_said: bool = True) -> Iterator[None]:
-    """Keep warnings back while options are parsed that another process of the query parses too."""
+    """Suppress warnings while options are parsed that another process of the query parses too."""
     token = _is_said_elsewhere.set(is_said)
     try:
         yield
@@ -38,5 +38,5 @@ def said_elsewhere(is_said: bool = True) -> Iterator[None]:
 
 
 def forget_warnings() -> None:
-    """Let every warning be said again; for tests."""
+    """Forget which warnings were logged; for tests."""
     _said.clear()

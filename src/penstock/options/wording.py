@@ -1,7 +1,7 @@
-"""Option names in messages, as the user of one dialect has to write them.
+"""Write option names in messages in the dialect of the user.
 
-Runs on the driver. Texts of declarations name options in backticks: Kafka properties by their Java names,
-options in Flink's dialect. Invariant: what `worded` returns names no option of the other dialect.
+Runs on the driver. Declarations name options in backticks: Kafka properties by their Java names, options in
+Flink's dialect. Invariant: a text that `worded` returns names no option of the other dialect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPARK_NAME_OF = {
     "scan.include-headers": "includeHeaders",
     "client.id.prefix": "kafka.client.id",
 }
-"""What says in Spark's dialect what an option of Flink's says; the others have no counterpart."""
+"""Options of Flink's dialect and their counterparts in Spark's. The other options have no counterpart."""
 FLINK_NAME_OF = {
     "subscribe": "topic",
     "subscribePattern": "topic-pattern",
@@ -48,20 +48,20 @@ FLINK_NAME_OF = {
     "includeHeaders": "scan.include-headers",
     "kafkaConsumer.pollTimeoutMs": "properties.default.api.timeout.ms",
 }
-"""The same the other way."""
+"""Options of Spark's dialect and their counterparts in Flink's."""
 
 _SHARED_NAMES = frozenset({"commit.offsets.on.checkpoint"})
-"""Properties that are options in both dialects as well, without a prefix."""
+"""Properties that are also options without a prefix, in both dialects."""
 _NAME = re.compile(r"`([^`]*)`")
 
 
 def worded(text: str, dialect: Dialect) -> str:
-    """Return the text of a declaration with option names as the dialect has them, in single quotes."""
+    """Return the text of a declaration with the option names of the dialect, in single quotes."""
     return _NAME.sub(lambda match: f"'{spelled(match[1], dialect)}'", text)
 
 
 def spelled(name: str, dialect: Dialect) -> str:
-    """Return the name of an option or Kafka property as the dialect has it."""
+    """Return the name of an option or Kafka property in the dialect."""
     if name in PROPERTIES and name not in _SHARED_NAMES:
         return PROPERTY_PREFIX[dialect] + name
     names = SPARK_NAME_OF if dialect is Dialect.SPARK else FLINK_NAME_OF

@@ -360,7 +360,7 @@ class TestInitializersOfUsers:
     def test_what_cannot_travel_is_refused_at_once(self) -> None:
         with pytest.raises(OptionError, match="cannot be sent to Spark"):
             builder().set_starting_offsets(Says(threading.Lock())).build()
-        with pytest.raises(OptionError, match="bytes when it is pickled"):
+        with pytest.raises(OptionError, match="bytes as a pickle"):
             builder().set_starting_offsets(Says(b"x" * PICKLE_BYTES_MAX)).build()
 
     @pytest.mark.parametrize(
@@ -368,8 +368,8 @@ class TestInitializersOfUsers:
         [
             ("earliest", "does not begin with"),
             ("penstock-initializer-2:3.11:AAAA", "does not begin with"),
-            ("penstock-initializer-1:3.11:???", "not base64"),
-            ("penstock-initializer-1:3.11:", "0 bytes"),
+            ("penstock-initializer-1:3.11:???", "expected base64"),
+            ("penstock-initializer-1:3.11:", "got 0"),
         ],
     )
     def test_a_text_of_another_make_is_refused_without_loading_it(self, text: str, says: str) -> None:

@@ -115,7 +115,7 @@ def test_a_batch_write_can_have_a_name() -> None:
     assert parse_write(options | {"sink.write-id": run_id}).sink.write_id == run_id
     assert parse_write(options).sink.write_id is None
     both = {"sink.write-id": "w", "sink.query-id": "q", "sink.batch-id": "1"}
-    with pytest.raises(OptionError, match=r"'sink\.write-id' and 'sink\.query-id' both say"):
+    with pytest.raises(OptionError, match=r"'sink\.write-id' and 'sink\.query-id' both identify"):
         parse_write(options | both)
 
 

@@ -158,8 +158,8 @@ def test_the_least_offsets_of_a_trigger_and_how_long_they_are_waited_for() -> No
     ("key", "advice"),
     [
         ("scan.watermark.idle-timeout", r"Use 'scan\.idle-timeout'"),
-        ("scan.watermark.alignment.group", "sources are not"),
-        ("scan.watermark.alignment.update-interval", "aligned anew"),
+        ("scan.watermark.alignment.group", "not several sources"),
+        ("scan.watermark.alignment.update-interval", "Every micro-batch is aligned"),
         ("scan.watermark.emit.strategy", "moves with each batch"),
     ],
 )
@@ -241,7 +241,7 @@ def test_the_plain_form_of_offsets_needs_a_single_topic() -> None:
             "scan.startup.mode": "specific-offsets",
             "scan.startup.specific-offsets": "partition:0,offset:42",
         }
-        assert "several topics are possible, so each entry names its" in refused(options)
+        assert "several topics are possible, so each entry must name its topic" in refused(options)
 
 
 def test_the_plain_form_of_offsets_fits_a_set_of_one_topic() -> None:
@@ -261,8 +261,8 @@ def test_the_plain_form_of_offsets_fits_a_set_of_one_topic() -> None:
     [
         ("partition:0", "'partition:0,offset:42;partition:1,offset:300'"),
         ("partition:0;offset:1", "'partition:0,offset:42;partition:1,offset:300'"),
-        ("", "names separated by ';', none of them empty"),
-        ("partition:0,offset:1;partition:0,offset:2", "(orders-0 is there twice)"),
+        ("", "names separated by ';', without empty names"),
+        ("partition:0,offset:1;partition:0,offset:2", "(orders-0 is given twice)"),
         ("partition:0,offset:-4", "at least 0, -2 for earliest, -1 for latest, or -3 for the group's"),
         ("partition:99999999999,offset:1", "partition numbers of at least 0"),
         ("topic:a b,partition:0,offset:1", "topic names of letters"),
@@ -399,7 +399,7 @@ def test_one_key_in_two_spellings_is_refused() -> None:
     [
         ("connector", "jdbc", "one of kafka, penstock"),
         ("connector", "Upsert-Kafka", "upsert tables are not supported by this version"),
-        ("topic", "orders;;payments", "names separated by ';', none of them empty"),
+        ("topic", "orders;;payments", "names separated by ';', without empty names"),
         ("topic", "a/b", "topic names separated by ';', each of letters, digits"),
         ("topic", "..", "topic names separated by ';', each of letters, digits"),
         ("topic", "x" * 250, "topic names separated by ';', each of letters, digits"),

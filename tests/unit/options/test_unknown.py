@@ -64,7 +64,7 @@ def parse(options: Mapping[str, str], *, side: Reader = Reader.SOURCE) -> None:
         (FLINK | {"startingOffset": "earliest"},
          "Option 'startingOffset' is not known. Did you mean 'scan.startup.mode'?"),
         (SPARK | {"startingoffset": "earliest"},
-         "Option 'startingoffset' (Spark passes names on in lower case) is not known. Did you mean "
+         "Option 'startingoffset' (Spark gives names in lower case) is not known. Did you mean "
          "'startingOffsets'?"),
         (SPARK | {"kafka.fetch.min.byte": "1"},
          "Option 'kafka.fetch.min.byte' is not known. Did you mean 'kafka.fetch.min.bytes'?"),
@@ -76,11 +76,11 @@ def parse(options: Mapping[str, str], *, side: Reader = Reader.SOURCE) -> None:
          "Option 'kafka.auto.offset.rest' is not known. 'kafka.auto.offset.reset' cannot be "
          "set: say where a new query begins with 'startingOffsets'"),
         (SPARK | {"scan.startup.mod": "x"},
-         "Option 'scan.startup.mod' (Spark passes names on in lower case) is not known. Did you mean "
+         "Option 'scan.startup.mod' (Spark gives names in lower case) is not known. Did you mean "
          "'startingOffsets'?"),
         (SPARK | {"topics": "x"}, "Option 'topics' is not known. Did you mean 'subscribe'?"),
         (SPARK | {"scan.idle-timeot": "1 s"},
-         "Option 'scan.idle-timeot' is not known. Leave it out: it is like a name of Flink's dialect"),
+         "Option 'scan.idle-timeot' is not known. Leave it out: it looks like a name of Flink's dialect"),
     ],
 )  # fmt: skip
 def test_a_misspelt_option_is_an_error(options: dict[str, str], message: str) -> None:
@@ -361,10 +361,10 @@ def test_options_that_spark_lost_are_told_from_a_missing_one() -> None:
     assert message.startswith(
         "Option 'properties.bootstrap.servers' or 'kafka.bootstrap.servers' is required"
     )
-    assert "use CREATE TEMPORARY VIEW ... USING penstock OPTIONS (...)" in message
+    assert "Use CREATE TEMPORARY VIEW ... USING penstock OPTIONS (...)" in message
     assert "CREATE TABLE" not in refused({"subscribe": "a"})
     near = refused({"kafak.bootstrap.servers": "b:1", "format": "json"})
-    assert near.endswith("Given is 'kafak.bootstrap.servers', which is not known.")
+    assert near.endswith("The given 'kafak.bootstrap.servers' is not known.")
 
 
 @pytest.mark.parametrize("word", ["EXACTLY_ONCE", "exactly_once", "Exactly-Once"])

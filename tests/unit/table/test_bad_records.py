@@ -198,7 +198,7 @@ def test_a_limit_is_a_number_from_0_to_1(text: str) -> None:
 
 
 def test_a_limit_where_the_first_bad_record_stops_is_refused() -> None:
-    with pytest.raises(OptionError, match="is 'fail': the first bad record stops the query"):
+    with pytest.raises(OptionError, match="is 'fail', so the first bad record stops the query"):
         table_spec({**JSON, "scan.on-decode-error.max-share": "0.5"})
 
 

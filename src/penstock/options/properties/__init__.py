@@ -1,6 +1,6 @@
-"""Every property of Kafka's Java clients (4.3), and what becomes of it here.
+"""Every property of Kafka's Java clients (4.3) and what penstock does with it.
 
-Runs on the driver, and wherever settings are made from properties. Invariant: `PROPERTIES` names every
+Runs on the driver, and on executors that make settings from properties. Invariant: `PROPERTIES` holds every
 property that Kafka documents; a test compares it with Kafka's own list.
 """
 

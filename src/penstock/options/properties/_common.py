@@ -1,6 +1,6 @@
-"""Properties of every Kafka client: addresses, time-outs, back-off, metadata, metrics.
+"""Declare the properties of every Kafka client: addresses, time-outs, back-off, metadata, metrics.
 
-See `declare` for what the words mean.
+Runs on the driver. Invariant: each property stands here once. See `declare` for what the words mean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.options.properties._declare import (
 from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
 
 _COMMON = Role.COMMON
-_METRICS = "Java's reporters do not run here, and nothing exports penstock's own metrics yet."
+_METRICS = "Java's reporters do not run here, and penstock does not export its own metrics yet."
 
 _SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
 
@@ -42,80 +42,90 @@ def _parse_servers(text: str) -> tuple[str, ...]:
 BOOTSTRAP_SERVERS = ValueType("list", "`host:port,host:port`", _parse_servers)
 
 COMMON_PROPERTIES: tuple[Property, ...] = (
-    translated("bootstrap.servers", _COMMON, "Brokers to begin with. Required.", BOOTSTRAP_SERVERS),
-    unsupported("bootstrap.controllers", Role.ADMIN, "Name brokers in `bootstrap.servers`.", WORDS),
+    translated("bootstrap.servers", _COMMON, "The brokers to connect to first. Required.", BOOTSTRAP_SERVERS),
+    unsupported("bootstrap.controllers", Role.ADMIN, "Name brokers in `bootstrap.servers` instead.", WORDS),
     translated(
         "client.id",
         _COMMON,
-        "The name by which broker logs and quotas know this client. Unset: a name that says which half of "
-        "penstock is calling.",
+        "The name of this client in the logs and quotas of the brokers. Unset: a name that says which part "
+        "of penstock is calling.",
     ),
     translated(
         "client.dns.lookup",
         _COMMON,
-        "How a host name becomes addresses.",
+        "How a host name is resolved to addresses.",
         choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         default="use_all_dns_ips",
     ),
     ours(
         "request.timeout.ms",
         _COMMON,
-        "How long one request may wait for its answer before it is tried again.",
+        "How long a request may wait for its answer before it is sent again.",
         MILLISECONDS_INT,
         default=30_000,
     ),
     ours(
         "default.api.timeout.ms",
         _COMMON,
-        "How long an operation (a look-up on the driver, a task waiting for its next record) may take in "
-        "all, retries included, before it fails.",
+        "How long an operation (a look-up on the driver, a task waiting for its next record) may take before "
+        "it fails, including retries.",
         MILLISECONDS_INT,
         default=60_000,
     ),
     ours(
         "retry.backoff.ms",
         _COMMON,
-        "First pause before a failed request is tried again; doubles with each failure.",
+        "The first pause before a failed request is sent again. It doubles with each failure.",
         MILLISECONDS,
         default=100,
     ),
-    ours("retry.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default=1_000),
+    ours("retry.backoff.max.ms", _COMMON, "The longest pause before a retry.", MILLISECONDS, default=1_000),
     translated(
         "reconnect.backoff.ms",
         _COMMON,
-        "First pause before a lost connection is opened again; doubles with each failure.",
+        "The first pause before a lost connection is opened again. It doubles with each failure.",
         MILLISECONDS,
         default=50,
     ),
-    translated("reconnect.backoff.max.ms", _COMMON, "Longest such pause.", MILLISECONDS, default=1_000),
+    translated(
+        "reconnect.backoff.max.ms",
+        _COMMON,
+        "The longest pause before reconnecting.",
+        MILLISECONDS,
+        default=1_000,
+    ),
     translated(
         "socket.connection.setup.timeout.ms",
         _COMMON,
-        "How long opening a connection may take; doubles with each failure.",
+        "How long opening a connection may take. It doubles with each failure.",
         MILLISECONDS,
         default=10_000,
     ),
     translated(
-        "socket.connection.setup.timeout.max.ms", _COMMON, "Longest such time.", MILLISECONDS, default=30_000
+        "socket.connection.setup.timeout.max.ms",
+        _COMMON,
+        "The longest time to open a connection.",
+        MILLISECONDS,
+        default=30_000,
     ),
     translated(
         "connections.max.idle.ms",
         _COMMON,
-        "Connections unused for so long are closed.",
+        "Connections that were not used for this time are closed.",
         MILLISECONDS,
         default=540_000,
     ),
     translated(
         "metadata.max.age.ms",
         _COMMON,
-        "Cluster metadata older than this is asked for again.",
+        "Cluster metadata that is older than this is requested again.",
         MILLISECONDS,
         default=300_000,
     ),
     translated(
         "send.buffer.bytes",
         _COMMON,
-        "The socket's send buffer (SO_SNDBUF).",
+        "The send buffer of the socket (SO_SNDBUF).",
         BUFFER_BYTES,
         default=-1,
         java_default="131072",
@@ -123,7 +133,7 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
     translated(
         "receive.buffer.bytes",
         _COMMON,
-        "The socket's receive buffer (SO_RCVBUF).",
+        "The receive buffer of the socket (SO_RCVBUF).",
         BUFFER_BYTES,
         default=-1,
         java_default="65536",
@@ -131,17 +141,17 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
     no_effect(
         "retries",
         _COMMON,
-        "Time bounds retries here: `delivery.timeout.ms` for writes, `default.api.timeout.ms` elsewhere. "
-        "`0` together with `enable.idempotence=true` is an error, as in Java.",
+        "Time limits retries here: `delivery.timeout.ms` for writes, `default.api.timeout.ms` for everything "
+        "else. `0` together with `enable.idempotence=true` is an error, as in Java.",
         integer(0),
         java_default="2147483647",
     ),
     no_effect(
         "metadata.recovery.strategy",
         _COMMON,
-        "When no known broker answers, the bootstrap servers are always asked again.",
+        "If no known broker answers, penstock always asks the bootstrap servers again.",
         choice("rebootstrap", "none"),
-        unsupported_values={"none": "penstock always goes back to the bootstrap servers: leave it out"},
+        unsupported_values={"none": "penstock always asks the bootstrap servers again: leave it out"},
     ),
     no_effect(
         "metadata.recovery.rebootstrap.trigger.ms",
@@ -149,7 +159,7 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
         "See `metadata.recovery.strategy`.",
         MILLISECONDS,
     ),
-    no_effect("enable.metrics.push", _COMMON, "No client metrics are pushed to brokers.", BOOLEAN),
+    no_effect("enable.metrics.push", _COMMON, "Penstock pushes no client metrics to brokers.", BOOLEAN),
     no_effect("metric.reporters", _COMMON, _METRICS, WORDS),
     no_effect("metrics.num.samples", _COMMON, _METRICS, integer(1)),
     no_effect("metrics.recording.level", _COMMON, _METRICS, choice("INFO", "DEBUG", "TRACE")),
@@ -157,13 +167,13 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
     unsupported(
         "config.providers",
         _COMMON,
-        "Values such as `${file:...}` are not resolved. Give the values themselves, from Python.",
+        "Values such as `${file:...}` are not resolved. Set the values themselves in Python.",
         WORDS,
     ),
     unsupported(
         "interceptor.classes",
         _COMMON,
-        "Java classes do not run here. Change records with Spark before writing or after reading.",
+        "Java classes do not run here. Change records with Spark, before writing or after reading.",
         WORDS,
     ),
 )

@@ -1,6 +1,6 @@
-"""Properties of Kafka's Java consumer, and what becomes of them in a source.
+"""Declare the properties of Kafka's Java consumer and what a source does with them.
 
-See `declare` for what the words mean.
+Runs on the driver. Invariant: each property stands here once. See `declare` for what the words mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.options.properties._declare import (
 from penstock.options.values import BOOLEAN, WORDS, choice, integer
 
 _C = Role.CONSUMER
-_NO_GROUP = "Spark assigns the work, so no consumer group is joined."
+_NO_GROUP = "Spark assigns the work, so penstock joins no consumer group."
 _BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _BYTES_OUT = (
     f"Keys and values are read as bytes. Only `{_BYTE_ARRAY}` is accepted, and changes nothing; decode with "
@@ -30,30 +30,30 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     translated(
         "isolation.level",
         _C,
-        "Which records of transactions are read. Under read_committed, latest means the last stable offset.",
+        "Which records of transactions are read. With read_committed, latest means the last stable offset.",
         choice("read_uncommitted", "read_committed"),
         default="read_uncommitted",
     ),
     ours(
         "max.partition.fetch.bytes",
         _C,
-        "Bytes asked for per request of a split. Larger than Java's, because each request has one "
-        "split to serve. A larger record batch is still read.",
+        "The largest number of bytes in one request of a split. It is larger than Java's because a request "
+        "serves one split only. A larger record batch is still read.",
         BYTES,
         default=4_194_304,
         java_default="1048576",
     ),
-    ours("fetch.max.bytes", _C, "Upper limit of one answer, whatever it holds.", BYTES, default=52_428_800),
+    ours("fetch.max.bytes", _C, "The largest number of bytes in one answer.", BYTES, default=52_428_800),
     no_effect(
         "fetch.min.bytes",
         _C,
-        "What a split asks for is in the log already: waiting for more would only delay it.",
+        "The records of a split are in the log already: waiting for more bytes would only delay it.",
         BYTES,
     ),
     ours(
         "fetch.max.wait.ms",
         _C,
-        "How long the broker may wait for records.",
+        "How long the broker may wait for records before it answers.",
         MILLISECONDS_INT,
         default=500,
     ),
@@ -61,26 +61,26 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "client.rack",
         _C,
-        "Where this client stands; a replica in the same rack is read from when the broker names one.",
+        "The rack of this client. It reads from a replica in the same rack if the broker names one.",
         default="",
     ),
     ours(
         "group.id",
         _C,
-        "The group that a stream commits its offsets to (`commit.offsets.on.checkpoint`) and that "
-        "`group-offsets` asks. Spark's checkpoint keeps the position; the group is never joined.",
+        "The group to which a stream commits its offsets (`commit.offsets.on.checkpoint`) and whose offsets "
+        "`group-offsets` uses. Spark's checkpoint keeps the position; penstock never joins the group.",
     ),
     ours(
         "commit.offsets.on.checkpoint",
         _C,
-        "Flink's name for the option of that name, which counts where both are set.",
+        "The same as the option `commit.offsets.on.checkpoint`, which overrides it.",
         BOOLEAN,
     ),
     ours(
         "auto.offset.reset",
         _C,
-        "Where `scan.startup.mode` = `group-offsets` begins without a committed offset; no effect otherwise, "
-        "with a warning: an offset that does not exist (any more) is never jumped over in silence, see "
+        "Where `scan.startup.mode` = `group-offsets` begins without a committed offset. Otherwise it has no "
+        "effect and causes a warning, because penstock never skips missing records without a message: see "
         "`scan.on-data-loss`. Refused in Spark's dialect, as by Spark.",
         choice("latest", "earliest", "none"),
         java_default="latest",
@@ -88,7 +88,7 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     no_effect(
         "enable.auto.commit",
         _C,
-        "Nothing is committed behind Spark's back. Refused in Spark's dialect, as by Spark.",
+        "Only penstock commits offsets, after Spark's checkpoint. Refused in Spark's dialect, as by Spark.",
         BOOLEAN,
         unsupported_values={"true": "leave it out and see `commit.offsets.on.checkpoint`"},
     ),
@@ -101,7 +101,7 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         default=False,
         java_default="true",
         unsupported_values={
-            "true": "create the topic before it is read: penstock never creates one by reading"
+            "true": "create the topic before you read it: penstock never creates a topic by reading"
         },
     ),
     no_effect(
@@ -123,16 +123,15 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     no_effect(
         "max.poll.records",
         _C,
-        "Records travel in Arrow batches whose size penstock chooses; limit a micro-batch with "
-        "`scan.max-records-per-batch`.",
+        "Penstock chooses the size of Arrow batches. Limit a micro-batch with `scan.max-records-per-batch`.",
         integer(1),
     ),
     no_effect(
         "partition.discovery.interval.ms",
         _C,
-        "Flink's SQL connector overrides it too: use `scan.topic-partition-discovery.interval`.",
+        "Flink's SQL connector ignores it too: use `scan.topic-partition-discovery.interval`.",
         integer(-1),
     ),
-    unsupported("share.acknowledgement.mode", _C, "Share groups are not read."),
-    unsupported("share.acquire.mode", _C, "Share groups are not read."),
+    unsupported("share.acknowledgement.mode", _C, "Penstock does not read as a share group: leave it out."),
+    unsupported("share.acquire.mode", _C, "Penstock does not read as a share group: leave it out."),
 )

@@ -1,7 +1,7 @@
-"""What penstock does with one property of Kafka's Java clients.
+"""Declare what penstock does with one property of Kafka's Java clients.
 
-Runs on the driver. Invariant: each property is declared once, and its declaration is all that the check,
-the translation and the reference page know of it.
+Runs on the driver. Invariant: the check, the translation and the reference page read the same
+declaration.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from penstock.options.values import INT_MAX, LONG_MAX, TEXT, ValueType, integer
 
 
 class Handling(Enum):
-    """What becomes of a property's value."""
+    """What penstock does with the value of a property."""
 
-    TRANSLATED = "translated"  # given to kafka-python or OpenSSL under another name, unit or shape
-    OURS = "honoured"  # read by our own loops, same meaning
-    NO_EFFECT = "no effect"  # known, and without meaning here; why is in `doc`
-    UNSUPPORTED = "error"  # known, and a wrong answer if it were ignored; what to do is in `doc`
+    TRANSLATED = "translated"  # given to kafka-python or OpenSSL, under another name, in another unit or form
+    OURS = "honoured"  # read by penstock itself, with the same meaning
+    NO_EFFECT = "no effect"  # accepted without a meaning; `doc` says why
+    UNSUPPORTED = "error"  # refused because ignoring it would give a wrong result; `doc` says what to do
 
 
 class Role(Enum):
-    """Which of Kafka's clients a property belongs to."""
+    """The client of Kafka that a property belongs to."""
 
     COMMON = "both"
     CONSUMER = "source"
@@ -34,10 +34,17 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Property:
-    """One property under its Java name.
+    """One property.
 
-    `default` is ours, as a user would write it; `java_default` is set only where Java's differs.
-    `unsupported_values` maps a value (lower case) to what to do instead.
+    Attributes:
+        name: in Java.
+        role: the clients that have it.
+        handling: what penstock does with it.
+        doc: the text of the reference page.
+        type: of its values.
+        default: penstock's, as a typed value; None without one.
+        java_default: as text, set only if it differs from penstock's.
+        unsupported_values: values in lower case that are refused, and what to do instead.
     """
 
     name: str
@@ -51,7 +58,7 @@ class Property:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value must never be shown."""
+        """Return whether the value must never be shown."""
         return self.type.is_secret
 
 
@@ -62,17 +69,17 @@ BUFFER_BYTES = ValueType("bytes", "at least 1, or -1 for the system's", integer(
 
 
 def translated(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that kafka-python or OpenSSL gets in its own terms."""
+    """Declare a property that is given to kafka-python or OpenSSL."""
     return Property(name, role, Handling.TRANSLATED, doc, type_, **more)
 
 
 def ours(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that our own loops honour."""
+    """Declare a property that penstock itself reads."""
     return Property(name, role, Handling.OURS, doc, type_, **more)
 
 
 def no_effect(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that is accepted and has no meaning here."""
+    """Declare a property that is accepted without a meaning."""
     return Property(name, role, Handling.NO_EFFECT, doc, type_, **more)
 
 

@@ -1,6 +1,6 @@
-"""Properties of Kafka's Java producer, and what becomes of them in a sink.
+"""Declare the properties of Kafka's Java producer and what a sink does with them.
 
-See `declare` for what the words mean.
+Runs on the driver. Invariant: each property stands here once. See `declare` for what the words mean.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BYTES_IN = (
     "with Spark, e.g. `to_json`."
 )
 _STICKY = (
-    "Records without a key stay with one topic partition until a record batch is full, then move on; broker "
-    "load is not measured."
+    "Records without a key go to one topic partition until a record batch is full, then to the next. The "
+    "load of brokers is not measured."
 )
 
 
@@ -50,15 +50,15 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "acks",
         _P,
-        "Who must have a record before it counts as written: all replicas in sync, the leader (1), nobody "
-        "(0). Anything but all is refused with an idempotent producer or a delivery guarantee.",
+        "Which replicas must have a record before it counts as written: all in-sync replicas, the leader "
+        "(1), or none (0). An idempotent producer and a delivery guarantee need all.",
         ACKS,
         default=-1,
     ),
     ours(
         "enable.idempotence",
         _P,
-        "A batch that is sent again is stored once, and in order. Unset: on, except with "
+        "A batch that is sent again is stored once and in order. Unset: on, except with "
         "`sink.delivery-guarantee` = `none`.",
         BOOLEAN,
         java_default="true",
@@ -94,8 +94,8 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "batch.size",
         _P,
-        "Bytes, as they are sent, at which a record batch is closed. How far rows compress is estimated by "
-        "the batches before; before compression they may take up to `max.request.size`.",
+        "The size in bytes, as sent, at which a record batch is closed. The compression of earlier batches "
+        "is used as an estimate; before compression a batch may take up to `max.request.size`.",
         BYTES,
         default=262_144,
         java_default="16384",
@@ -103,11 +103,12 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "linger.ms",
         _P,
-        "How long a record batch that is not full waits at most for more rows of its task. One that has "
-        "waited half as long goes along with another to its broker. One that may not be sent yet gathers "
-        "rows until it may: `max.in.flight.requests.per.connection` are under way, a batch goes again, or "
-        "the one before it is its task's first there or has old timestamps. The end of a task sends "
-        "everything at once.",
+        "The longest time that a record batch that is not full waits for more rows of its task. A batch that "
+        "has waited half as long is sent together with another batch to the same broker. A batch that may "
+        "not be sent yet collects rows until it may; that happens while "
+        "`max.in.flight.requests.per.connection` requests are under way, while a batch is sent again, and "
+        "while the batch before it is the first of its task there or has old timestamps. At the end of a "
+        "task all batches are sent at once.",
         MILLISECONDS,
         default=20,
         java_default="5",
@@ -115,60 +116,64 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ours(
         "max.request.size",
         _P,
-        "Bytes of the largest record that is sent. A larger one fails the task and is named.",
+        "The size in bytes of the largest record that is sent. A larger record fails the task; the error "
+        "names the record.",
         BYTES,
         default=1_048_576,
     ),
     ours(
         "max.in.flight.requests.per.connection",
         _P,
-        "Requests under way to one broker; at most 5 with idempotence, as Kafka allows.",
+        "The largest number of requests under way to one broker; at most 5 with idempotence, as Kafka "
+        "requires.",
         integer(1),
         default=5,
     ),
     ours(
         "delivery.timeout.ms",
         _P,
-        "How long a batch may take from being full (or `linger.ms` old) to being acknowledged, retries "
-        "included, before the task fails. At least `linger.ms` + `request.timeout.ms`.",
+        "How long a batch may wait for its acknowledgement after it is full (or `linger.ms` old), including "
+        "retries, before the task fails. At least `linger.ms` + `request.timeout.ms`.",
         MILLISECONDS_INT,
         default=120_000,
     ),
     ours(
         "max.block.ms",
         _P,
-        "How long a task waits for a topic's metadata or for room in `buffer.memory`.",
+        "How long a task waits for the metadata of a topic or for space in `buffer.memory`.",
         MILLISECONDS,
         default=60_000,
     ),
     ours(
         "buffer.memory",
         _P,
-        "Bytes that one task holds unacknowledged before it stops taking rows.",
+        "The largest number of unacknowledged bytes in one task; at this size the task takes no more rows.",
         integer(0, LONG_MAX, name="bytes"),
         default=33_554_432,
     ),
     ours(
         "transaction.timeout.ms",
         _P,
-        "With the guarantee exactly-once: after so long without being ended a transaction is aborted by the "
-        "broker. Without it, as long as the brokers allow (their transaction.max.timeout.ms).",
+        "With the guarantee exactly-once: the broker aborts a transaction that was not ended for this time. "
+        "Unset: the largest value that the brokers allow (their transaction.max.timeout.ms).",
         MILLISECONDS_INT,
         java_default="60000",
     ),
     unsupported(
-        "transaction.two.phase.commit.enable", _P, "Kafka's own two-phase commit is not used: leave it out."
+        "transaction.two.phase.commit.enable",
+        _P,
+        "Penstock does not use Kafka's own two-phase commit: leave it out.",
     ),
     unsupported(
         "transactional.id",
         _P,
-        "A sink names its transactions itself: leave it out.",
+        "A sink chooses the names of its transactions: leave it out.",
         ValueType("text", "", str),
     ),
     no_effect(
         "metadata.max.idle.ms",
         _P,
-        "Metadata is kept while a task writes, and no longer.",
+        "A task keeps metadata until it ends, and no longer.",
         MILLISECONDS,
     ),
     no_effect("key.serializer", _P, _BYTES_IN, choice(_BYTE_ARRAY)),
@@ -176,13 +181,13 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     unsupported(
         "partitioner.class",
         _P,
-        "Java classes do not run here: use `sink.partitioner`, which takes Python's. Without it keys are "
-        "hashed as Java's producer hashes them.",
+        "Java classes do not run here: use `sink.partitioner`, which takes Python classes. Without it keys "
+        "are hashed as in Java's producer.",
     ),
     no_effect(
         "partitioner.ignore.keys",
         _P,
-        "Rows with a key are always placed by its hash.",
+        "The hash of the key always chooses the partition of a row with a key.",
         BOOLEAN,
         unsupported_values={"true": "use `sink.partitioner`, or write a null key"},
     ),

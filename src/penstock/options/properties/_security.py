@@ -1,6 +1,6 @@
-"""Properties of SASL and TLS.
+"""Declare the properties of SASL and TLS.
 
-See `declare` for what the words mean.
+Runs on the driver. Invariant: each property stands here once. See `declare` for what the words mean.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from penstock.options.properties._declare import (
 from penstock.options.values import SECRET, WORDS, ValueType, choice
 
 _C = Role.COMMON
-_PEM = "Only `PEM`; convert a JKS or PKCS12 store, e.g. with `keytool -exportcert -rfc`."
+_PEM = "Only `PEM`. Convert a JKS or PKCS12 store, e.g. with `keytool -exportcert -rfc`."
 _NO_STORE = dict.fromkeys(
     ("jks", "pkcs12"),
-    "Java key stores are not supported yet: convert it to PEM and say so with the value PEM",
+    "Java key stores are not supported yet: convert it to PEM and set the type to PEM",
 )
 _KERBEROS = "Kerberos (GSSAPI) is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
 _OAUTH = "OAUTHBEARER is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
 _JAVA_CLASS = "Java classes do not run here: give the user name and password in `sasl.jaas.config`."
-_OPENSSL = "OpenSSL does the work of Java's providers."
+_OPENSSL = "OpenSSL is used instead of Java's providers."
 
 
 def _parse_hostname_check(text: str) -> bool:
@@ -97,14 +97,14 @@ SASL_PROPERTIES: tuple[Property, ...] = (
     translated(
         "security.protocol",
         _C,
-        "How to speak to brokers.",
+        "The protocol for connections to brokers.",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         default="PLAINTEXT",
     ),
     translated(
         "sasl.mechanism",
         _C,
-        "How to log in. Required with SASL_PLAINTEXT and SASL_SSL.",
+        "The mechanism to log in with. Required with SASL_PLAINTEXT and SASL_SSL.",
         choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"),
         java_default="GSSAPI",
         unsupported_values={
@@ -115,14 +115,17 @@ SASL_PROPERTIES: tuple[Property, ...] = (
     translated(
         "sasl.jaas.config",
         _C,
-        "User name and password, as Java has them: `org.apache.kafka.common.security.plain.PlainLoginModule "
+        "User name and password in Java's form: `org.apache.kafka.common.security.plain.PlainLoginModule "
         'required username="..." password="...";`, or `...scram.ScramLoginModule` for SCRAM.',
         SECRET,
     ),
     unsupported("sasl.client.callback.handler.class", _C, _JAVA_CLASS),
     unsupported("sasl.login.callback.handler.class", _C, _JAVA_CLASS),
     unsupported("sasl.login.class", _C, _JAVA_CLASS),
-    *(no_effect(f"sasl.login.{name}", _C, "For Kerberos and OAUTHBEARER only.") for name in _LOGIN_NAMES),
+    *(
+        no_effect(f"sasl.login.{name}", _C, "It is used with Kerberos and OAUTHBEARER only.")
+        for name in _LOGIN_NAMES
+    ),
     *(unsupported(f"sasl.kerberos.{name}", _C, _KERBEROS) for name in _KERBEROS_NAMES),
     *(unsupported(f"sasl.oauthbearer.{name}", _C, _OAUTH, SECRET) for name in _OAUTH_NAMES),
 )
@@ -139,10 +142,14 @@ TLS_PROPERTIES: tuple[Property, ...] = (
     translated(
         "ssl.truststore.certificates",
         _C,
-        "Certificate authorities to trust, as PEM text. Unset: the system's.",
+        "The certificate authorities to trust, as PEM text. Unset: those of the system.",
         SECRET,
     ),
-    translated("ssl.truststore.location", _C, "The same, as a PEM file where the task runs."),
+    translated(
+        "ssl.truststore.location",
+        _C,
+        "The certificate authorities to trust, as a PEM file on the machine where the task runs.",
+    ),
     unsupported(
         "ssl.truststore.password",
         _C,
@@ -159,11 +166,16 @@ TLS_PROPERTIES: tuple[Property, ...] = (
         unsupported_values=_NO_STORE,
     ),
     translated(
-        "ssl.keystore.certificate.chain", _C, "The client's certificate and its issuers, as PEM text.", SECRET
+        "ssl.keystore.certificate.chain",
+        _C,
+        "The certificate of the client and of its issuers, as PEM text.",
+        SECRET,
     ),
-    translated("ssl.keystore.key", _C, "The client's private key, as PEM text (PKCS#8).", SECRET),
+    translated("ssl.keystore.key", _C, "The private key of the client, as PEM text (PKCS#8).", SECRET),
     translated(
-        "ssl.keystore.location", _C, "Key and certificate chain together, as a PEM file where the task runs."
+        "ssl.keystore.location",
+        _C,
+        "Private key and certificate chain in one PEM file, on the machine where the task runs.",
     ),
     unsupported(
         "ssl.keystore.password",
@@ -172,21 +184,27 @@ TLS_PROPERTIES: tuple[Property, ...] = (
         "the password of an encrypted key as `ssl.key.password`.",
         SECRET,
     ),
-    translated("ssl.key.password", _C, "Password of an encrypted private key.", SECRET),
+    translated("ssl.key.password", _C, "The password of an encrypted private key.", SECRET),
     translated(
         "ssl.endpoint.identification.algorithm",
         _C,
-        "Whether the broker's certificate must carry the host name that was dialled.",
+        "Whether the certificate of the broker must have the host name of the connection.",
         HOSTNAME_CHECK,
         default=True,
     ),
     translated(
-        "ssl.enabled.protocols", _C, "TLS versions to allow.", TLS_VERSIONS, default=("TLSv1.2", "TLSv1.3")
+        "ssl.enabled.protocols",
+        _C,
+        "The TLS versions to allow.",
+        TLS_VERSIONS,
+        default=("TLSv1.2", "TLSv1.3"),
     ),
     no_effect(
-        "ssl.protocol", _C, "The newest version of `ssl.enabled.protocols` that both sides know is used."
+        "ssl.protocol",
+        _C,
+        "Penstock uses the newest version in `ssl.enabled.protocols` that both sides know.",
     ),
-    unsupported("ssl.cipher.suites", _C, "OpenSSL's own safe choice is used: leave it out.", WORDS),
+    unsupported("ssl.cipher.suites", _C, "OpenSSL chooses safe cipher suites: leave it out.", WORDS),
     unsupported("ssl.engine.factory.class", _C, "Java classes do not run here: use the PEM properties."),
     unsupported("security.providers", _C, "Java classes do not run here: leave it out."),
     no_effect("ssl.provider", _C, _OPENSSL),

@@ -1,7 +1,7 @@
-"""Properties as the user gave them, checked on the driver before anything connects.
+"""Check the Kafka properties of a user before anything connects.
 
-Invariant: what is returned holds known properties with allowed values only; nothing is dropped in
-silence that would change what is read or written.
+Runs on the driver. Invariant: the result holds only known properties with allowed values; a property that
+would change what is read or written is never dropped without an error.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from penstock.options.wording import PROPERTY_PREFIX, worded
 
 
 def check_properties(given: Mapping[str, str], *, dialect: Dialect, role: Role) -> KafkaProperties:
-    """Check properties and return those that the side asked for reads.
+    """Check properties and return those that a consumer or a producer reads.
 
     Args:
         given: Java names (any case) to values, without the dialect's prefix.
-        dialect: FLINK or SPARK; for messages, and Spark's dialect refuses a few more.
-        role: CONSUMER or PRODUCER. The other one's properties are let pass: one table serves both.
+        dialect: FLINK or SPARK. Spark's dialect refuses a few more.
+        role: CONSUMER or PRODUCER. Properties of the other one are ignored, because one table can serve both.
 
     Raises:
         OptionError: a value is not allowed, or a name misspells a known one.
-        UnsupportedOptionError: a property, or this value of it, would be ignored where it must not be.
+        UnsupportedOptionError: a property or its value is known and not supported.
     """
     kept = []
     for name, text in sorted(given.items()):

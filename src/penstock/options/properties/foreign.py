@@ -1,7 +1,7 @@
-"""Names that other Kafka clients have for properties: librdkafka (confluent-kafka, kcat) and kafka-python.
+"""Names of properties in other Kafka clients: librdkafka (confluent-kafka, kcat) and kafka-python.
 
-Runs on the driver. Invariant: none of these is a property of Kafka's Java clients. Each says what to write
-instead, in Java's names.
+Runs on the driver. Invariant: no name here is a property of Kafka's Java clients; each entry says what to
+write instead, in Java's names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PEM_STORE = (
 _POSITION = "leave it out: Spark's checkpoint keeps the position"
 _NOT_NEEDED = "leave it out: penstock has no such setting"
 _LOGGING = "leave it out: penstock logs with Python's logging, as 'penstock'"
-_ALWAYS = "leave it out: it is always so"
+_ALWAYS = "leave it out: penstock always does it"
 _GO = "leave it out: a task reads its range of offsets and ends"
 
 
@@ -29,7 +29,7 @@ def _use(name: str) -> str:
 
 
 FOREIGN_NAMES: Mapping[str, str] = {
-    # Who we are.
+    # Addresses and security.
     "metadata.broker.list": _use("bootstrap.servers"),
     "broker.list": _use("bootstrap.servers"),
     "sasl.mechanisms": _use("sasl.mechanism"),

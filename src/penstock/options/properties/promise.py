@@ -1,7 +1,7 @@
-"""What the properties of a producer promise together, held to the delivery guarantee.
+"""Check that the properties of a producer fit each other and the delivery guarantee.
 
-Runs on the driver (so that a contradiction stops a query before a job starts) and where settings are made.
-Invariant: a promise that comes out of here can be kept: none contradicts itself or the guarantee.
+Runs on the driver, so that a contradiction stops a query before a job starts, and wherever settings are made.
+Invariant: the properties in a `ProducePromise` contradict neither each other nor the guarantee.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ProducePromise:
 
 
 def produce_promise(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProducePromise:
-    """Read what the properties promise.
+    """Return the properties that depend on one another, after the checks.
 
     Raises:
         OptionError: a property is malformed, or contradicts another or the guarantee.
@@ -46,7 +46,7 @@ def produce_promise(properties: KafkaProperties, guarantee: DeliveryGuarantee) -
 
 
 def _delivery_timeout_ms(properties: KafkaProperties) -> int:
-    """As Java: a value of the user's must leave room for one request; the default makes room."""
+    """Return the time-out. As in Java, it must leave time for one request; the default is raised to do so."""
     linger_ms = property_value(properties, "linger.ms")
     request_timeout_ms = property_value(properties, "request.timeout.ms")
     delivery_timeout_ms: int = property_value(properties, "delivery.timeout.ms")
@@ -69,7 +69,7 @@ def _check_guarantee(
     if guarantee is not DeliveryGuarantee.NONE and promise.acks != -1:
         raise OptionError(
             f"Option '{key('acks')}' = '{promise.acks}' contradicts the delivery guarantee "
-            f"{guarantee.value}: records that one broker alone has are lost when it fails. Set "
+            f"{guarantee.value}: a record that only one broker has is lost when that broker fails. Set "
             f"'{key('acks')}' = 'all', or 'sink.delivery-guarantee' = 'none'.",
             option=key("acks"),
         )
@@ -91,7 +91,7 @@ def _check_idempotence(promise: ProducePromise, properties: KafkaProperties) -> 
     if promise.acks != -1:
         raise OptionError(
             f"Option '{key('acks')}' = '{promise.acks}' contradicts an idempotent producer, which needs "
-            f"all. {rest}",
+            f"'all'. {rest}",
             option=key("acks"),
         )
     if promise.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:

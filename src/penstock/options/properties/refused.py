@@ -1,6 +1,6 @@
-"""Why a property cannot be set, whatever its value.
+"""Say why a property cannot be set to any value.
 
-Runs on the driver. Spark's dialect refuses a few that Flink's takes, as Spark's own source and sink do.
+Runs on the driver. Invariant: Spark's dialect refuses what Spark's own source and sink refuse.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.options.properties import Handling, Property
 _IN_SPARKS_DIALECT = {
     "auto.offset.reset": "say where a new query begins with 'startingOffsets', and what happens when records "
     "are gone with 'failOnDataLoss'",
-    "enable.auto.commit": "Spark's checkpoint keeps the position; nothing is committed behind its back",
+    "enable.auto.commit": "Spark's checkpoint keeps the position; only penstock commits offsets, after it",
     "key.deserializer": "keys are read as bytes; decode them with Spark, e.g. CAST(key AS STRING)",
     "value.deserializer": "values are read as bytes; decode them with Spark, e.g. CAST(value AS STRING)",
     "key.serializer": "keys are written as bytes; encode them with Spark, e.g. CAST(key AS BINARY)",
