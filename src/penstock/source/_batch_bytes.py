@@ -1,8 +1,8 @@
-"""How far a batch may go for a number of bytes, judged by the average size of a record in each log.
+"""Limit a batch to a number of bytes, estimated from the average size of a record in each log.
 
 Runs on the driver, in planning. Kafka cannot say how many bytes lie between two offsets, only how many a log
-has. Invariants: a few requests a batch, however many topic partitions; a size that nobody knows is guessed
-and never holds a topic partition up.
+has. Invariants: planning a batch takes a few requests, however many topic partitions there are; an unknown
+size is guessed and never holds a topic partition up.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from penstock.types import LogEnd, TopicPartition
 _log = logging.getLogger(__name__)
 
 GUESSED_RECORD_BYTES = 1 << 10
-"""For one whose log does not say, until it does."""
+"""The size of a record in a log that does not tell its size."""
 
 
 class BatchBytes:
-    """Caps the ends of batches by bytes; one for a running query."""
+    """Ends batches after a number of bytes; one object for a running query."""
 
     def __init__(self, admin: OffsetAdmin) -> None:
         self._admin = admin
         self._known: dict[TopicPartition, float] = {}
 
     def cap(self, window: Window) -> Window:
-        """End the window after about `max_bytes`; each backlog gets on by a record at least.
+        """End the window after about `max_bytes`, but not before one record of each topic partition.
 
         Raises:
-            AuthorizationError: the user may not know how large logs are.
+            AuthorizationError: the user may not look up the sizes of logs.
         """
         backlogs = window.backlogs
         if window.max_bytes is None or not backlogs:
@@ -48,7 +48,7 @@ class BatchBytes:
         for tp, error in sorted(sizes.errors.items()):
             if isinstance(error, AuthorizationError):
                 raise error
-            _log.warning("The size of %s is not known now, so it is guessed: %s", tp, error)
+            _log.warning("The size of %s could not be looked up, so it is estimated: %s", tp, error)
         level = IsolationLevel.READ_UNCOMMITTED
         starts = self._admin.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).values
         return {

@@ -1,8 +1,8 @@
-"""Where the next batch begins: where the last one ended, except for what is new, recreated or cut back.
+"""Find where the next batch begins: at the end of the last one, or at a new start.
 
-Runs on the driver. Invariant: a topic partition that a query was reading goes on where it was, or the loss
-was reported; one that it was not reading begins where the user said if it was there when the query started,
-else at its first record.
+Runs on the driver. Invariant: a topic partition that the query was reading goes on at its position, or the
+loss is reported. Any other topic partition begins where the user said if it existed when the query started,
+and at its first record if it was created later.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Beginning:
     """Where a batch begins.
 
     Attributes:
-        kept: topic partitions that go on where the last batch ended.
-        new_starts: all others, with where they begin: the offset of the last batch does not say it.
-        latest: the ends of the logs, as far as they answer.
-        left: topic partitions that are not read any more, with their positions, should they come back.
+        kept: the positions of topic partitions that go on where the last batch ended.
+        new_starts: the positions of all others; the offset of the last batch does not have these.
+        latest: the ends of the logs that answered.
+        left: the positions of topic partitions that are not read any more, in case they come back.
         stops: where a bounded stream stops, for all of these; None for a stream without an end.
     """
 
@@ -49,12 +49,12 @@ class Beginning:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Where each topic partition of the batch begins."""
+        """Return where each topic partition of the batch begins."""
         return {**self.kept, **self.new_starts}
 
 
 class Beginnings:
-    """Finds where batches begin; one for a running query."""
+    """Finds where batches begin; one object for a running query."""
 
     def __init__(
         self, config: SourceConfig, admin: OffsetAdmin, discovery: DiscoverySchedule, stopping: StoppingPoint
@@ -67,11 +67,11 @@ class Beginnings:
         self._losses = LossPolicy.of(config)
 
     def next(self, start: SourceOffset, run: Run, *, has_started: bool) -> Beginning:
-        """Where the batch after `start` begins.
+        """Find where the batch after `start` begins.
 
         Args:
             start: the end of the last batch.
-            run: what may be read.
+            run: tells what may be read.
             has_started: whether the query has found something to read before.
 
         Raises:
@@ -93,13 +93,15 @@ class Beginnings:
         are_all: bool = True,
         may_all_wait: bool = False,
     ) -> dict[TopicPartition, int]:
-        """Where the user wants topic partitions to begin that are there at the start, as far as they answer.
+        """Resolve the start that the user set, for topic partitions that existed when the query started.
+
+        Topic partitions that do not answer are left out.
 
         Args:
-            topic_partitions: which.
-            run: what may be read.
+            topic_partitions: to resolve.
+            run: tells what may be read.
             are_all: whether these are all that are subscribed.
-            may_all_wait: whether it is no error if none of them answers.
+            may_all_wait: whether the result may be empty; otherwise at least one has to answer.
         """
         if not topic_partitions and may_all_wait:
             return {}
@@ -107,15 +109,20 @@ class Beginnings:
         answers = resolve_each(self.starting, topic_partitions, run.look_ups, wait=wait, are_all=are_all)
         if not (may_all_wait or answers.values):
             answers.all_or_raise("Looking up where to begin")
-        warn_of(answers, "does not answer, so where it begins is not known; it waits alone")
+        warn_of(answers, "did not answer, so its start is not resolved yet; the others are read without it")
         return dict(answers.values)
 
     def of_added(self, start: SourceOffset, log_starts: Positions) -> dict[TopicPartition, int]:
-        """`log_starts` of topic partitions that `start` does not have, after a look for lost records."""
+        """Report records that were lost before a topic partition was found, and return `log_starts`.
+
+        Args:
+            start: the end of the last batch; it has none of these topic partitions.
+            log_starts: the first offsets of their logs.
+        """
         known_topics = {tp.topic for tp in (*start.positions, *start.markers.left)}
         grows = not isinstance(self._config.subscription, TopicPartitionSet)
         for tp, log_start in sorted(log_starts.items()):
-            # A partition added to a topic that is being read was empty at first, so all of it is wanted.
+            # A partition that is added to a topic begins empty, so all of its records have to be read.
             if grows and tp.topic in known_topics and log_start > 0:
                 self._losses.report(data_loss.records_gone(tp, 0, log_start))
         return dict(log_starts)
@@ -125,19 +132,19 @@ class Beginnings:
         answers = run.look_ups.log_ends([*kept, *new_starts], LogEnd.LATEST, wait=Wait.FOR_ONE)
         is_deleted = any(isinstance(error, UnknownTopicOrPartitionError) for error in answers.errors.values())
         if is_deleted or any(answers.values.get(tp, offset) < offset for tp, offset in kept.items()):
-            # Deleted or recreated since the last discovery: look, which says so; go on with the others.
+            # A topic was deleted or recreated since the last discovery. A new discovery reports that.
             self._discovery.now()
             kept, new_starts = self._kept_and_new(start, run, has_started)
             answers = run.look_ups.log_ends([*kept, *new_starts], LogEnd.LATEST, wait=Wait.FOR_ONE)
         if answers.errors and not answers.values:
             answers.all_or_raise("Looking up the ends of the logs")
-        warn_of(answers, "is left for the next batch")
+        warn_of(answers, "did not answer and is left for the next batch")
         return Beginning(kept, new_starts, answers.values)
 
     def _kept_and_new(
         self, start: SourceOffset, run: Run, has_started: bool
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """The positions of `start` that still exist, and where what it does not have begins."""
+        """Return the positions of `start` that are still valid, and the new starts."""
         existing = self._existing(start, run)
         known = {
             tp: offset for tp, offset in {**start.markers.left, **start.positions}.items() if tp in existing
@@ -147,10 +154,10 @@ class Beginnings:
         kept = {tp: offset for tp, offset in current.items() if tp in start.positions}
         back = {tp: offset for tp, offset in current.items() if tp not in start.positions}
         if back:
-            _log.info("Subscribed again, read on from where they were left: %s", back)
+            _log.info("Subscribed again and read from where they were left: %s", back)
         added = [tp for tp in existing if tp not in known]
         starts = self._starts_of_new(start, added, run, has_started)
-        # A stream with an end reads what was there when that was resolved; the end says nothing of another.
+        # A bounded stream does not read a recreated topic: its end was resolved for the first one.
         reread = recreated if start.markers.stops is None else []
         log_starts = run.look_ups.log_ends(reread, LogEnd.EARLIEST).all_or_raise(
             "Looking up the starts of the logs"
@@ -158,7 +165,7 @@ class Beginnings:
         return kept, {**starts, **back, **log_starts}
 
     def _existing(self, start: SourceOffset, run: Run) -> Collection[TopicPartition]:
-        # One that waits is in use too: should it be missed once, it must not come back as a later one.
+        # A waiting topic partition is in use too. Otherwise, missed once, it would count as found later.
         in_use = start.positions.keys() | start.markers.waiting
         existing = run.visible(self._discovery.current(in_use), start.positions)
         stops = self._stopping.of(start, existing, run.look_ups)
@@ -167,26 +174,26 @@ class Beginnings:
     def _starts_of_new(
         self, start: SourceOffset, added: Collection[TopicPartition], run: Run, has_started: bool
     ) -> dict[TopicPartition, int]:
-        """Where topic partitions begin that `start` does not have."""
+        """Find where topic partitions begin that `start` does not have."""
         if not added:
             return {}
         if not has_started:
-            # As Flink: a pattern that matched nothing has not started, so the user's start still counts.
+            # Like Flink: if a pattern matched nothing so far, the start of the user still counts.
             return self.of_first(added, run)
         first = [tp for tp in added if tp in start.markers.waiting]
         starts = self.of_first(first, run, are_all=False, may_all_wait=True)
         later = [tp for tp in added if tp not in start.markers.waiting]
         answers = run.look_ups.log_ends(later, LogEnd.EARLIEST, wait=Wait.FOR_NONE)
-        warn_of(answers, "is new and will be read when it answers")
+        warn_of(answers, "is new and did not answer. It is read once it answers")
         found = self.of_added(start, answers.values)
         if found:
-            _log.info("Found new topic partitions, read from their first records: %s", found)
+            _log.info("New topic partitions were found and are read from their first records: %s", found)
         return {**starts, **found}
 
     def _without_lost(self, beginning: Beginning) -> Beginning:
-        """Move positions past the end of their logs to the first record that is there, and report it.
+        """Move positions past the end of their logs to the first record that is there, and report the loss.
 
-        A position between the last stable offset and the high watermark is no loss: it has no backlog.
+        A position between the last stable offset and the high watermark is not a loss: it has no backlog.
         """
         latest = dict(beginning.latest)
         behind = {tp: at for tp, at in beginning.positions.items() if latest.get(tp, at) < at}
@@ -201,6 +208,6 @@ class Beginnings:
 
 
 def warn_of(answers: Results[TopicPartition, int], consequence: str) -> None:
-    """Log why topic partitions did not answer, and what that means."""
+    """Log which topic partitions did not answer, what that means, and why."""
     for topic_partition, error in sorted(answers.errors.items()):
         _log.warning("%s %s: %s", topic_partition, consequence, error)

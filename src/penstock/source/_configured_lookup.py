@@ -1,7 +1,7 @@
-"""Offsets that planning looks up: ends of logs, offsets by time, committed offsets.
+"""Look up offsets for planning: ends of logs, offsets by time, committed offsets.
 
-Runs on the driver. Invariant: in a run whose ends are fixed (AvailableNow) every part asks `FixedEnds`, so
-none sees more of a log than another.
+Runs on the driver. Invariant: in a run with fixed ends (AvailableNow) every look-up goes through `FixedEnds`.
+So all parts of planning see the same ends.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from penstock.types import LogEnd, TopicPartition
 
 
 class OffsetLookUps(Protocol):
-    """What resolving a starting or stopping point may ask.
+    """The look-ups that resolve a starting or stopping point.
 
     Attributes:
-        group_id: the consumer group whose offsets are asked for; None without one.
+        group_id: the consumer group whose offsets are looked up; None if the options name no group.
     """
 
     @property
@@ -30,13 +30,13 @@ class OffsetLookUps(Protocol):
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
     ) -> Results[TopicPartition, int]:
-        """One end of each log."""
+        """Return one end of each log."""
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
-        """The first offset whose record is not older; left out where there is none."""
+        """Return the first offset whose record is not older; logs without such a record are left out."""
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The group's committed offsets; left out where there is none, or no group."""
+        """Return the committed offsets of the group; topic partitions without one are left out."""
 
 
 class ConfiguredLookUps:
@@ -75,11 +75,11 @@ class ConfiguredLookUps:
 
 
 class FixedEnds:
-    """`OffsetLookUps` of an AvailableNow run: the ends of its logs are those that were taken at its start.
+    """`OffsetLookUps` of an AvailableNow run. The ends of its logs were taken when the run started.
 
     Args:
-        look_ups: answer everything else.
-        ends: the ends; only these topic partitions have one in the run.
+        look_ups: answers all other questions.
+        ends: the ends; no other topic partition has one in the run.
     """
 
     def __init__(self, look_ups: OffsetLookUps, ends: Positions) -> None:

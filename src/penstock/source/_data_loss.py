@@ -1,7 +1,7 @@
-"""What happens when records that a query still has to read are gone: one place that decides.
+"""Decide what happens when records that a query still has to read are gone.
 
-Runs on driver and executor. Invariant: nothing is skipped silently. Either the query fails with an error
-that names what was wanted and what is available, or the same text is logged as a warning first.
+Runs on driver and executor. Invariant: no record is skipped silently. Either the query fails with an error
+that names the wanted and the available offsets, or the same text is logged as a warning first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OR_DROP = ", or scan.on-removed-partition to drop"
 
 @dataclass(frozen=True)
 class _Words:
-    """How one dialect says that losses are accepted."""
+    """The words of one dialect for accepting losses."""
 
     go_on: str
     or_drop: str
@@ -39,7 +39,7 @@ _IN_FLINKS = _Words(
     "'scan.on-removed-partition' is drop",
 )
 _WORDS = {"kafka.": _IN_SPARKS, "properties.": _IN_FLINKS}
-"""By what the user writes before Kafka's properties."""
+"""The words by the prefix that the user writes before Kafka's properties."""
 _OF_BOTH = _Words(_GO_ON, _OR_DROP, "the options say so", "the options say so")
 
 
@@ -63,10 +63,10 @@ class LossPolicy:
         return cls(config.fail_on_data_loss, config.fails_on_removal, config.properties.prefix)
 
     def report(self, error: DataLossError) -> None:
-        """Raise the error, or log it where the options say to continue.
+        """Raise the error, or log it if the options say to continue.
 
         Raises:
-            DataLossError: the error, where the options say that it is one.
+            DataLossError: the given error, in words of the dialect of the user.
         """
         words = _WORDS.get(self.property_prefix, _OF_BOTH)
         message = error.message.replace(_GO_ON, words.go_on).replace(_OR_DROP, words.or_drop)
@@ -78,11 +78,11 @@ class LossPolicy:
 
 
 def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -> OffsetOutOfRangeError:
-    """The position lies before the first record that the broker still has."""
+    """Return the error for a position before the first record that the broker still has."""
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but the first one "
         f"that Kafka still has is {log_start}. Up to {log_start - wanted} records were deleted before they "
-        "were read (retention, or on purpose). Nothing after them was read yet. To accept the loss and go on "
+        "were read, by retention or by hand. Nothing after them was read yet. To accept the loss and go on "
         f"at the first available record, {_GO_ON}; to avoid it, raise the retention.",
         **_facts(topic_partition, wanted),
         log_start_offset=log_start,
@@ -92,12 +92,12 @@ def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -
 def position_past_end(
     topic_partition: TopicPartition, wanted: int, log_start: int, log_end: int
 ) -> OffsetOutOfRangeError:
-    """The position lies behind the last record: the log was cut, or the topic was recreated."""
+    """Return the error for a position after the last record of the log."""
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but Kafka has only "
         f"[{log_start}, {log_end}). Either this offset never existed (check the starting offsets), or the "
         "topic was deleted and created again, or its log was cut back in an unclean leader election. Nothing "
-        f"was read past {log_end}. To go on with what is there, from offset {log_start}, {_GO_ON}.",
+        f"was read past {log_end}. To go on at offset {log_start}, the first one that is there, {_GO_ON}.",
         **_facts(topic_partition, wanted),
         log_start_offset=log_start,
         log_end_offset=log_end,
@@ -107,7 +107,7 @@ def position_past_end(
 def range_not_available(
     topic_partition: TopicPartition, stopping_offset: int, log_end: int
 ) -> OffsetOutOfRangeError:
-    """A planned range ends behind the last record."""
+    """Return the error for a planned range that ends after the last record."""
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: the range to read ends at offset {stopping_offset}, but Kafka has "
         f"nothing from {log_end} on. Either the ending offset is wrong, or the topic was deleted and created "
@@ -120,36 +120,37 @@ def range_not_available(
 def range_goes_back(
     topic_partition: TopicPartition, starting_offset: int, stopping_offset: int
 ) -> OffsetOutOfRangeError:
-    """A batch of the checkpoint ends before it starts."""
+    """Return the error for a batch of the checkpoint that ends before it starts."""
     return OffsetOutOfRangeError(
         f"Data loss in {topic_partition}: a batch of the checkpoint starts at offset {starting_offset} and "
         f"ends before that, at {stopping_offset}. The topic was deleted and created again, or its log was "
-        f"cut back, when the batch was planned. To go on from {stopping_offset}, {_GO_ON}.",
+        f"cut back, before the batch was planned. Nothing of it was read. To go on from {stopping_offset}, "
+        f"{_GO_ON}.",
         **_facts(topic_partition, starting_offset),
         stopping_offset=stopping_offset,
     )
 
 
 def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemovedError:
-    """Topic partitions that the checkpoint has do not exist any more."""
+    """Return the error for topic partitions of the checkpoint that do not exist any more."""
     gone = sorted(topic_partitions)
     names = ", ".join(str(topic_partition) for topic_partition in gone)
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names}, which Kafka does not have any more. Records in it that "
-        f"were not read yet are gone. To go on without, {_GO_ON}{_OR_DROP}; "
-        "another topic of that name is then read from its start.",
+        f"were not read yet are gone. To go on without them, {_GO_ON}{_OR_DROP}. "
+        "Another topic of that name is then read from its start.",
         topic_partitions=tuple(gone),
     )
 
 
 def recreated(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemovedError:
-    """Topics of the checkpoint were deleted, and others of the same name created."""
+    """Return the error for topics of the checkpoint that were deleted and created again."""
     gone = sorted(topic_partitions)
     names = ", ".join(str(topic_partition) for topic_partition in gone)
     return TopicPartitionsRemovedError(
-        f"Data loss: the query was reading {names} of a topic that was deleted, and created again under the "
-        "same name. Records of the first one that were not read yet are gone; nothing of the second one was "
-        f"read. To read that one from its start, {_GO_ON}{_OR_DROP}.",
+        f"Data loss: the query was reading {names} of a topic that was deleted and created again under the "
+        "same name. Records of the first topic that were not read yet are gone. Nothing of the second topic "
+        f"was read. To read the second topic from its start, {_GO_ON}{_OR_DROP}.",
         topic_partitions=tuple(gone),
     )
 

@@ -1,7 +1,7 @@
-"""When the topic partitions of a subscription are looked up again, and what is said about changes.
+"""Look up the topic partitions of a subscription again in time, and report changes.
 
 Runs on the driver. Invariant: a topic partition that a query was reading leaves the plan only after that
-was reported; one missing answer of one broker is not enough for it.
+was reported. One answer of one broker without it is not enough.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 
 CONFIRMATIONS = 10
 CONFIRMATION_PAUSE_S = 0.2
-"""How often, and how far apart, a topic has to show another id before that is believed."""
+"""How many times, and at what distance, a topic has to show another id before penstock believes it."""
 
 
 def monotonic_ms() -> int:
-    """Milliseconds of a clock that never goes back."""
+    """Return the milliseconds of a clock that never goes back."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -43,16 +43,19 @@ class DiscoverySchedule:
         self._said: set[str] = set()
 
     def now(self) -> Discovery:
-        """Look up, whenever the last time was."""
+        """Look up now, even if the interval has not passed."""
         self._last = discover(self._admin, self._config.subscription)
         self._last_at_ms = self._clock_ms()
         return self._last
 
     def current(self, in_use: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """What exists, as of the last discovery that is not too old; changes against `in_use` are reported.
+        """Return what exists, looked up again if the interval has passed; report what changed.
+
+        Args:
+            in_use: the topic partitions that the query reads.
 
         Raises:
-            TopicPartitionsRemovedError: one in use is gone, and data loss is an error.
+            TopicPartitionsRemovedError: a topic partition in use is gone, and data loss is an error.
             UnknownTopicOrPartitionError: a subscribed topic never existed, and data loss is an error.
         """
         discovery = self._last if self._last is not None and not self._is_due() else self.now()
@@ -63,25 +66,25 @@ class DiscoverySchedule:
 
     @property
     def topic_partitions(self) -> frozenset[TopicPartition]:
-        """The subscribed topic partitions, as of the last discovery."""
+        """Return the subscribed topic partitions, as of the last discovery."""
         return self._last.topic_partitions if self._last is not None else frozenset()
 
     @property
     def topic_ids(self) -> Mapping[str, str]:
-        """The ids of the subscribed topics, as of the last discovery."""
+        """Return the ids of the subscribed topics, as of the last discovery."""
         return self._last.topic_ids if self._last is not None else {}
 
     def recreated(
         self, offset: SourceOffset, topic_partitions: Iterable[TopicPartition]
     ) -> list[TopicPartition]:
-        """Those of `topic_partitions` whose positions in `offset` belong to an earlier topic of that name.
+        """Return the topic partitions whose positions in `offset` belong to an earlier topic of that name.
 
         Raises:
             TopicPartitionsRemovedError: there are some, and removal is an error.
         """
         changed = self._changed(offset.markers.topic_ids)
         for _ in range(CONFIRMATIONS if changed else 0):
-            # A broker that is behind may still show the topic before: only what lasts is true.
+            # A broker with old metadata may still show the first topic, so one answer proves nothing.
             time.sleep(CONFIRMATION_PAUSE_S)
             self.now()
             changed &= self._changed(offset.markers.topic_ids)
@@ -118,8 +121,8 @@ class DiscoverySchedule:
         if left:
             names = ", ".join(map(str, left))
             self._say_once(
-                f"Not subscribed any more, so not read from now on: {names}. Where each one was is kept: "
-                "subscribed again, it is read on from there."
+                f"Not subscribed any more, so not read from now on: {names}. The checkpoint keeps their "
+                "positions. When they are subscribed again, they are read from there."
             )
 
     def _say_once(self, text: str) -> None:

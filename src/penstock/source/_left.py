@@ -1,14 +1,15 @@
-"""The positions of topic partitions that left the plan, for the day on which they come back.
+"""Keep the positions of topic partitions that left the plan, in case they come back.
 
-Runs on the driver. Pure. Invariant: a position is kept only together with the topic that it belongs to. So
-what comes back is read on from there and nothing twice, and another topic of that name from its first record.
+Runs on the driver. Pure. Invariant: a position is kept only together with the id of its topic. So a topic
+partition that comes back is read from its position, and no record twice. Another topic of the same name is
+read from its first record.
 
 Two kinds leave:
 
-- What is not subscribed any more is kept as long as it is away.
-- What is subscribed and vanished, where `scan.on-removed-partition` is `drop`, is kept if its topic has an
-  id: rights that are taken and given back look like a deletion. Most of these never come back, so their
-  number is bounded.
+- The position of a topic partition that is not subscribed any more is kept as long as it is away.
+- A subscribed topic partition may vanish (with `scan.on-removed-partition` = `drop`). Its position is kept if
+  its topic has an id, because rights that are taken away and given back look like a deletion. Most of these
+  never come back, so their number is bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import TopicPartition
 
 MAX_VANISHED = 1_000
-"""How many vanished topic partitions an offset carries; beyond it only those of the last change."""
+"""How many vanished topic partitions an offset carries; above that, only those of the last change."""
 
 
 def left_after(
@@ -30,14 +31,14 @@ def left_after(
     subscription: Subscription,
     topic_ids: Mapping[str, str],
 ) -> dict[TopicPartition, int]:
-    """The positions to keep in the offset after `start`.
+    """Return the positions to keep in the offset after `start`.
 
     Args:
-        start: what is planned from; its `left` is carried on.
-        begin: what the next range has: it is not away.
-        subscription: tells what is not wanted from what vanished.
-        topic_ids: of the subscribed topics as they are now; where one has another id than in `start`, the
-            positions of the earlier topic are worth nothing.
+        start: the offset to plan from; its `left` is kept.
+        begin: the positions of the next range; these topic partitions are not away.
+        subscription: tells topic partitions that are not subscribed from those that vanished.
+        topic_ids: the present ids of the subscribed topics. If a topic has another id in `start`, its
+            positions there belong to an earlier topic and are dropped.
     """
     away = {
         tp: offset
@@ -55,7 +56,7 @@ def left_after(
 def ids_with_left(
     topic_ids: Mapping[str, str], left: Positions, earlier: Mapping[str, str]
 ) -> dict[str, str]:
-    """`topic_ids` of what is read, and of the topics that left as a whole their `earlier` ones."""
+    """Return `topic_ids`, with the `earlier` ids of topics that are in `left` only."""
     topics = {tp.topic for tp in left}
     return {**{topic: found for topic, found in earlier.items() if topic in topics}, **topic_ids}
 

@@ -1,8 +1,8 @@
-"""How far a batch may go: a limit on records divided among topic partitions.
+"""Limit a batch to a number of records, divided among its topic partitions.
 
-Runs on the driver. Pure, but for the clock of `MinBatchSize`. Invariant: no topic partition gets more than
-its backlog, every one with a backlog gets at least one record (so none starves behind a big one), and the
-same input gives the same answer whatever the order of the mapping.
+Runs on the driver. Pure, except for the clock of `MinBatchSize`. Invariants: no topic partition gets more
+than its backlog; each one with a backlog gets at least one record, so a big one cannot starve the others; the
+order of a mapping does not change the result.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from penstock.types import TopicPartition
 
 
 class MinBatchSize:
-    """Puts batches off until they have a size, as Spark's `minOffsetsPerTrigger`; one for a running query.
+    """Puts batches off until they are large enough, like Spark's `minOffsetsPerTrigger`.
+
+    A running query has one.
 
     Args:
-        min_records: the size; None for none.
-        max_delay_ms: a batch that comes so long after the last is not put off, however small.
+        min_records: the size; None for no minimum.
+        max_delay_ms: a batch that comes this long after the last one is not put off, however small it is.
         clock_ms: a monotonic clock.
     """
 
@@ -30,7 +32,7 @@ class MinBatchSize:
         self._last_batch_at_ms: int | None = None
 
     def cap(self, window: Window) -> Window:
-        """Put the batch off if it is too small for now; never the first of a run, never the last records."""
+        """Put the batch off if it is too small, except the first batch of a run and the last records."""
         if self._min_records is None or not window.may_wait or window.is_last or window.reaches_stops:
             return window
         now_ms, last_ms = self._clock_ms(), self._last_batch_at_ms
@@ -57,12 +59,12 @@ def cap_bytes(
     bytes_per_offset: Mapping[TopicPartition, float],
     max_bytes: int,
 ) -> dict[TopicPartition, int]:
-    """Earlier ends, so that about `max_bytes` lie before them; divided pro rata by backlog in bytes.
+    """Return earlier ends, so that about `max_bytes` lie before them, divided in proportion to the backlogs.
 
     Args:
         begin: the positions.
-        ends: how far there is something to read; one without an end stays without.
-        bytes_per_offset: the average of each log, for all that have an end.
+        ends: the ends of the logs; a topic partition without an end stays without one.
+        bytes_per_offset: the average of each log, for all topic partitions with an end.
         max_bytes: the limit for all together.
     """
     backlogs = {tp: end - begin[tp] for tp, end in ends.items() if tp in begin and end > begin[tp]}
@@ -79,23 +81,23 @@ def cap_bytes(
 def share_records(
     backlogs: Mapping[TopicPartition, int], max_records: int | None
 ) -> dict[TopicPartition, int]:
-    """Divide `max_records` pro rata by backlog, as Spark's `maxOffsetsPerTrigger` does.
+    """Divide `max_records` in proportion to the backlogs, like Spark's `maxOffsetsPerTrigger`.
 
-    Shares are rounded down, except that a share below one record becomes one: so the sum may pass the
-    limit by up to one record for each topic partition, and never by more. That is Spark's rule too.
+    Shares are rounded down, but a share is at least one record. So the sum may exceed the limit by up to one
+    record for each topic partition. Spark has the same rule.
 
     Args:
-        backlogs: how many offsets lie between the position and the end; values <= 0 have no share.
+        backlogs: the number of offsets between position and end; values <= 0 get no share.
         max_records: the limit for all together; None for no limit.
 
     Returns:
-        For each topic partition that has a backlog how many offsets it may advance, at least 1.
+        How many offsets each topic partition with a backlog may advance, at least 1.
     """
     waiting = {topic_partition: backlog for topic_partition, backlog in backlogs.items() if backlog > 0}
     total = sum(waiting.values())
     if max_records is None or total <= max_records:
         return waiting
-    # Whole numbers only: offsets pass 2**53, where floating point would lose some.
+    # Whole numbers only, because offsets may exceed 2**53, where floating point loses digits.
     return {
         topic_partition: max(1, backlog * max_records // total)
         for topic_partition, backlog in waiting.items()

@@ -1,7 +1,7 @@
-"""What planning asks of a Kafka cluster: a small protocol, so that planning is tested without a broker.
+"""The questions of planning to a Kafka cluster, as a protocol: so planning is tested without a broker.
 
-Runs on the driver. Invariant: an answer is complete. Each topic partition that was asked for is either
-in `offsets` or, with the reason, in `errors`; one that cannot be answered never hides the others.
+Runs on the driver. Invariant: each topic partition that was asked for has a value or an error, unless a
+method says otherwise. A topic partition without an answer does not hide the others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from penstock.types import LogEnd, TopicPartition
 
 
 class Wait(Enum):
-    """How long a look-up waits for topic partitions that do not answer."""
+    """The time that a look-up gives to topic partitions that do not answer."""
 
-    FOR_ALL = "as long as the client's time-out allows, for each"
-    FOR_ONE = "a moment; as long as the time-out allows only where no topic partition answers at all"
+    FOR_ALL = "for each, as long as the time-out of the client allows"
+    FOR_ONE = "a moment; as long as the time-out allows if no topic partition answers at all"
     FOR_NONE = "a moment"
 
 
 @dataclass(frozen=True)
 class TopicView:
-    """A topic as the cluster describes it."""
+    """A topic, as the cluster describes it."""
 
     topic_partitions: frozenset[TopicPartition]
     is_internal: bool = False
@@ -34,10 +34,10 @@ class TopicView:
 
 
 class OffsetAdmin(Protocol):
-    """Batched look-ups; each ends within the client's time-outs."""
+    """Batched look-ups; each ends within the time-outs of the client."""
 
     def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
-        """The named topics that exist, or all that exist."""
+        """Return the named topics that exist; for None all that exist."""
 
     def list_offsets(
         self,
@@ -47,17 +47,20 @@ class OffsetAdmin(Protocol):
         *,
         wait: Wait = Wait.FOR_ALL,
     ) -> Results[TopicPartition, int]:
-        """One end of each log. Under read_committed the latest offset is the last stable one."""
+        """Return one end of each log. Under read_committed the latest offset is the last stable one."""
 
     def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
-        """The bytes of each log as its leader stores it; nobody waits long for one that does not answer."""
+        """Return the bytes of each log as its leader stores it, after a moment's wait at most."""
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> Results[TopicPartition, int]:
-        """The first offset whose record is not older; a log without one is in neither part of the answer."""
+        """Return the first offset whose record is not older.
+
+        A log without such a record has neither a value nor an error.
+        """
 
     def committed_offsets(
         self, group_id: str, topic_partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """The committed offsets of a group; topic partitions without one are left out."""
+        """Return the committed offsets of a group; topic partitions without one are left out."""

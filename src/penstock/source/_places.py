@@ -1,7 +1,7 @@
-"""Places in logs, turned into offsets.
+"""Turn places in logs (earliest, latest, committed, a time) into offsets.
 
 Runs on the driver, in planning. Invariant: the answer is complete. Each topic partition that was asked for
-has an offset or an error; no place is left in it, so none reaches a checkpoint.
+has an offset or an error. No place is left, so none reaches a checkpoint.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def resolve_places(
     needs_match: bool = False,
     wait: Wait = Wait.FOR_ALL,
 ) -> Results[TopicPartition, int]:
-    """An offset or an error for each topic partition.
+    """Return an offset or an error for each topic partition.
 
     Args:
         wanted: the places.
-        look_ups: answers what has to be asked.
-        without_committed: the place where the group has no committed offset; None makes that an error.
-        needs_match: whether a log without a record of the time or later is an error, and not at its end.
+        look_ups: answers the questions.
+        without_committed: the place to use if the group has no committed offset; None makes that an error.
+        needs_match: whether a log without a record of the time or later is an error; if not, its end is used.
         wait: how long to wait for topic partitions that do not answer.
 
     Raises:
-        OptionError: the group has no offset, or a log no record of the time, where one is needed.
+        OptionError: a committed offset, or a record of the time, is needed and missing.
     """
     wanted = _with_committed(wanted, look_ups, without_committed)
     resolved = {tp: where.offset for tp, where in wanted.items() if isinstance(where, At)}
@@ -55,7 +55,7 @@ def resolve_places(
 def _with_committed(
     wanted: Mapping[TopicPartition, Where], look_ups: OffsetLookUps, without_committed: LogEnd | None
 ) -> Mapping[TopicPartition, Where]:
-    """Put the group's offsets in, and the other place where it has none."""
+    """Replace "committed" by the offset of the group, or by the other place if the group has none."""
     asked = [tp for tp, where in wanted.items() if isinstance(where, Committed)]
     if not asked:
         return wanted
@@ -64,7 +64,7 @@ def _with_committed(
     if missing and without_committed is None:
         raise OptionError(
             f"The consumer group {look_ups.group_id!r} has no committed offset for {names(missing)}, and "
-            "nothing says where to be without one. Nothing was read. To start there anyway, set "
+            "no option says where to begin or end without one. Nothing was read. To start there anyway, set "
             "'properties.auto.offset.reset' to earliest or latest; to end, give every topic partition a "
             "committed offset or use another mode.",
             topic_partitions=tuple(missing),
@@ -77,8 +77,8 @@ def _with_committed(
 def _by_time(
     times_ms: Mapping[TopicPartition, int], look_ups: OffsetLookUps, needs_match: bool, wait: Wait
 ) -> Results[TopicPartition, int]:
-    """Offsets by timestamp, and the end of the log where there is no such record."""
-    # The ends first: a record that comes between the two look-ups is found, or lies behind the end.
+    """Return offsets by timestamp, and the end of the log if there is no such record."""
+    # The ends first: a record that arrives between the two look-ups is found, or lies after the end.
     ends = look_ups.log_ends(times_ms.keys(), LogEnd.LATEST, wait=wait)
     found = look_ups.for_times({tp: times_ms[tp] for tp in ends.values})
     errors = {**ends.errors, **found.errors}
@@ -94,7 +94,7 @@ def _by_time(
 
 
 def names(topic_partitions: Collection[TopicPartition]) -> str:
-    """The first of them by name, for messages."""
+    """Return the names of the first ten topic partitions, for messages."""
     shown = [str(tp) for tp in list(topic_partitions)[:10]]
     more = len(topic_partitions) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "") if shown else "none"

@@ -1,7 +1,7 @@
-"""Ranges between two offsets, checked against what the brokers still hold before tasks are started.
+"""Check ranges against what the brokers still hold, before tasks are started.
 
-Runs on the driver. Invariant: what comes out lies inside of what went in; a range is cut or dropped only
-after the loss was reported (see data_loss.py).
+Runs on the driver. Invariant: a result lies inside of the range that was given; a range is cut or dropped
+only after the loss was reported (see _data_loss.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENDS = "Looking up the ends of the logs"
 
 @dataclass(frozen=True)
 class LogBounds:
-    """What a log holds, `[start, end)`, up to its high watermark."""
+    """The offsets that a log holds, `[start, end)`, up to its high watermark."""
 
     start: int
     end: int
@@ -37,9 +37,9 @@ class LogBounds:
 def check_log_ends(
     positions: Positions, admin: OffsetAdmin, losses: LossPolicy
 ) -> dict[TopicPartition, LogBounds]:
-    """Look up the logs of positions that seem to lie past the end of theirs, and report those that do.
+    """Look up the logs of positions that seem to lie past their ends, and report those that do.
 
-    The high watermark decides: a position between the last stable offset and it is not lost.
+    The high watermark decides: a position between the last stable offset and the high watermark is not lost.
 
     Raises:
         DataLossError: a position lies past the end, and the options make that an error.
@@ -57,7 +57,7 @@ def check_log_ends(
 
 
 def forward_ranges(begin: Positions, end: Positions, losses: LossPolicy) -> list[OffsetRange]:
-    """The ranges between two positions; one that would go backwards is a loss, and not read.
+    """Return the ranges between two positions; a range that goes backwards is reported and left out.
 
     Raises:
         CheckpointError: a topic partition has an end and no beginning.
@@ -67,8 +67,8 @@ def forward_ranges(begin: Positions, end: Positions, losses: LossPolicy) -> list
     for topic_partition, stop in sorted(end.items()):
         if topic_partition not in begin:
             raise CheckpointError(
-                f"The offset of the checkpoint has an end for {topic_partition} and no start. It was changed "
-                "by hand, or is damaged. Nothing was read. Start with a new checkpoint location.",
+                f"The offset of the checkpoint has an end for {topic_partition} and no start. The checkpoint "
+                "was changed by hand, or is damaged. Nothing was read. Start with a new checkpoint location.",
                 topic=topic_partition.topic,
                 partition=topic_partition.partition,
             )
@@ -88,14 +88,14 @@ def plan_splits(
     *,
     check_ends: bool,
 ) -> list[Split]:
-    """Cut the ranges to what the brokers hold, and divide them among tasks. Batches and streams do this.
+    """Cut the ranges to what the brokers hold, and divide them among tasks. Batches and streams use this.
 
     Args:
-        config: the limits on splits, and what to do where records are gone.
-        admin: answers where the logs start and end.
-        ranges: what shall be read.
-        topic_ids: of their topics, as far as known.
-        check_ends: whether the ends have to be looked up too. Not needed when they just were.
+        config: the limits on splits, and what to do if records are gone.
+        admin: tells where the logs start and end.
+        ranges: to read.
+        topic_ids: the known ids of their topics.
+        check_ends: whether to look up the ends too; not needed if planning just did.
 
     Raises:
         DataLossError: records of a range are gone, and the options make that an error.
@@ -115,7 +115,7 @@ def _available(
     asked = [offset_range.topic_partition for offset_range in ranges if len(offset_range) > 0]
     if not asked:
         return []
-    # High watermarks: what a range holds was once below the last stable offset, which never passes them.
+    # High watermarks, because a range ended below the last stable offset, which never passes them.
     uncommitted = IsolationLevel.READ_UNCOMMITTED
     starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait=Wait.FOR_ONE)
     ends: Results[TopicPartition, int] = Results()
@@ -133,10 +133,11 @@ def _available(
 
 
 def _removed(asked: Collection[TopicPartition], starts: Results[TopicPartition, int]) -> set[TopicPartition]:
-    """Those that do not exist; other errors are left to the task, which has time to wait for a leader."""
+    """Return topic partitions that do not exist. Other errors are left to the tasks, which can wait."""
     for topic_partition, error in sorted(starts.errors.items()):
         if not isinstance(error, UnknownTopicOrPartitionError):
-            _log.warning("The start of the log of %s is not known yet: %s", topic_partition, error)
+            text = "The start of the log of %s could not be looked up; the task that reads it tries again: %s"
+            _log.warning(text, topic_partition, error)
     return {tp for tp in asked if isinstance(starts.errors.get(tp), UnknownTopicOrPartitionError)}
 
 

@@ -1,7 +1,7 @@
-"""Where a range begins that another process planned, or Spark's own source.
+"""Find where a range begins that another process, or Spark's own source, planned.
 
-Runs on the driver. Invariant: the beginning follows from the two offsets of the range. Where they do not say
-it, planning fails, or takes the first record of the log, as Spark's own source did.
+Runs on the driver. Invariant: the beginning follows from the two offsets of the range. If they do not say it,
+planning fails, or takes the first record of the log, like Spark's own source.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Replays:
     def begin_of_range(
         self, start: SourceOffset, end: SourceOffset, run: Run, *, is_initial: bool
     ) -> Positions:
-        """Where the range between two offsets begins.
+        """Find where the range between two offsets begins.
 
         Args:
             start: the end of the range before.
-            end: the end of the range; it carries what `start` does not say.
-            run: what may be read.
+            end: the end of the range; its markers hold what `start` does not say.
+            run: tells what may be read.
             is_initial: whether `start` is where the query began.
 
         Raises:
@@ -41,14 +41,14 @@ class Replays:
             return end.markers.whole_start
         if is_initial and not is_fixed(self._beginnings.starting):
             raise CheckpointError(
-                "The first batch of this checkpoint was planned by another source and not finished, and "
-                "where it started is not in its offset, because the query does not start at a fixed offset. "
+                "The first batch of this checkpoint was planned by another source and not finished. Its "
+                "start is not in its offset, and the options do not tell it: they name no fixed offsets. "
                 'Nothing was read. Run the query once more with the source that began it (format("kafka")), '
-                "then come back.",
+                "then change to penstock.",
                 start=str(start.to_json()),
             )
         begin = {**self._back_in(start, end), **start.positions, **end.markers.partial_start}
-        # Spark's own source found these and read them from the start of their logs.
+        # Spark's own source found these topic partitions, and read them from the start of their logs.
         unsaid = [tp for tp in end.positions if tp not in begin]
         log_starts = run.look_ups.log_ends(unsaid, LogEnd.EARLIEST).all_or_raise(
             "Looking up the starts of the logs"
@@ -56,7 +56,7 @@ class Replays:
         return {**begin, **self._beginnings.of_added(start, log_starts)}
 
     def _back_in(self, start: SourceOffset, end: SourceOffset) -> Positions:
-        """The places of what came back in a batch that Spark's own source planned, which knows of none."""
+        """Return the kept positions of what came back in a batch that Spark's own source planned."""
         back = {
             tp: at
             for tp, at in start.markers.left.items()

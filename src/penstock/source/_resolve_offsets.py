@@ -1,7 +1,7 @@
-"""Where reading starts or ends, as the user said it, resolved to numbers.
+"""Resolve the start or end that the user set to numbers.
 
-Runs on the driver, at first planning. Invariant: the result is a number for every topic partition. So no
-place such as "latest" reaches a checkpoint, and a start cannot move on a restart.
+Runs on the driver, at first planning. Invariant: each topic partition gets a number. So no place like
+"latest" reaches a checkpoint, and a start cannot move on a restart.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from penstock.types import At, LogEnd, Time, TopicPartition, Where
 def resolve_offsets(
     spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
 ) -> dict[TopicPartition, int]:
-    """A number for each topic partition.
+    """Return a number for each topic partition.
 
     Args:
-        spec: what the user said.
+        spec: the start or end from the options.
         topic_partitions: the subscribed ones.
-        look_ups: answers what has to be asked.
+        look_ups: answers the questions.
 
     Raises:
-        OptionError: the offsets or timestamps do not fit the subscription; the group has no offset, or
-            a log no record of the time, where the user wants one.
+        OptionError: the offsets or timestamps do not fit the subscription; or a committed offset, or a record
+            of the time, is needed and missing.
         ClientError: an offset could not be looked up.
     """
     return dict(resolve_each(spec, topic_partitions, look_ups).all_or_raise("Looking up offsets"))
@@ -45,9 +45,9 @@ def resolve_each(
     wait: Wait = Wait.FOR_ALL,
     are_all: bool = True,
 ) -> Results[TopicPartition, int]:
-    """As `resolve_offsets`, with a number or an error for each topic partition.
+    """Return a number or an error for each topic partition; see `resolve_offsets`.
 
-    With `are_all` false these are not all that are subscribed, so `spec` may say something of others.
+    With `are_all` false these are not all subscribed topic partitions, so `spec` may name others.
     """
     if spec.initializer:
         spec = ask_initializer(spec.initializer, topic_partitions, look_ups)
@@ -63,14 +63,14 @@ def resolve_each(
 
 
 def is_fixed(spec: OffsetsSpec) -> bool:
-    """Whether resolving again later gives the same records: false as soon as "latest" has a part in it."""
+    """Return whether resolving again later gives the same records, which "latest" does not."""
     return not spec.initializer and all(
         where is LogEnd.EARLIEST or isinstance(where, At) for where in spec.places
     )
 
 
 def _wanted(spec: OffsetsSpec, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, Where]:
-    """The place of each topic partition, after a check that the spec fits the subscription."""
+    """Return the place of each topic partition, after a check that the spec fits the subscription."""
     each = dict(spec.each)
     what = "Timestamps" if any(isinstance(where, Time) for where in each.values()) else "Offsets"
     unknown = sorted(set(each) - set(topic_partitions))

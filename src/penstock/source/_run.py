@@ -1,7 +1,7 @@
-"""What one run of a query may see: logs without an end, or in AvailableNow what was there at its start.
+"""Define what one run of a query may read: everything, or with AvailableNow what existed at its start.
 
-Runs on the driver. Pure. Invariant: a run whose ends are fixed begins and reads the same topic partitions
-whenever it is asked, whatever is added to the cluster meanwhile.
+Runs on the driver. Pure. Invariant: a run with fixed ends reads the same topic partitions to the same ends,
+whatever is added to the cluster meanwhile.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Run:
     """One run.
 
     Attributes:
-        look_ups: answer for the whole run.
-        ends: how far it reads, if that is fixed.
-        discovery: what was there when the ends were taken.
+        look_ups: answer every question about offsets in this run.
+        ends: where reading ends; None if that is not fixed.
+        discovery: the topic partitions that existed when the ends were taken.
     """
 
     look_ups: OffsetLookUps
@@ -31,21 +31,24 @@ class Run:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether nothing that comes later is read."""
+        """Return whether records that arrive later are left out."""
         return self.ends is not None
 
     def up_to(self, ends: Positions, discovery: Discovery) -> Run:
-        """Return the run that reads up to these ends only."""
+        """Return a run that reads up to these ends only."""
         return Run(FixedEnds(self.look_ups, ends), ends, discovery)
 
     def first(self, discovery: Discovery) -> Collection[TopicPartition]:
-        """The topic partitions that a query begins with, of those that were discovered."""
+        """Return the discovered topic partitions with which a query begins."""
         return discovery.topic_partitions if self.ends is None else self.ends.keys()
 
     def visible(
         self, existing: Collection[TopicPartition], known: Collection[TopicPartition]
     ) -> Collection[TopicPartition]:
-        """Those of `existing` that the run may read: with fixed ends, what has one, or is being read."""
+        """Return the topic partitions of `existing` that the run may read.
+
+        With fixed ends these are the ones with an end, and the `known` ones, which are being read.
+        """
         if self.ends is None:
             return existing
         return [tp for tp in existing if tp in self.ends or tp in known]

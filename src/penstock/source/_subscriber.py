@@ -1,6 +1,6 @@
-"""From a subscription to the topic partitions that exist for it now.
+"""Find the topic partitions that exist for a subscription now.
 
-Runs on the driver. Invariant: a topic that does not match the subscription is never read, and what is
+Runs on the driver. Invariants: a topic that does not match the subscription is never read; a topic that is
 subscribed by name and does not exist is reported, never skipped.
 """
 
@@ -18,13 +18,13 @@ from penstock.types import TopicPartition
 
 @dataclass(frozen=True)
 class Discovery:
-    """What one discovery found.
+    """The result of one discovery.
 
     Attributes:
-        topic_partitions: subscribed and existing.
-        topic_ids: by which a topic that was deleted and created again is told from the first; brokers before
-            Kafka 2.8 have none.
-        missing: what the subscription names (topics or topic partitions) and the cluster does not have.
+        topic_partitions: these are subscribed and exist.
+        topic_ids: the ids of their topics, which tell a topic that was created again from the first one.
+            Brokers before Kafka 2.8 have no ids.
+        missing: topics or topic partitions that the subscription names and the cluster does not have.
     """
 
     topic_partitions: frozenset[TopicPartition]
@@ -32,16 +32,16 @@ class Discovery:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def raise_if_missing(self) -> None:
-        """For the first planning of a query, where a missing topic is a mistake of the user.
+        """Raise if anything is missing, because at first planning that is a mistake of the user.
 
         Raises:
-            UnknownTopicOrPartitionError: naming all that is missing.
+            UnknownTopicOrPartitionError: names everything that is missing.
         """
         if self.missing:
             names = ", ".join(self.missing)
             raise UnknownTopicOrPartitionError(
                 f"Not on the Kafka cluster: {names}. Nothing was read. Check the names in the subscription, "
-                "and that the principal may describe them, or create them: penstock makes no topics to read.",
+                "and that the Kafka user may describe the topics. Otherwise create them: a read never does.",
                 missing=self.missing,
             )
 
@@ -72,7 +72,7 @@ def _topic_ids(views: Mapping[str, TopicView]) -> dict[str, str]:
 
 
 def is_subscribed(subscription: Subscription, topic_partition: TopicPartition) -> bool:
-    """Whether the subscription wants this topic partition, should it exist."""
+    """Return whether the subscription covers this topic partition, whether or not it exists."""
     if isinstance(subscription, TopicPartitionSet):
         return topic_partition in subscription.topic_partitions
     if isinstance(subscription, TopicList):

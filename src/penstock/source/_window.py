@@ -1,8 +1,8 @@
-"""The window of one micro-batch, and the line of caps that narrow it.
+"""The window of one micro-batch, and the caps that narrow it in turn.
 
-Runs on the driver, in planning. Pure. A cap takes a window and returns one that ends earlier, or the same. A
-new limit on batches is one such function, in the list that the split enumerator makes. Invariants: a cap
-never moves a beginning, and never lets a batch read past the ends that it was given.
+Runs on the driver, in planning. Pure. A cap takes a window and returns the same, or one that ends earlier. To
+add a limit on batches, add one cap to the list in the split enumerator. Invariants: a cap never moves a
+beginning, and never moves an end to a later offset.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from penstock.types import TopicPartition
 
 @dataclass(frozen=True)
 class Window:
-    """What the next batch may read.
+    """The records that the next batch may read.
 
     Attributes:
         begin: where it begins, for every topic partition of the batch.
-        ends: how far there is something to read; topic partitions whose log did not answer are left out.
+        ends: the ends of the logs; topic partitions whose log did not answer are left out.
         stops: where a bounded stream ends; None for a stream without an end.
         new_starts: topic partitions that do not go on where the last batch ended: they were found, recreated
             or cut back, or have come back.
-        is_last: whether the ends are fixed (AvailableNow), so that waiting brings no more.
+        is_last: whether the ends are fixed (AvailableNow), so that waiting brings no further records.
         may_wait: whether the batch may be put off until there is more to read.
         max_records: the limit on records; None for no limit.
         max_bytes: the limit on bytes; None for no limit.
@@ -48,18 +48,18 @@ class Window:
 
     @property
     def backlogs(self) -> dict[TopicPartition, int]:
-        """The number of offsets to read, for each topic partition that has some."""
+        """Return the number of offsets to read, for each topic partition with a backlog."""
         return {tp: end - self.begin[tp] for tp, end in self.ends.items() if end > self.begin.get(tp, end)}
 
     @property
     def reaches_stops(self) -> bool:
-        """Whether a bounded stream has an end here."""
+        """Return whether the window reaches every stop of a bounded stream."""
         stops = self.stops
         return stops is not None and all(self.ends.get(tp, 0) >= stop for tp, stop in stops.items())
 
     @property
     def positions_after(self) -> dict[TopicPartition, int]:
-        """The positions once the window was read."""
+        """Return the positions after the window was read."""
         return {tp: max(offset, self.ends.get(tp, offset)) for tp, offset in self.begin.items()}
 
 
@@ -68,7 +68,7 @@ Cap: TypeAlias = Callable[[Window], Window]
 
 
 def narrow(window: Window, caps: Iterable[Cap]) -> Window:
-    """Apply the caps in turn, up to one that puts the batch off."""
+    """Apply the caps in turn; stop at a cap that puts the batch off."""
     for cap in caps:
         window = cap(window)
         if window.is_put_off:

@@ -1,21 +1,23 @@
-"""Event time: how far a micro-batch may read each topic partition, so that none runs ahead of the slowest.
+"""Align event time: end a micro-batch so that no topic partition runs ahead of the slowest one.
 
-Runs on the driver, in planning. Spark has one watermark, the highest event time of all topic partitions less
-a delay, so rows of one that lags would be dropped as late. Here each batch ends, in each topic partition,
-before the first record that is newer than the *limit*: the event time of the slowest one plus the drift.
+Runs on the driver, in planning. Spark has one watermark: the highest event time of all topic partitions, less
+a delay. So rows of a topic partition that lags would be dropped as late. Therefore each batch ends, in each
+topic partition, before the first record that is newer than the *limit*: the event time of the slowest topic
+partition plus the drift.
 
-- The event time of a topic partition is the timestamp of the next record to read, or of one read before if
-  that was newer: it never goes back, as a watermark does not.
-- A topic partition that was read to its end keeps holding the others until it has been so for the idle
-  time-out. A run that reads up to fixed ends does not wait: nothing more comes in it.
-- Kafka names the first record *of the log* that is not older than a time. Where it lies behind the position,
-  everything up to it is old enough. Where it does not (records out of order, or a transaction marker, which
-  bears the broker's clock), the records themselves are looked at, some thousand in a batch.
+- The event time of a topic partition is the timestamp of the next record to read, or of an earlier record if
+  that is newer. Like a watermark, it never goes back.
+- A topic partition that was read to its end holds the others until it has had no new data for the idle
+  time-out. A run with fixed ends does not wait, because no further records come in it.
+- Kafka can find the first record *of the log* that is not older than a time. If that record lies after the
+  position, everything before it is old enough. If not, the records themselves are looked at, some thousand in
+  a batch. That happens with records out of order, and with transaction markers, which have the time of the
+  broker's clock.
 
 Invariants: no record newer than the limit is planned, whatever the order of timestamps; the slowest topic
-partition with something to read always advances, so there is no deadlock; nothing here is needed to replay
-a batch, whose ends are in Spark's log. What is remembered only saves look-ups; after a restart the limit is
-lower at first, never higher than the records say.
+partition with something to read always advances, so there is no deadlock; a replay needs nothing of this,
+because the ends of a batch are in Spark's log. Remembered event times only save look-ups: after a restart the
+limit may be lower at first, but is never too high.
 """
 
 from __future__ import annotations
@@ -37,16 +39,16 @@ from penstock.types import OffsetRange, TopicPartition
 _log = logging.getLogger(__name__)
 
 HOLE_OFFSETS = 10_000
-"""How far to look for the next record where the position has none (markers, compaction)."""
+"""How far to look for the next record if the position has none (markers, compaction)."""
 LOOK_BACK_OFFSETS = 10
 """How far to look back for the last record of a topic partition that was read to its end."""
 SCANNED_RECORDS = 10_000
-"""Records to look at in one batch where Kafka's index by time does not help."""
+"""How many records to look at in one batch if Kafka's index by time does not help."""
 
 
 @dataclass(frozen=True)
 class RecordTimes:
-    """The timestamps of consecutive records, with their offsets, and up to where was looked."""
+    """The offsets and timestamps of consecutive records, and the offset up to which was looked."""
 
     offsets: tuple[int, ...]
     times_ms: tuple[int, ...]
@@ -54,15 +56,18 @@ class RecordTimes:
 
 
 class RecordClock(Protocol):
-    """What event time asks of a cluster. Each call ends within the client's time-outs."""
+    """The questions of alignment to a cluster. Each call ends within the time-outs of the client."""
 
     def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
-        """The first offset of each log with this timestamp or a later one; absent where there is none."""
+        """Return the first offset of each log with this timestamp or a later one.
+
+        A log without such a record has neither a value nor an error.
+        """
 
     def read_times(
         self, ranges: Collection[OffsetRange], max_records: int
     ) -> Results[TopicPartition, RecordTimes]:
-        """The timestamps of the first records in each range."""
+        """Return the timestamps of the first records in each range."""
 
 
 @dataclass
@@ -70,10 +75,10 @@ class _EventTimeState:
     """What is known of one topic partition.
 
     Attributes:
-        active_at_ms: when it had something to read, or was first seen without; the time that a batch takes
-            is no time without data.
-        event_time_ms: the highest timestamp that was looked at, None before the first.
-        next_at: the position whose next record was looked at, and `next_ms` that record's timestamp.
+        active_at_ms: when it last had something to read, or was first seen with nothing to read. The time
+            that a batch takes does not count as time without data.
+        event_time_ms: the highest timestamp that was looked at; None before the first.
+        next_at: the position whose next record was looked at; `next_ms` is the timestamp of that record.
         back_at: the position before which the last records were looked at.
     """
 
@@ -85,14 +90,14 @@ class _EventTimeState:
     back_at: int = -1
 
     def learn(self, time_ms: int) -> None:
-        """A record at or before the position has this timestamp."""
+        """Note that a record at or before the position has this timestamp."""
         known_ms = self.event_time_ms
         self.event_time_ms = time_ms if known_ms is None else max(known_ms, time_ms)
 
 
 @dataclass
 class _Plan:
-    """One call of `cap`: where it begins, what is waiting, and the ends so far."""
+    """One call of `cap`: the beginning, what waits to be read, and the ends so far."""
 
     begin: Positions
     waiting: Mapping[TopicPartition, int]
@@ -106,11 +111,11 @@ class _Plan:
 
 
 class Alignment:
-    """Caps the ends of batches; one for a running query.
+    """Ends batches by event time; one object for a running query.
 
     Args:
         max_drift_ms: how far a topic partition may be ahead of the slowest.
-        idle_timeout_ms: how long one without new data still counts.
+        idle_timeout_ms: how long a topic partition without new data still holds the others.
         clock: timestamps of records.
         now_ms: a monotonic clock.
     """
@@ -134,7 +139,7 @@ class Alignment:
     def cap(self, window: Window) -> Window:
         """End the window before the first record that is newer than the limit."""
         stops = window.stops
-        # What has reached its stop gets no newer, so it must not hold the others.
+        # A topic partition at its stop does not advance any more, so it must not hold the others.
         begin = {tp: offset for tp, offset in window.begin.items() if stops is None or offset < stops[tp]}
         for tp in window.new_starts:
             self._states.pop(tp, None)
@@ -151,7 +156,7 @@ class Alignment:
             return plan.ends
         answers = self._ask(plan, limit_ms)
         if any(answers.values.get(tp, end) < end for tp, end in plan.ends.items()):
-            # Somebody has to wait: now it is worth knowing the event time of each.
+            # A topic partition has to wait, so now the event time of each is worth a look-up.
             self._look(plan, [tp for tp in waiting if self._states[tp].next_at != begin[tp]])
             self._look_back(plan, [tp for tp in caught_up if tp in latest])
             exact_ms = self._limit(plan)
@@ -179,7 +184,7 @@ class Alignment:
         ]  # fmt: skip
 
     def _limit(self, plan: _Plan) -> int | None:
-        """The newest timestamp that may be read; one whose event time nobody knows yet does not count."""
+        """Return the newest timestamp that may be read, from all event times that are known."""
         states = (self._states[tp] for tp in (*plan.waiting, *plan.caught_up))
         times_ms = [s.event_time_ms for s in states if s.event_time_ms is not None]
         return min(times_ms) + self._max_drift_ms if times_ms else None
@@ -190,7 +195,7 @@ class Alignment:
         return answers
 
     def _look(self, plan: _Plan, unknown: Iterable[TopicPartition]) -> None:
-        """Learn the timestamp of the next record; one that has none near goes on behind that hole."""
+        """Learn the timestamp of the next record; without one near, the batch ends after that hole."""
         left = {tp: plan.begin[tp] for tp in unknown if tp not in plan.looked}
         plan.looked.update(left)
         for length in (1, HOLE_OFFSETS):
@@ -212,7 +217,7 @@ class Alignment:
                 plan.ends[tp] = plan.waiting[tp]
 
     def _keep_back_for_holes(self, plan: _Plan) -> bool:
-        """Nobody passes one whose first record is still behind a hole; that one is read on through it."""
+        """Hold the others while a topic partition reads through a hole before its first record."""
         unknown = {tp for tp in plan.waiting if self._states[tp].event_time_ms is None}
         in_holes = {tp for tp in unknown if plan.ends[tp] > plan.begin[tp]}
         if in_holes:
@@ -220,7 +225,7 @@ class Alignment:
         return bool(in_holes)
 
     def _look_back(self, plan: _Plan, caught_up: Iterable[TopicPartition]) -> None:
-        """Learn the event time of those that were read to their end from their last records."""
+        """Learn the event times of topic partitions that were read to their end, from their last records."""
         ranges = []
         for tp in caught_up:
             state, at = self._states[tp], plan.begin[tp]
@@ -264,4 +269,4 @@ class Alignment:
 
 def _warn_of(errors: Mapping[TopicPartition, PenstockError]) -> None:
     for tp, error in sorted(errors.items()):
-        _log.warning("The event time of %s cannot be looked up; it is left for the next batch: %s", tp, error)
+        _log.warning("No event time of %s could be looked up; it is left for the next batch: %s", tp, error)

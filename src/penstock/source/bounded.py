@@ -1,6 +1,6 @@
-"""Plans a batch read: from the user's start to the user's end, both resolved once.
+"""Plan a batch read from the start to the end that the user set, both resolved once.
 
-Runs on the driver. Invariant: the same as for streams; a range is only shortened after that was reported.
+Runs on the driver. Invariant: a range is shortened only after the loss was reported.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from penstock.types import At, Committed, LogEnd, OffsetRange
 
 
 def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
-    """The splits of one batch read. The end is resolved before anything is read, so the read ends.
+    """Return the splits of one batch read. The end is resolved before anything is read, so the read ends.
 
     Raises:
-        UnknownTopicOrPartitionError: what is subscribed does not exist.
-        OptionError: the offsets do not fit the subscription, or a start or end that is needed is not there.
+        UnknownTopicOrPartitionError: a subscribed topic or topic partition does not exist.
+        OptionError: the offsets do not fit the subscription; or a committed offset, or a record of a time, is
+            needed and missing.
         DataLossError: records of the range do not exist.
     """
     look_ups = ConfiguredLookUps(config, admin)
@@ -32,7 +33,7 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
     starts = resolve_offsets(
         config.starting or OffsetsSpec(LogEnd.EARLIEST), discovery.topic_partitions, look_ups
     )
-    # A start past the end of its log never existed; one past the given end is just empty.
+    # A start after the end of its log never existed. A start after the given end is an empty range.
     check_log_ends(
         {tp: start for tp, start in starts.items() if start > stops[tp]}, admin, LossPolicy.of(config)
     )

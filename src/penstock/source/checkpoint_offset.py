@@ -187,8 +187,9 @@ def _read_marker(key: str, value: object) -> tuple[str, Any]:
     head, _, rest = key.partition(" ")
     kind, _, text = rest.partition(" ")
     if head != f"{_MARKER_PREFIX}{MARKER_VERSION}" or kind not in _KINDS:
-        why = f"this version reads only the markers of {_MARKER_PREFIX}{MARKER_VERSION}; a newer one wrote it"
-        raise _unreadable(key, why)
+        raise _unreadable(
+            key, f"expected a marker of {_MARKER_PREFIX}{MARKER_VERSION}; a newer version wrote this one"
+        )
     if value != {}:
         raise _unreadable(key, f"expected {{}} as the value of a marker, got {value!r}")
     try:

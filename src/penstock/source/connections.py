@@ -1,4 +1,4 @@
-"""How a source connects: the same settings on the driver and on the executors.
+"""Make the connection settings of a source, the same on the driver and on the executors.
 
 Runs on driver and executor. Invariant: equal configs give equal settings, so the tasks of one process share
 their connections.

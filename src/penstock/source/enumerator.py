@@ -1,15 +1,15 @@
-"""SplitEnumerator: plans what each micro-batch of a streaming query reads.
+"""Plan what each micro-batch of a streaming query reads.
 
 Runs on the driver, in the one process that Spark keeps for a running query. Planning is a line of steps:
 
-1. *Discover* the topic partitions, and find where the batch *begins* (see beginning.py). `initial_offset`
-   does that for the first batch, and resolves the user's start to numbers.
-2. *Narrow* the window from there to the ends of the logs by each limit in turn (see window.py).
-3. Write down the *offset* at its end. It also carries what Spark cannot know (see offsets_json.py), because
-   Spark asks for the initial offset again after a crash in batch 0, when "latest" would be another number.
+1. *Discover* the topic partitions, and find where the batch *begins* (see _beginning.py). `initial_offset`
+   does that for the first batch, and resolves the start of the user to numbers.
+2. *Narrow* the window from there to the ends of the logs by each limit in turn (see _window.py).
+3. Make the *offset* at its end. Its markers hold what Spark does not know (see checkpoint_offset.py): Spark
+   asks for the initial offset again after a crash in batch 0, when "latest" would be another number.
 4. `plan` turns a range, new or replayed from the checkpoint, into splits.
 
-Deleted topics, deleted records and logs that were cut back are reported on the way (see data_loss.py).
+Deleted topics, deleted records and logs that were cut back are reported on the way (see _data_loss.py).
 
 Invariant: the ranges of consecutive batches tile each log from its start, without gap or overlap, whatever
 the limits, discoveries and restarts; and the plan of a range follows from its two offsets alone.
@@ -44,10 +44,10 @@ class SplitEnumerator:
     """Plans the batches of one running query.
 
     Args:
-        config: what the user asked for.
+        config: the options of the read.
         admin: look-ups on the cluster.
         clock_ms: a monotonic clock, for the discovery interval.
-        alignment: caps the ends of batches by event time; None where the user did not ask for it.
+        alignment: ends batches by event time; None if the options do not ask for that.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SplitEnumerator:
         ]
 
     def initial_offset(self) -> SourceOffset:
-        """Where a new query starts, in numbers; the same on every call of one run."""
+        """Return where a new query starts, in numbers; the same on every call of one run."""
         if self._initial is None:
             discovery = self._run.discovery or self._discovery.now()
             discovery.raise_if_missing()
@@ -94,16 +94,16 @@ class SplitEnumerator:
         return self._initial
 
     def freeze(self) -> None:
-        """Take the present ends as those of an AvailableNow run: nothing later is read in it.
+        """Fix the ends of an AvailableNow run: records that arrive later are not read in it.
 
-        A topic partition that does not answer, although it gets all the time there is, is left for the next
-        run. A bounded stream has no next one, so there it is an error.
+        A topic partition that does not answer within the whole time-out is left for the next run. A bounded
+        stream has no next run, so there that is an error.
         """
         discovery = self._discovery.now()
         answers = self._run.look_ups.log_ends(discovery.topic_partitions, LogEnd.LATEST)
         if self._config.stopping is not None or not answers.values:
             answers.all_or_raise("Looking up the ends of the logs")
-        warn_of(answers, "is not read in this run, but in the next")
+        warn_of(answers, "did not answer and is left for the next run")
         self._run = self._run.up_to(answers.values, discovery)
 
     def latest_offset(
@@ -114,13 +114,13 @@ class SplitEnumerator:
         *,
         may_wait: bool = False,
     ) -> SourceOffset:
-        """How far the next batch goes: `start` itself (the same object) when there is nothing to do.
+        """Return where the next batch ends: `start` itself (the same object) if there is nothing to read.
 
         Args:
-            start: where it begins.
+            start: where the batch begins.
             max_records: the limit on records; None for no limit.
             max_bytes: the limit on bytes.
-            may_wait: whether to wait for more where the options want a batch to have a size.
+            may_wait: whether a batch may be put off that is smaller than the options want.
 
         Raises:
             DataLossError: topic partitions or records of `start` are gone.
@@ -139,19 +139,19 @@ class SplitEnumerator:
         return self._stopping.with_end_marker(start, end, ends_by_itself=self._run.is_fixed)
 
     def in_checkpoint(self, start: SourceOffset) -> Positions | None:
-        """The positions that Spark's checkpoint holds when it plans from `start`; None before any batch.
+        """Return the positions in Spark's checkpoint when it plans from `start`; None before any batch.
 
-        Spark plans from the end of the last batch that is in its commit log. Only what `initial_offset` gave
-        is in no checkpoint.
+        Spark plans from the end of the last batch in its commit log. Only the result of `initial_offset` is
+        not in the checkpoint.
         """
         return None if self._is_initial(start) else start.positions
 
     def latest_known(self) -> Positions | None:
-        """The ends of the logs as last looked up, for progress reports; no look-up of its own."""
+        """Return the ends of the logs from the last planning, without a look-up, for progress reports."""
         return dict(self._latest) or None
 
     def plan(self, start: SourceOffset, end: SourceOffset) -> list[Split]:
-        """The splits of the range between two offsets, the same on each call.
+        """Return the splits of the range between two offsets, the same on each call.
 
         Raises:
             DataLossError: records of the range are gone.
@@ -159,7 +159,7 @@ class SplitEnumerator:
         """
         begin = self._replays.begin_of_range(start, end, self._run, is_initial=self._is_initial(start))
         ranges = forward_ranges(begin, end.positions, LossPolicy.of(self._config))
-        # One that was planned before a restart: its topics may be others by now, or shorter.
+        # This range was planned before a restart. Since then its topics may have been recreated or cut back.
         is_replay = end.positions != self._planned_end
         if is_replay and end.markers.topic_ids:
             self._discovery.now()
@@ -175,7 +175,7 @@ class SplitEnumerator:
         max_bytes: int | None,
         may_wait: bool,
     ) -> Window:
-        """Everything from the beginning to the ends of the logs."""
+        """Return the window from the beginning to the ends of the logs."""
         stops, left = beginning.stops, beginning.left
         return Window(
             beginning.positions,
@@ -183,14 +183,14 @@ class SplitEnumerator:
             stops=None if stops is None else {tp: stop for tp, stop in stops.items() if tp not in left},
             new_starts=beginning.new_starts.keys(),
             is_last=self._run.is_fixed,
-            # A start that was resolved just now cannot wait: "latest", resolved again later, would move.
+            # A start that was resolved just now cannot wait, because "latest", resolved again later, moves.
             may_wait=may_wait and not beginning.new_starts.keys() & start.markers.waiting,
             max_records=max_records,
             max_bytes=max_bytes,
         )
 
     def _offset_after(self, start: SourceOffset, beginning: Beginning, window: Window) -> SourceOffset:
-        """The offset at the end of the window."""
+        """Return the offset at the end of the window."""
         begin, is_initial = beginning.positions, self._is_initial(start)
         markers = Markers(
             whole_start=begin if is_initial else None,
@@ -207,7 +207,7 @@ class SplitEnumerator:
         return {topic: found for topic, found in self._discovery.topic_ids.items() if topic in topics}
 
     def _is_initial(self, start: SourceOffset) -> bool:
-        """Whether this is what `initial_offset` gave, and not the end of a batch."""
+        """Return whether this is the result of `initial_offset`, and not the end of a batch."""
         initial = self._initial
         return (
             initial is not None and start.markers.whole_start is None and start.positions == initial.positions
@@ -217,7 +217,7 @@ class SplitEnumerator:
         return not start.positions and (start.markers.whole_start is not None or self._is_initial(start))
 
     def _still_waiting(self, start: SourceOffset, begin: Positions) -> frozenset[TopicPartition]:
-        """Those of the first topic partitions that have not begun yet."""
+        """Return the first topic partitions that have not begun yet."""
         existing = self._discovery.topic_partitions
         if self._has_found_nothing(start):
             return existing - begin.keys()
@@ -227,5 +227,5 @@ class SplitEnumerator:
 
 
 def _moving_part(offset: SourceOffset) -> tuple[object, ...]:
-    """The fields whose change makes a new offset for Spark."""
+    """Return the fields whose change makes a new offset for Spark."""
     return offset.positions, offset.markers.stops, offset.markers.waiting, offset.markers.left

@@ -1,8 +1,8 @@
-"""`RecordClock` over a real cluster.
+"""Answer the questions of alignment from a real cluster.
 
-Runs on the driver. Invariants: offsets by time are one request a broker, whatever the number of topic
-partitions; records are fetched one small request a topic partition, some at the same time; every call
-ends within its time-outs.
+Runs on the driver. Invariants: offsets by time take one request to each broker, whatever the number of topic
+partitions; records take one small request for each topic partition, some at the same time; every call ends
+within its time-outs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMNS = ("offset", "timestamp")
 
 
 class KafkaRecordClock:
-    """Timestamps over one cluster's connections, which stay the caller's."""
+    """`RecordClock` over the connections to one cluster. The caller closes them."""
 
     def __init__(self, connections: KafkaConnections, config: SourceConfig) -> None:
         self._connections = connections
@@ -69,7 +69,7 @@ class KafkaRecordClock:
         except OffsetOutOfRangeError as error:
             log_start: int = error.facts["log_start_offset"]
             if not offset_range.starting_offset < log_start < offset_range.stopping_offset:
-                # Nothing is left of it. Planning the range finds that out too, and reports the loss.
+                # No record of the range is left. Planning the range finds that too, and reports the loss.
                 return RecordTimes((), (), offset_range.stopping_offset)
             rest = OffsetRange(offset_range.topic_partition, log_start, offset_range.stopping_offset)
             return self._read_or_error(rest, max_records)

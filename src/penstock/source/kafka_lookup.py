@@ -1,7 +1,7 @@
-"""`OffsetAdmin` over a real cluster.
+"""Answer the questions of planning from a real cluster.
 
-Runs on the driver. Invariant: every call ends within the client's time-outs; one topic partition that does
-not answer holds the others up for a moment only, where the caller can go on without it.
+Runs on the driver. Invariants: every call ends within the time-outs of the client; a topic partition that
+does not answer delays the others for a moment only, if the caller can go on without it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.source._lookup import TopicView, Wait
 from penstock.types import LogEnd, Time, TopicPartition
 
 STRAGGLERS_TIMEOUT_MS = 3_000
-"""How long the other topic partitions of a batch wait for one that does not answer."""
+"""How long a batch waits for a topic partition that does not answer."""
 KNOWN_STRAGGLERS_TIMEOUT_MS = 500
-"""The same for those that did not answer the last time either."""
+"""The same for a topic partition that did not answer the last time either."""
 _FULL_WAIT_EVERY = 5
-"""Each fifth time known stragglers get the time of the others: a slow broker is not left out for ever."""
+"""Every fifth time, known stragglers get the time of the others, because a broker may just be slow."""
 
 
 class KafkaOffsetAdmin:
-    """Look-ups over one cluster's connections, which stay the caller's."""
+    """`OffsetAdmin` over the connections to one cluster. The caller closes them."""
 
     def __init__(self, connections: KafkaConnections) -> None:
         self._connections = connections
@@ -67,7 +67,7 @@ class KafkaOffsetAdmin:
             answers.errors |= found.errors
         left_ms = timeout_ms - int((time.monotonic() - started) * 1000)
         if wait is Wait.FOR_ONE and answers.errors and not answers.values and left_ms > 0:
-            # Nothing at all to go on with: probably the brokers are being restarted.
+            # No topic partition answered. Probably the brokers are being restarted.
             answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
         self._stragglers = (self._stragglers | answers.errors.keys()) - answers.values.keys()
         return answers
@@ -75,7 +75,7 @@ class KafkaOffsetAdmin:
     def _parts(
         self, wanted: Mapping[TopicPartition, LogEnd], wait: Wait
     ) -> list[tuple[Mapping[TopicPartition, LogEnd], int]]:
-        """What to ask for how long: nobody waits with each batch again for those known not to answer."""
+        """Return what to ask, and for how long; known stragglers get a shorter time than the others."""
         if wait is Wait.FOR_ALL:
             return [(wanted, self._connections.settings.default_api_timeout_ms)]
         prompt = {tp: end for tp, end in wanted.items() if tp not in self._stragglers}
@@ -108,5 +108,5 @@ class KafkaOffsetAdmin:
     def commit_offsets(
         self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Mapping[TopicPartition, PenstockError]:
-        """Commit to a group; which topic partitions were refused, and why."""
+        """Commit offsets to a group; return the topic partitions that were refused, and why."""
         return admin.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)

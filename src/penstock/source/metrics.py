@@ -1,7 +1,7 @@
-"""What a source knows about itself, under the names of Flink's metrics.
+"""Count what a source does, under the names of Flink's metrics.
 
 Runs on the driver (`SourceMetrics`, one for a running query) and on executors (`SplitMetrics`, one for a
-process). Invariant: collecting never asks Kafka anything and never fails; showing it is others' work.
+process). Invariant: counting never sends a request to Kafka and never fails. Other rooms show the counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ class SourceMetrics:
     def planned(
         self, done: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, is_idle: bool
     ) -> None:
-        """A batch was planned: what is read before it, where the logs end, and whether it is empty."""
+        """Note that a batch was planned.
+
+        Args:
+            done: the positions before the batch.
+            latest: the ends of the logs that are known.
+            is_idle: whether the batch is empty.
+        """
         lags = {tp: max(0, latest[tp] - offset) for tp, offset in done.items() if tp in latest}
         with self._lock:
             self._positions = dict(done)
@@ -49,18 +55,21 @@ class SourceMetrics:
                 self._idle_since_ms = self._clock_ms()
 
     def commit_succeeded(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The group has these offsets now."""
+        """Note that the consumer group has these offsets now."""
         with self._lock:
             self._commits_succeeded += 1
             self._committed.update(positions)
 
     def commit_failed(self) -> None:
-        """A commit, or a part of it, was not taken."""
+        """Note that Kafka refused a commit, or a part of it."""
         with self._lock:
             self._commits_failed += 1
 
     def snapshot(self) -> dict[str, int]:
-        """All values by Flink's names. An offset is the last one read, a committed one the next to read."""
+        """Return all values by Flink's names.
+
+        `currentOffset` is the last offset that was read, `committedOffset` the next one to read.
+        """
         with self._lock:
             idle_since_ms = self._idle_since_ms
             values = {
@@ -79,7 +88,7 @@ class SourceMetrics:
 
 
 class SplitMetrics:
-    """What the tasks of one process have emitted. Thread-safe."""
+    """Counts what the tasks of one process have emitted. Thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int] = _wall_clock_ms) -> None:
         self._clock_ms = clock_ms
@@ -89,7 +98,7 @@ class SplitMetrics:
         self._lag_ms: int | None = None
 
     def emitted(self, records: pa.RecordBatch) -> None:
-        """A batch leaves for Spark. The lag is known where the timestamps were decoded."""
+        """Note that a batch leaves for Spark. The lag is known if the timestamps were decoded."""
         lag_ms = None
         index = records.schema.get_field_index("timestamp")
         if index >= 0 and records.num_rows:
@@ -101,11 +110,11 @@ class SplitMetrics:
             self._lag_ms = self._lag_ms if lag_ms is None else lag_ms
 
     def snapshot(self) -> dict[str, int]:
-        """All values by Flink's names; the lag only once it is known."""
+        """Return all values by Flink's names; the lag only if it is known."""
         with self._lock:
             values = {"numRecordsIn": self._records, "numBytesIn": self._bytes}
             return values if self._lag_ms is None else {**values, "currentEmitEventTimeLag": self._lag_ms}
 
 
 SPLIT_METRICS = SplitMetrics()
-"""Those of this process, whose tasks may belong to several queries."""
+"""The counts of this process, whose tasks may belong to several queries."""

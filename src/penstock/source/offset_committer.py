@@ -1,8 +1,9 @@
-"""Commits the positions that Spark's checkpoint holds to the consumer group, beside the query.
+"""Commit the positions in Spark's checkpoint to the consumer group, beside the query.
 
-Runs on the driver: planning submits, a thread of its own commits. Invariants: nobody waits for a commit,
-except the orderly stop, for a few seconds; what is committed was in a checkpoint before; a commit that
-fails is counted, logged, tried again, and overtaken by the next one; it never stops the query.
+Runs on the driver: planning submits positions, a separate thread commits them. Invariants: planning never
+waits for a commit, and an orderly stop waits for a few seconds only; committed positions were in a checkpoint
+before; a commit that fails is counted, logged and tried again until newer positions replace it; it never
+stops the query.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from penstock.types import TopicPartition
 _log = logging.getLogger(__name__)
 
 CommitOffsets = Callable[[Positions, int], Mapping[TopicPartition, PenstockError]]
-"""Commits positions within some milliseconds; returns which were not taken, raises when none was."""
+"""Commits positions within some milliseconds. Returns the refused ones; raises if all failed."""
 
 ATTEMPT_TIMEOUT_MS = 10_000
 LAST_ATTEMPT_TIMEOUT_MS = 3_000
@@ -29,7 +30,7 @@ MAX_PAUSE_S = 30.0
 
 
 class OffsetCommitter:
-    """One for a running query. The thread is started by the first submission."""
+    """Commits offsets for one running query. The first submission starts the thread."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class OffsetCommitter:
         self._last_failure = ""
 
     def submit(self, positions: Positions) -> None:
-        """Have these positions committed instead of any that still wait. Returns at once."""
+        """Replace the positions that wait to be committed. Return at once."""
         with self._changed:
             if self._is_closing or not positions or positions == self._submitted:
                 return
@@ -62,7 +63,7 @@ class OffsetCommitter:
             self._changed.notify_all()
 
     def close(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Commit what waits, once more if need be, and end. Gives up after the time-out; never raises."""
+        """Commit what waits, in one last attempt, and end. Give up after the time-out; raise nothing."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -71,8 +72,8 @@ class OffsetCommitter:
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             _log.warning(
-                "The last offsets were not committed to the consumer group %r within %s s. The checkpoint "
-                "has them, no record is affected; the next run commits them.",
+                "The last offsets were not committed to the consumer group %r within %s s. No record is "
+                "affected: the checkpoint has the offsets, and the next run commits them.",
                 self._group_id,
                 timeout_s,
             )
@@ -97,10 +98,10 @@ class OffsetCommitter:
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
     def _try(self, positions: Positions, timeout_ms: int) -> bool:
-        """Whether trying the same again is of no use: it is committed, as far as it can be."""
+        """Commit once; return False if the whole commit failed and may succeed later."""
         try:
             refused = self._commit(positions, timeout_ms)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the query must not notice
+        except Exception as error:  # noqa: BLE001  # no error of a commit may stop the query
             self._failed(str(error))
             return False
         taken = {tp: offset for tp, offset in positions.items() if tp not in refused}
@@ -114,12 +115,12 @@ class OffsetCommitter:
 
     def _failed(self, why: str) -> None:
         self._metrics.commit_failed()
-        # The same failure comes again with every attempt.
+        # Log the same failure once, because it comes again with every attempt.
         log = _log.debug if why == self._last_failure else _log.warning
         self._last_failure = why
         log(
-            "Offsets were not committed to the consumer group %r: %s The query goes on, its positions are "
-            "in Spark's checkpoint; only lag monitoring sees old offsets until a later commit succeeds.",
+            "Offsets were not committed to the consumer group %r: %s No record is affected: the query goes "
+            "on with the positions in its checkpoint. Lag monitors see old offsets until a commit succeeds.",
             self._group_id,
             why,
         )

@@ -1,8 +1,8 @@
-"""Reads one split: the records of a planned range, as KafkaRecords.
+"""Read one split: the records of a planned range, as KafkaRecords.
 
-Runs on the executor, in a worker process that is used again for other tasks. Invariants: nothing outside of
-the planned range is ever yielded; memory is bounded by the fetch size and the size of one batch, however
-long the range; a range ends by position, or with an error.
+Runs on the executor, in a worker process that also runs other tasks. Invariants: no record outside of the
+planned range is yielded; memory is bounded by the fetch size and the size of one batch, however long the
+range is; a range ends when the position reaches its end, or with an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
     """Yield the records of a split, with these columns of KafkaRecords.
 
     Raises:
-        DataLossError: records of the range are gone, unless the user chose to go on without them.
+        DataLossError: records of the range are gone, unless the options say to continue.
         ClientError: the range could not be read in time.
     """
     connections = connections_for(source_connection_settings(config))
@@ -59,7 +59,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
             rest = None
         except UnknownTopicOrPartitionError:
             if config.fail_on_removed_partition is not False:
-                raise  # planning looks twice before it drops anything for the sake of failOnDataLoss
+                raise  # with failOnDataLoss=false only planning drops a topic partition, after a second look
             losses.report(data_loss.removed([rest.topic_partition]))
             rest = None
         else:
@@ -67,7 +67,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
 
 
 def _still_there(offset_range: OffsetRange, error: OffsetOutOfRangeError) -> OffsetRange | None:
-    """What Kafka still has of a range behind the position of `error`. Never goes back."""
+    """Return the part of a range that Kafka still has after the position of `error`; None if it has none."""
     position, log_start = error.facts["offset"], error.facts["log_start_offset"]
     if position >= log_start:
         return None  # the log ends before the range does

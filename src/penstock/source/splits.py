@@ -1,7 +1,7 @@
-"""The unit of work of one Spark task, and how planned ranges are divided into such units.
+"""Divide planned ranges into splits, the work of one Spark task each.
 
-Planned on the driver, read on the executor. Pure. Invariant: the splits of a range tile it exactly,
-without gap or overlap, and the same ranges always give the same splits in the same order.
+Planned on the driver, read on the executor. Pure. Invariant: the splits of a range tile it exactly, without
+gap or overlap; the same ranges always give the same splits in the same order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from penstock.types import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one task reads: `[starting_offset, stopping_offset)` of one topic partition.
+    """The part of a range that one task reads: `[starting_offset, stopping_offset)` of one topic partition.
 
     Attributes:
         offset_range: the offsets.
-        topic_id: the topic that they belong to, as far as that is known: another may have its name by now.
+        topic_id: the id of the topic, if it is known; another topic of the same name has another id.
     """
 
     offset_range: OffsetRange

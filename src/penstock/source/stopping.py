@@ -1,8 +1,8 @@
-"""Where a bounded stream ends, and that it has ended.
+"""Find where a bounded stream ends, and whether it has ended.
 
 Runs on the driver. Invariants: a stopping point is resolved to numbers once in the life of a query, at its
-first planning, and carried by every offset from then on, so a restart ends where the first run would have;
-it is reached by position, so what lies in the log there (control records, gaps) makes no difference.
+first planning. Every later offset carries it, so a restart ends where the first run would have ended. A
+stream is at its end when its positions are, so control records and gaps in the log there do not matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoppingPoint:
     def of(
         self, start: SourceOffset | None, existing: Collection[TopicPartition], look_ups: OffsetLookUps
     ) -> Positions | None:
-        """The stopping offsets: those that `start` carries, else resolved for `existing`; None for no end."""
+        """Return the stops in `start`, or resolve them for `existing`; None for a stream without an end."""
         if self._spec is None:
             return None
         if start is not None and start.markers.stops is not None:
@@ -43,11 +43,11 @@ class StoppingPoint:
     def with_end_marker(
         self, start: SourceOffset, end: SourceOffset, *, ends_by_itself: bool
     ) -> SourceOffset:
-        """`end`; or once a run, when `start` is at the end, an offset that differs from it in its text only.
+        """Return `end`; or, once a run at the end of the stream, the same positions with another text.
 
-        Spark reports the offsets of a source only with a batch. So this makes an empty one, which says: the
-        end was in the checkpoint when this was planned (so its commit to the group is under way), also in a
-        restarted query that has nothing left to read. `run_until_bounded` waits for it.
+        Spark reports the offsets of a source only with a batch, so this makes an empty batch. It says that
+        the end was in the checkpoint when this batch was planned, so the commit to the group is under way. A
+        restarted query that has nothing left to read makes one too. `run_until_bounded` waits for it.
         """
         if end is not start or self._is_marked or ends_by_itself or self._spec is None:
             return end
@@ -61,7 +61,7 @@ class StoppingPoint:
 
 
 def is_reached(offset: SourceOffset) -> bool:
-    """Whether the stream has an end and every position has reached it; what left is not waited for."""
+    """Return whether the stream has an end and every position has reached it, except of what left."""
     if offset.markers.stops is None:
         return False
     return all(

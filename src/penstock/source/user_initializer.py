@@ -1,8 +1,8 @@
-"""Asks a Python object of the user where reading starts or ends.
+"""Ask a Python object of the user where reading starts or ends.
 
-Runs on the driver, at first planning. The object came in an option (see options/_custom_offsets.py), made by
-penstock.KafkaSource.builder(). Invariants: it is asked once for the topic partitions that are there, and
-what it says is checked: one offset (or -2 earliest, -1 latest, -3 committed) for each, and nothing else.
+Runs on the driver, at first planning. The object came in an option (see options/python_objects.py), made by
+penstock.KafkaSource.builder(). Invariants: it is asked once for the topic partitions that exist. Its answer
+has to have an offset (or -2 earliest, -1 latest, -3 committed) for each of them.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ _ENDS_BY_STRATEGY = {"earliest": LogEnd.EARLIEST, "latest": LogEnd.LATEST}
 
 
 class PartitionOffsetsRetriever:
-    """What an offsets initializer may ask the cluster, as Flink's `PartitionOffsetsRetriever`.
+    """The questions of an offsets initializer to the cluster, like Flink's `PartitionOffsetsRetriever`.
 
-    Each call is batched over its topic partitions and ends within the client's time-outs.
+    Each call is batched over its topic partitions and ends within the time-outs of the client.
     """
 
     def __init__(self, look_ups: OffsetLookUps) -> None:
         self._look_ups = look_ups
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset of the first record of each log."""
+        """Return the offset of the first record of each log."""
         return self.offsets_at(partitions, LogEnd.EARLIEST)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record; under read_committed the last stable offset."""
+        """Return the offset after the last record; under read_committed the last stable offset."""
         return self.offsets_at(partitions, LogEnd.LATEST)
 
     def offsets_at(self, partitions: Iterable[TopicPartition], where: Where) -> dict[TopicPartition, int]:
-        """The offset of a place in each log; for a time after the last record that is the end."""
+        """Return the offset of a place in each log; for a time after the last record that is the end."""
         wanted = dict.fromkeys(_plain(partitions), where)
         return dict(resolve_places(wanted, self._look_ups).all_or_raise("Looking up offsets"))
 
     def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first record that is not older; topic partitions without one are left out."""
+        """Return the first offset whose record is not older; topic partitions without one are left out."""
         wanted = {TopicPartition(*tp): time_ms for tp, time_ms in timestamps_ms.items()}
         return dict(self._look_ups.for_times(wanted).all_or_raise("Looking up offsets by time"))
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's committed offsets; topic partitions without one are left out."""
+        """Return the committed offsets of the group; topic partitions without one are left out."""
         return dict(self._look_ups.committed(_plain(partitions)))
 
 
 def ask_initializer(
     text: str, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
 ) -> OffsetsSpec:
-    """The offsets that the object in `text` gives for these topic partitions.
+    """Return the offsets that the object in `text` gives for these topic partitions.
 
     Raises:
-        OptionError: it cannot be loaded here, failed, or did not give one offset for each.
-        ClientError: a look-up that it asked for failed.
+        OptionError: the object cannot be loaded here, failed, or did not give one offset for each.
+        ClientError: a look-up that the object asked for failed.
     """
     initializer = INITIALIZER.load(text, "scan.startup.initializer")
     name = type(initializer).__qualname__
@@ -84,14 +84,14 @@ def ask_initializer(
 
 def _checked(name: str, given: Any, asked: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     if not isinstance(given, Mapping):
-        _refuse(name, f"gave a {type(given).__name__}, not a mapping of topic partitions to offsets")
+        _refuse(name, f"gave a {type(given).__name__}; expected a mapping of topic partitions to offsets")
     offsets = {TopicPartition(*tp): offset for tp, offset in given.items()}
     missing = [str(tp) for tp in asked if tp not in offsets]
     if missing:
         _refuse(name, f"gave no offset for {', '.join(missing[:10])}")
     for tp, offset in offsets.items():
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < COMMITTED_OFFSET:
-            _refuse(name, f"gave {offset!r} for {tp}, which is not an offset")
+            _refuse(name, f"gave {offset!r} for {tp}; expected an offset")
     return offsets
 
 

@@ -1,4 +1,4 @@
-"""Event time: none runs ahead of the slowest, everything is read in the end, nothing is stuck."""
+"""Alignment: no topic partition runs ahead of the slowest, and every record is read in the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Slot:
 
 @dataclass
 class FakeClock:
-    """Logs in memory that answer as a broker does."""
+    """Logs in memory that answer like a broker."""
 
     logs: dict[TopicPartition, list[Slot]]
     failing: set[TopicPartition] = field(default_factory=set)
@@ -79,7 +79,7 @@ def _error(topic_partition: TopicPartition) -> PenstockError:
 
 
 class Query:
-    """Reads batch by batch, as a query that plans with the alignment does."""
+    """Reads batch by batch, like a query that plans with the alignment."""
 
     def __init__(
         self, logs: dict[TopicPartition, list[Slot]], max_drift_ms: int, *, idle_timeout_ms: int = 0
@@ -102,7 +102,7 @@ class Query:
         return dict(self.alignment.cap(window).ends)
 
     def batch(self, max_records: int | None = None) -> dict[TopicPartition, list[int]]:
-        """Timestamps of what one batch reads."""
+        """Return the timestamps of the records of one batch."""
         times_ms = {}
         for topic_partition, end in self.ends().items():
             begin = self.position[topic_partition]
@@ -123,7 +123,7 @@ def records(*minutes: float) -> list[Slot]:
 
 
 def minutes_of(query: Query) -> list[dict[int, list[float]]]:
-    """The minutes that each batch reads of each partition, until all is read."""
+    """Return the minutes that each batch reads of each partition, until every record is read."""
     batches = []
     while not query.is_done:
         read = query.batch()
@@ -132,7 +132,7 @@ def minutes_of(query: Query) -> list[dict[int, list[float]]]:
     return batches
 
 
-def test_one_an_hour_ahead_waits_for_the_slow_one() -> None:
+def test_a_topic_partition_an_hour_ahead_waits_for_the_slow_one() -> None:
     query = Query({tp(0): records(60, 61, 62), tp(1): records(0, 0.5, 1.5, 60.5, 63)}, MINUTE_MS)
     assert minutes_of(query) == [{1: [0, 0.5]}, {1: [1.5]}, {0: [60, 61], 1: [60.5]}, {0: [62], 1: [63]}]
 
@@ -146,15 +146,15 @@ def test_within_the_drift_everything_is_one_batch_and_one_look_up() -> None:
     assert (query.clock.look_ups, query.clock.reads) == (2, 2), "only what was new at first was looked at"
 
 
-def test_one_without_any_record_holds_nobody_up() -> None:
+def test_a_topic_partition_without_records_holds_no_other() -> None:
     query = Query({tp(0): records(1, 90), tp(1): []}, MINUTE_MS, idle_timeout_ms=30_000)
     assert minutes_of(query) == [{0: [1]}, {0: [90]}]
 
 
-def test_one_read_to_its_end_counts_until_it_is_idle() -> None:
+def test_a_topic_partition_at_its_end_holds_the_others_until_it_is_idle() -> None:
     query = Query({tp(0): records(1, 90), tp(1): records(1)}, MINUTE_MS, idle_timeout_ms=30_000)
     assert query.batch() == {tp(0): [MINUTE_MS], tp(1): [MINUTE_MS]}
-    query.now_ms = 100_000  # a slow batch; during it nobody looked
+    query.now_ms = 100_000  # a slow batch, during which nothing was planned
     assert query.batch() == {tp(0): [], tp(1): []}
     query.now_ms = 129_999
     assert query.batch() == {tp(0): [], tp(1): []}
@@ -162,7 +162,7 @@ def test_one_read_to_its_end_counts_until_it_is_idle() -> None:
     assert query.batch() == {tp(0): [90 * MINUTE_MS], tp(1): []}
 
 
-def test_one_that_was_idle_counts_again_with_its_next_record() -> None:
+def test_an_idle_topic_partition_holds_the_others_again_from_its_next_record() -> None:
     query = Query({tp(0): records(1, 5), tp(1): records(1)}, MINUTE_MS, idle_timeout_ms=30_000)
     query.batch()
     query.batch()
@@ -173,7 +173,7 @@ def test_one_that_was_idle_counts_again_with_its_next_record() -> None:
     assert query.batch() == {tp(0): [], tp(1): [6 * MINUTE_MS]}
 
 
-def test_what_was_read_last_says_where_an_unread_one_stands() -> None:
+def test_the_last_records_of_a_topic_partition_tell_its_event_time() -> None:
     query = Query({tp(0): records(1, 9, 10), tp(1): records(1, 2, 9)}, 10 * MINUTE_MS, idle_timeout_ms=30_000)
     query.batch()
     query.clock.logs[tp(0)] += records(15)
@@ -186,7 +186,7 @@ def test_a_run_with_fixed_ends_does_not_wait_for_new_records() -> None:
     assert minutes_of(query) == [{0: [1], 1: [1]}, {0: [90]}]
 
 
-def test_records_out_of_order_are_read_as_far_as_they_are_old_enough() -> None:
+def test_records_out_of_order_are_read_up_to_the_first_that_is_too_new() -> None:
     query = Query({tp(0): records(50, 1, 1.5, 70, 2, 3), tp(1): records(1, 2, 3)}, MINUTE_MS)
     batches = minutes_of(query)
     assert batches[0] == {1: [1, 2]}, "the next record of partition 0 is of minute 50"
@@ -199,14 +199,14 @@ def test_an_old_record_between_newer_ones_does_not_turn_the_time_back() -> None:
     assert query.batch()[tp(1)] == [int(10.5 * MINUTE_MS)]
 
 
-def test_one_that_waits_is_not_read_again_and_again() -> None:
+def test_a_waiting_topic_partition_is_not_fetched_with_every_batch() -> None:
     query = Query({tp(0): records(*range(60, 70)), tp(1): records(*range(20))}, MINUTE_MS)
     for _ in range(5):
         assert not query.batch()[tp(0)]
     assert query.clock.records_read <= 1 + 5
 
 
-def test_transaction_markers_bear_another_clock_and_do_not_count() -> None:
+def test_timestamps_of_transaction_markers_do_not_count() -> None:
     marker = Slot(1_000 * MINUTE_MS, is_record=False)
     slow = [*records(1), marker, *records(2, 3), marker, *records(60), marker]
     query = Query({tp(0): records(60, 61), tp(1): slow}, MINUTE_MS)
@@ -222,7 +222,7 @@ def test_a_long_hole_is_passed() -> None:
     assert times_ms == [1 * MINUTE_MS, 2 * MINUTE_MS, 60 * MINUTE_MS]
 
 
-def test_one_that_does_not_answer_waits_alone() -> None:
+def test_only_the_topic_partition_that_does_not_answer_waits() -> None:
     query = Query({tp(0): records(1, 2), tp(1): records(1, 2)}, MINUTE_MS)
     query.clock.failing = {tp(1)}
     assert query.batch() == {tp(0): [MINUTE_MS, 2 * MINUTE_MS], tp(1): []}
@@ -230,13 +230,13 @@ def test_one_that_does_not_answer_waits_alone() -> None:
     assert query.batch() == {tp(0): [], tp(1): [MINUTE_MS, 2 * MINUTE_MS]}
 
 
-def test_one_whose_offsets_by_time_do_not_come_waits_alone() -> None:
+def test_only_the_topic_partition_without_offsets_by_time_waits() -> None:
     query = Query({tp(0): records(1, 2), tp(1): records(1, 2)}, MINUTE_MS)
     query.clock.failing_look_ups = {tp(1)}
     assert query.batch() == {tp(0): [MINUTE_MS, 2 * MINUTE_MS], tp(1): []}
 
 
-def test_one_whose_records_cannot_be_read_waits_alone() -> None:
+def test_only_the_topic_partition_whose_records_cannot_be_read_waits() -> None:
     query = Query({tp(0): records(60, 50, 50.5, 70), tp(1): records(60, 50.5)}, MINUTE_MS)
     query.batch(max_records=1)
     query.restart()
@@ -292,7 +292,7 @@ def test_the_drift_is_never_passed_and_everything_is_read(
 
 
 def slowest_ms(query: Query, position: dict[TopicPartition, int]) -> int:
-    """The event time of the slowest: of what was read and the next record, the highest timestamp."""
+    """Return the event time of the slowest: the highest timestamp of read records and the next one."""
     event_times_ms = []
     for topic_partition, at in position.items():
         log = query.clock.logs[topic_partition]
@@ -310,10 +310,10 @@ def slowest_ms(query: Query, position: dict[TopicPartition, int]) -> int:
     st.none() | st.integers(1, 5),
     st.sets(st.integers(0, 40)),
 )
-def test_where_each_log_is_in_order_no_row_is_late(
+def test_no_row_is_late_if_each_log_is_in_order(
     logs: list[list[int]], max_drift_ms: int, max_records: int | None, restarts: set[int]
 ) -> None:
-    """What Spark would drop: older than the newest row of the batches before, less the delay."""
+    """Spark would drop a row that is older than the newest row of earlier batches, less the delay."""
     slots = {tp(p): [Slot(time_ms) for time_ms in log] for p, log in enumerate(logs)}
     query = Query(slots, max_drift_ms)
     newest_ms, batch = 0, 0

@@ -1,4 +1,4 @@
-"""With alignment too the batches that finish tile each log, whatever happens, and all is read in the end."""
+"""With alignment the finished batches tile each log too, whatever happens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRIFT_MS = 10
 
 
 def time_of(topic_partition: TopicPartition, offset: int) -> int:
-    """Rising on the whole, out of order in part, and at another pace in each topic partition."""
+    """Return rising times, some out of order, at another pace in each topic partition."""
     return (topic_partition.partition + 1) * 7 * offset + (offset * 37) % 23
 
 
@@ -47,14 +47,14 @@ class TimesOfFakeLogs:
 
 
 class AlignedQuery(Query):
-    """The same life, planned by event time."""
+    """The same random events, planned by event time."""
 
     def start_process(self) -> None:
         alignment = Alignment(DRIFT_MS, 0, TimesOfFakeLogs(self.admin), lambda: 0)
         self.enumerator = SplitEnumerator(self.config, self.admin, alignment=alignment)
 
     def teardown(self) -> None:
-        """Until nothing is left to plan: with as many batches as that takes, everything was read."""
+        """Plan batches until nothing is left; then every record was read."""
         if not hasattr(self, "enumerator"):
             return
         self.admin.failing.clear()

@@ -1,4 +1,4 @@
-"""Committing beside the query: in order, overtaken, never in the way. And the metrics that see it."""
+"""Commits to the consumer group beside the query, and the metrics of a source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IN_TIME_S = 10.0
 
 
 class Group:
-    """A consumer group whose coordinator a test stops, breaks and watches."""
+    """A consumer group whose coordinator a test can stop, break and watch."""
 
     def __init__(self) -> None:
         self.commits: list[dict[TopicPartition, int]] = []
@@ -65,7 +65,9 @@ def counts(metrics: SourceMetrics) -> tuple[int, int]:
     return values["KafkaSourceReader.commitsSucceeded"], values["KafkaSourceReader.commitsFailed"]
 
 
-def test_nobody_waits_for_a_commit_and_later_ones_overtake(committer: OffsetCommitter, group: Group) -> None:
+def test_planning_never_waits_for_a_commit_and_newer_positions_replace_older(
+    committer: OffsetCommitter, group: Group
+) -> None:
     group.may_answer.clear()
     committer.submit({tp(0): 1})
     assert group.was_asked.wait(IN_TIME_S)
@@ -96,7 +98,7 @@ def test_the_stop_commits_what_waits(committer: OffsetCommitter, group: Group) -
 def test_a_failure_is_counted_logged_once_and_tried_again(
     committer: OffsetCommitter, group: Group, metrics: SourceMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    group.failures = [BrokerUnavailableError("nobody there.") for _ in range(3)]
+    group.failures = [BrokerUnavailableError("no broker answers.") for _ in range(3)]
     with caplog.at_level(logging.WARNING):
         committer.submit({tp(0): 7})
         wait_until(lambda: group.commits, "a commit after the failures")
@@ -104,20 +106,21 @@ def test_a_failure_is_counted_logged_once_and_tried_again(
     assert group.commits == [{tp(0): 7}]
     assert counts(metrics) == (1, 3)
     (record,) = caplog.records
-    assert "not committed to the consumer group 'g-1': nobody there. The query goes on" in record.getMessage()
+    assert (
+        "not committed to the consumer group 'g-1': no broker answers. No record is affected"
+        in record.getMessage()
+    )
 
 
-def test_a_failure_that_nobody_thought_of_does_not_end_the_commits(
-    committer: OffsetCommitter, group: Group
-) -> None:
+def test_an_unexpected_failure_does_not_end_the_commits(committer: OffsetCommitter, group: Group) -> None:
     group.failures = [RuntimeError("a bug")]
     committer.submit({tp(0): 7})
     wait_until(lambda: group.commits, "a commit after the bug")
 
 
-def test_a_failure_is_overtaken_by_the_next(group: Group, metrics: SourceMetrics) -> None:
+def test_newer_positions_replace_those_whose_commit_failed(group: Group, metrics: SourceMetrics) -> None:
     committer = OffsetCommitter(group.commit, metrics, group_id="g-1", first_pause_s=IN_TIME_S)
-    group.failures = [BrokerUnavailableError("nobody there.")]
+    group.failures = [BrokerUnavailableError("no broker answers.")]
     committer.submit({tp(0): 7})
     wait_until(lambda: counts(metrics) == (0, 1), "the failure")
     committer.submit({tp(0): 8})
@@ -136,7 +139,7 @@ def test_the_stop_gives_up_on_a_coordinator_that_does_not_answer(
     assert "not committed to the consumer group 'g-1' within 0.01 s" in caplog.text
 
 
-def test_one_that_is_refused_does_not_hide_the_others(
+def test_a_refused_topic_partition_does_not_hide_the_others(
     committer: OffsetCommitter, group: Group, metrics: SourceMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     group.refused = {tp(1): UnknownTopicOrPartitionError("t-1 is gone.")}

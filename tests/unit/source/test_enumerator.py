@@ -50,7 +50,7 @@ def through_json(offset: SourceOffset) -> SourceOffset:
 
 
 class SaysAll(KafkaOffsetsInitializer):
-    """A user's own, which does not look at what it is asked."""
+    """An initializer of a user that returns the same offsets whatever it is asked for."""
 
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
@@ -126,7 +126,7 @@ class TestFirstBatch:
             tp(0): [(10, 15)]
         }
 
-    def test_it_says_its_start_even_when_nothing_is_there_yet(self) -> None:
+    def test_it_carries_its_start_even_if_there_are_no_records_yet(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)})
         enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
         end = enumerator.latest_offset(enumerator.initial_offset(), None)
@@ -142,13 +142,13 @@ class TestFirstBatch:
         assert first.markers.whole_start == {tp(0): 0}
         assert second == SourceOffset({tp(0): 8})
 
-    def test_one_that_sparks_source_left_unfinished_is_refused_when_its_start_is_unknown(self) -> None:
+    def test_a_batch_that_sparks_source_left_unfinished_is_refused_if_its_start_is_unknown(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 40)})
         enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
         with pytest.raises(CheckpointError, match="planned by another source"):
             enumerator.plan(enumerator.initial_offset(), SourceOffset({tp(0): 40}))
 
-    def test_one_that_sparks_source_left_unfinished_is_finished_when_its_start_is_fixed(self) -> None:
+    def test_a_batch_that_sparks_source_left_unfinished_is_finished_if_its_start_is_fixed(self) -> None:
         enumerator = SplitEnumerator(source_config(), FakeAdmin({tp(0): Log(0, 40)}))
         splits = enumerator.plan(enumerator.initial_offset(), SourceOffset({tp(0): 30}))
         assert ranges(splits) == {tp(0): [(0, 30)]}
@@ -165,7 +165,7 @@ class TestDiscovery:
         assert ranges(enumerator.plan(first, second)) == {tp(1): [(0, 5)]}
         assert enumerator.latest_offset(second, None) is second
 
-    def test_one_that_sparks_source_found_starts_at_its_first_record(self) -> None:
+    def test_a_topic_partition_that_sparks_source_found_starts_at_its_first_record(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 5), tp(0, "u"): Log(7, 9)})
         enumerator = SplitEnumerator(source_config(TopicPattern("[tu]")), admin)
         end = SourceOffset({tp(0): 10, tp(1): 5, tp(0, "u"): 9})
@@ -175,7 +175,7 @@ class TestDiscovery:
             tp(0, "u"): [(7, 9)],
         }
 
-    def test_one_that_lost_records_before_it_was_found_is_an_error(self) -> None:
+    def test_records_lost_before_a_topic_partition_was_found_are_an_error(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(3, 5)})
         enumerator = SplitEnumerator(source_config(), admin)
         with pytest.raises(OffsetOutOfRangeError, match="t-1"):
@@ -245,17 +245,17 @@ class TestBytes:
         end = enumerator.latest_offset(enumerator.initial_offset(), 11, 5_000)
         assert end.positions == {tp(0): 110, tp(1): 1}
 
-    def test_a_size_that_nobody_knows_is_guessed(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_unknown_size_is_guessed(self, caplog: pytest.LogCaptureFixture) -> None:
         admin = FakeAdmin({tp(0): Log(0, 1_000, size_bytes=10)})
         admin.failing_sizes[tp(0)] = RequestTimeoutError("busy")
         enumerator = SplitEnumerator(source_config(), admin)
         first = enumerator.latest_offset(SourceOffset({tp(0): 0}), None, 102_400)
         assert first.positions == {tp(0): 100}
-        assert "The size of t-0 is not known now, so it is guessed: busy" in caplog.text
+        assert "The size of t-0 could not be looked up, so it is estimated: busy" in caplog.text
         admin.failing_sizes.clear()
         assert enumerator.latest_offset(first, None, 5).positions == {tp(0): 600}
 
-    def test_a_user_who_may_not_know_is_told(self) -> None:
+    def test_a_missing_right_to_look_up_sizes_is_an_error(self) -> None:
         admin = FakeAdmin(self.logs())
         admin.failing_sizes[tp(0)] = AuthorizationError("Ask for DESCRIBE on the cluster")
         enumerator = SplitEnumerator(source_config(), admin)
@@ -285,7 +285,7 @@ class TestHolding:
         now_ms = 1_000
         assert enumerator.latest_offset(second, None, may_wait=True).positions == {tp(0): 8, tp(1): 5}
 
-    def test_what_was_found_while_a_batch_is_held_is_not_forgotten(self) -> None:
+    def test_topic_partitions_found_while_a_batch_is_held_are_kept(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 3)})
         config = source_config(starting=LATEST, min_records_per_batch=10)
         enumerator = SplitEnumerator(config, admin, lambda: 0)
@@ -297,7 +297,7 @@ class TestHolding:
         assert end == SourceOffset({tp(0): 20, tp(1): 2}, Markers(partial_start={tp(1): 0}))
 
     def test_a_start_at_the_end_that_was_found_is_kept(self) -> None:
-        """Held back it would be looked up again, behind the records that came meanwhile."""
+        """If it were held, "latest" would be looked up again, after newer records."""
         starting = OffsetsSpec(each=at((tp(0), -2), (tp(1), -1)))
         admin = FakeAdmin({tp(0): Log(0, 3), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
         config = source_config(starting=starting, min_records_per_batch=10)
@@ -311,7 +311,7 @@ class TestHolding:
         third = enumerator.latest_offset(second, None, may_wait=True)
         assert ranges(enumerator.plan(second, third)) == {tp(1): [(7, 17)]}
 
-    def test_what_is_left_of_a_bounded_stream_is_not_held(self) -> None:
+    def test_the_rest_of_a_bounded_stream_is_not_held(self) -> None:
         stopping = OffsetsSpec(each=at((tp(0), 8)))
         admin = FakeAdmin({tp(0): Log(0, 3)})
         config = source_config(stopping=stopping, min_records_per_batch=10)
@@ -341,7 +341,7 @@ class TestUnavailable:
         enumerator = SplitEnumerator(source_config(), admin)
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 3}), None)
         assert end.positions == {tp(0): 10, tp(1): 3}
-        assert "t-1 is left for the next batch: no leader" in caplog.text
+        assert "t-1 did not answer and is left for the next batch: no leader" in caplog.text
 
     @pytest.mark.parametrize("restarts", [True, False])
     @pytest.mark.parametrize(
@@ -354,15 +354,18 @@ class TestUnavailable:
             (OffsetsSpec(each=at((tp(0), 3), (tp(1), -1))), 10),
         ],
     )
-    def test_a_leaderless_one_at_the_start_begins_where_the_user_said_when_it_answers(
+    def test_a_topic_partition_leaderless_at_the_start_begins_later_where_the_user_said(
         self, starting: OffsetsSpec, expected: int, restarts: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """[FLINK-34995] Flink fails, or all others wait with it."""
+        """[FLINK-34995] In Flink the query fails, or all others wait."""
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500})})
         admin.failing[tp(1)] = RequestTimeoutError("no leader")
         enumerator = SplitEnumerator(source_config(starting=starting), admin)
         start = through_json(enumerator.initial_offset())
-        assert "t-1 does not answer, so where it begins is not known; it waits alone" in caplog.text
+        assert (
+            "t-1 did not answer, so its start is not resolved yet; the others are read without it"
+            in caplog.text
+        )
         first = through_json(enumerator.latest_offset(start, None))
         assert first.positions == {tp(0): 10}
         assert enumerator.latest_offset(first, None) is first
@@ -374,7 +377,7 @@ class TestUnavailable:
         wanted = {tp(1): [(expected, 10)]} if expected < 10 else {}
         assert ranges(enumerator.plan(first, second)) == wanted
 
-    def test_an_initializer_may_say_more_than_it_is_asked_when_one_answers_late(self) -> None:
+    def test_an_initializer_may_return_more_than_it_was_asked_for(self) -> None:
         source = KafkaSource.builder().set_bootstrap_servers("a:9092").set_topics("t")
         options = source.set_starting_offsets(SaysAll()).build().options
         starting = parse_read(options, streaming=True).source.starting
@@ -388,7 +391,7 @@ class TestUnavailable:
         admin.logs[tp(1)].end = 12
         assert enumerator.latest_offset(first, None).markers.partial_start == {tp(1): 12}
 
-    def test_one_that_waits_and_is_missed_once_does_not_come_back_as_a_later_one(self) -> None:
+    def test_a_waiting_topic_partition_missed_by_one_discovery_still_waits(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
         admin.failing[tp(1)] = RequestTimeoutError("no leader")
         enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
@@ -400,7 +403,7 @@ class TestUnavailable:
         admin.failing.clear()
         assert enumerator.latest_offset(second, None).markers.partial_start == {tp(1): 10}
 
-    def test_one_that_waits_and_is_deleted_is_said(self) -> None:
+    def test_the_deletion_of_a_waiting_topic_partition_is_reported(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
         admin.failing[tp(1)] = RequestTimeoutError("no leader")
         enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
@@ -416,12 +419,12 @@ class TestUnavailable:
         enumerator = SplitEnumerator(source_config(starting=specific), admin)
         assert enumerator.initial_offset() == SourceOffset({tp(0): 3, tp(1): 4})
 
-    def test_at_the_start_none_that_answers_is_an_error(self) -> None:
+    def test_no_answer_at_all_is_an_error_at_the_start(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
         with pytest.raises(RequestTimeoutError):
             SplitEnumerator(source_config(), admin).initial_offset()
 
-    def test_none_that_answers_is_an_error(self) -> None:
+    def test_no_answer_at_all_is_an_error(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
         with pytest.raises(RequestTimeoutError):
             SplitEnumerator(source_config(), admin).latest_offset(SourceOffset({tp(0): 2}), None)
@@ -494,7 +497,7 @@ class TestDataLoss:
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 5}), None)
         assert end.positions == {tp(0): 10, tp(1): 10}
 
-    def test_a_topic_made_again_starts_anew_on_request(self) -> None:
+    def test_a_recreated_topic_is_read_from_its_start_on_request(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 4)})
         start = SourceOffset({tp(0): 20})
         with pytest.raises(OffsetOutOfRangeError, match=r"20.*\[0, 4\)"):
@@ -511,13 +514,13 @@ class TestDataLoss:
             SplitEnumerator(source_config(), admin).plan(start, end)
         assert ranges(self.lossy(admin).plan(start, end)) == {tp(0): [(10, 12)]}
 
-    def test_a_position_above_the_last_stable_offset_is_no_loss(self) -> None:
+    def test_a_position_above_the_last_stable_offset_is_not_a_loss(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10, stable_end=5)})
         config = source_config(isolation_level=IsolationLevel.READ_COMMITTED)
         start = SourceOffset({tp(0): 8})
         assert SplitEnumerator(config, admin).latest_offset(start, None) is start
 
-    def test_what_is_no_longer_subscribed_is_left_without_an_error(
+    def test_a_topic_that_is_no_longer_subscribed_is_left_without_an_error(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(0, "u"): Log(0, 10)})
@@ -616,7 +619,7 @@ class TestAvailableNow:
         admin.logs[tp(0)].end = 50
         assert enumerator.initial_offset().positions == {tp(0): 10}
 
-    def test_a_topic_partition_that_was_hidden_when_the_target_was_taken_is_kept(self) -> None:
+    def test_a_topic_partition_hidden_when_the_ends_were_taken_is_kept(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)})
         enumerator = SplitEnumerator(source_config(), admin)
         enumerator.freeze()
@@ -624,13 +627,13 @@ class TestAvailableNow:
         end = enumerator.latest_offset(SourceOffset({tp(0): 5, tp(1): 5}), None)
         assert end == SourceOffset({tp(0): 10, tp(1): 5})
 
-    def test_one_that_does_not_answer_is_left_for_the_next_run(
+    def test_a_topic_partition_that_does_not_answer_is_left_for_the_next_run(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
         first = SplitEnumerator(source_config(starting=LATEST), admin)
         first.freeze()
-        assert "t-1 is not read in this run, but in the next: none" in caplog.text
+        assert "t-1 did not answer and is left for the next run: none" in caplog.text
         end = through_json(first.latest_offset(through_json(first.initial_offset()), None))
         assert (end.positions, end.markers.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
         assert first.latest_offset(end, None) is end
@@ -640,7 +643,7 @@ class TestAvailableNow:
         after = second.latest_offset(end, None)
         assert after == SourceOffset({tp(0): 10, tp(1): 7}, Markers(partial_start={tp(1): 7}))
 
-    def test_one_that_does_not_answer_in_the_first_run_begins_at_the_offset_given_for_it(self) -> None:
+    def test_a_topic_partition_without_an_answer_in_the_first_run_begins_at_its_given_offset(self) -> None:
         starting = OffsetsSpec(each=at((tp(0), 3), (tp(1), 4)))
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 7)}, failing={tp(1): RequestTimeoutError("none")})
         first = SplitEnumerator(source_config(starting=starting), admin)
@@ -653,7 +656,7 @@ class TestAvailableNow:
         after = second.latest_offset(end, None)
         assert after == SourceOffset({tp(0): 10, tp(1): 7}, Markers(partial_start={tp(1): 4}))
 
-    def test_one_that_is_added_while_the_target_is_taken_is_a_later_one(self) -> None:
+    def test_a_topic_partition_added_while_the_ends_are_taken_counts_as_later(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)})
         first = SplitEnumerator(source_config(starting=LATEST), admin)
         first.freeze()

@@ -1,4 +1,4 @@
-"""How long planning waits for topic partitions that do not answer; tests/kafka has real ones."""
+"""The time that planning waits for topic partitions without an answer; tests/kafka uses real ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ API_TIMEOUT_MS = 60_000
 
 
 class Cluster:
-    """Notes who is asked for how long; time does not pass."""
+    """Notes which topic partitions are asked for how long; time does not pass."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.silent: set[TopicPartition] = set()
@@ -53,7 +53,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(monkeypatch)
 
 
-def test_one_that_does_not_answer_holds_the_others_up_once(cluster: Cluster) -> None:
+def test_a_topic_partition_that_does_not_answer_delays_the_others_once(cluster: Cluster) -> None:
     cluster.silent = {tp(1)}
     assert cluster.look(tp(0), tp(1)).errors.keys() == {tp(1)}
     assert cluster.asked == [({tp(0), tp(1)}, STRAGGLERS_TIMEOUT_MS)]
@@ -65,7 +65,7 @@ def test_one_that_does_not_answer_holds_the_others_up_once(cluster: Cluster) -> 
     assert cluster.asked == [({tp(0), tp(1)}, STRAGGLERS_TIMEOUT_MS)]
 
 
-def test_a_slow_one_gets_all_the_time_now_and_then(cluster: Cluster) -> None:
+def test_a_slow_topic_partition_gets_the_full_time_now_and_then(cluster: Cluster) -> None:
     cluster.silent = {tp(1)}
     waits_ms = []
     for _ in range(12):
@@ -74,7 +74,7 @@ def test_a_slow_one_gets_all_the_time_now_and_then(cluster: Cluster) -> None:
     assert waits_ms.count(STRAGGLERS_TIMEOUT_MS) == 3
 
 
-def test_where_none_answers_all_the_time_is_waited_unless_nobody_needs_one(cluster: Cluster) -> None:
+def test_without_any_answer_the_full_time_is_waited_if_one_is_needed(cluster: Cluster) -> None:
     cluster.silent = {tp(0), tp(1)}
     assert cluster.look(tp(0), tp(1)).errors.keys() == {tp(0), tp(1)}
     assert [timeout_ms > 50_000 for _, timeout_ms in cluster.asked] == [False, True]
@@ -82,7 +82,7 @@ def test_where_none_answers_all_the_time_is_waited_unless_nobody_needs_one(clust
     assert [timeout_ms for _, timeout_ms in cluster.asked] == [KNOWN_STRAGGLERS_TIMEOUT_MS]
 
 
-def test_where_all_have_to_answer_each_gets_all_the_time(cluster: Cluster) -> None:
+def test_each_gets_the_full_time_if_all_have_to_answer(cluster: Cluster) -> None:
     cluster.silent = {tp(1)}
     for _ in range(2):
         cluster.look(tp(0), tp(1), wait=Wait.FOR_ALL)

@@ -1,4 +1,4 @@
-"""What leaves the subscription and comes back: its position is in the offset meanwhile."""
+"""Topic partitions leave the subscription and come back; the offset keeps their positions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Query:
-    """A query that is restarted: each `run` is a driver of its own with one batch."""
+    """A query that is restarted: each `run` is a new driver with one batch."""
 
     def __init__(self, admin: FakeAdmin) -> None:
         self.admin = admin
@@ -50,7 +50,7 @@ class Query:
             return {}  # Spark makes no batch
         end = through_json(end)
         found = ranges(enumerator.plan(start, end))
-        # Whoever replays the batch after a crash reads the same.
+        # A replay of the batch after a crash reads the same.
         replaying = SplitEnumerator(source_config(subscription, **changes), self.admin)
         if self.offset is None:
             replaying.initial_offset()
@@ -64,7 +64,7 @@ def cluster(**ids: str) -> FakeAdmin:
 
 
 def left_at_20() -> Query:
-    """Both topics were read, then only the first."""
+    """Return a query that read both topics, then only the first."""
     query = Query(cluster())
     query.run(BOTH)
     assert query.run(ONLY_A) == {}
@@ -100,7 +100,7 @@ def test_nothing_moves_the_offset_while_a_topic_is_away() -> None:
     assert enumerator.latest_offset(query.offset, None) is query.offset
 
 
-def test_it_comes_back_with_nothing_new_and_then_has_its_place() -> None:
+def test_a_topic_that_comes_back_without_new_records_has_its_position_again() -> None:
     query = left_at_20()
     assert query.run(BOTH) == {}
     assert query.offset is not None
@@ -136,7 +136,7 @@ def test_a_log_that_was_cut_back_meanwhile_is_a_loss() -> None:
     assert query.run(BOTH, fail_on_data_loss=False) == {B: [(0, 15)]}
 
 
-def test_another_topic_of_that_name_is_never_read_from_the_old_place() -> None:
+def test_another_topic_of_that_name_is_never_read_from_the_old_position() -> None:
     query = left_at_20()
     query.admin.topic_ids["b"] = "another"
     query.admin.logs[B] = Log(0, 30)
@@ -148,7 +148,7 @@ def test_another_topic_of_that_name_is_never_read_from_the_old_place() -> None:
     assert query.run(BOTH) == {}
 
 
-def test_a_topic_that_is_deleted_while_away_disturbs_nobody() -> None:
+def test_a_topic_that_is_deleted_while_away_is_not_an_error() -> None:
     query = left_at_20()
     del query.admin.logs[B]
     query.admin.logs[A].end = 11
@@ -168,7 +168,7 @@ def test_a_single_topic_partition_comes_back() -> None:
     assert query.run(TopicPartitionSet((B, B1))) == {B1: [(9, 11)]}
 
 
-def test_a_left_partition_of_a_topic_that_is_made_anew_has_no_place_any_more() -> None:
+def test_a_left_partition_of_a_recreated_topic_loses_its_position() -> None:
     query = Query(FakeAdmin({B: Log(0, 20), B1: Log(0, 9)}, topic_ids={"b": "id-b"}))
     query.run(TopicPartitionSet((B, B1)))
     query.run(TopicPartitionSet((B,)))
@@ -187,7 +187,7 @@ def test_a_pattern_that_is_narrowed_and_widened() -> None:
     assert query.run(TopicPattern(".*")) == {B: [(20, 25)]}
 
 
-def test_a_query_that_was_left_without_any_topic_goes_on_where_it_was() -> None:
+def test_a_query_without_any_topic_keeps_its_positions() -> None:
     query = Query(cluster())
     query.run(BOTH, starting=LATEST)
     query.run(TopicPattern("nothing"), starting=LATEST)
@@ -196,7 +196,7 @@ def test_a_query_that_was_left_without_any_topic_goes_on_where_it_was() -> None:
 
 
 def test_a_topic_that_vanished_and_is_seen_again_is_the_same_by_its_id() -> None:
-    """Its rights were taken away for a while, or a broker was behind."""
+    """Rights were taken away for a while, or a broker had old metadata."""
     query = Query(cluster())
     subscription = TopicPattern("a|b")
     query.run(subscription)
@@ -206,7 +206,7 @@ def test_a_topic_that_vanished_and_is_seen_again_is_the_same_by_its_id() -> None
     assert query.run(subscription, fail_on_removed_partition=False) == {B: [(20, 25)]}
 
 
-def test_without_ids_one_that_vanished_and_appears_is_another() -> None:
+def test_without_ids_a_topic_that_vanished_and_appears_is_another() -> None:
     query = Query(FakeAdmin({A: Log(0, 10), B: Log(0, 20)}))
     query.run(TopicPattern("a|b"))
     del query.admin.logs[B]
@@ -215,7 +215,7 @@ def test_without_ids_one_that_vanished_and_appears_is_another() -> None:
     assert query.run(TopicPattern("a|b"), fail_on_removed_partition=False) == {B: [(0, 25)]}
 
 
-def test_a_topic_that_is_made_anew_with_fewer_partitions_takes_no_old_place_when_it_grows() -> None:
+def test_a_recreated_topic_with_fewer_partitions_takes_no_old_position_when_it_grows() -> None:
     query = Query(FakeAdmin({B: Log(0, 20), B1: Log(0, 9)}, topic_ids={"b": "id-b"}))
     query.run(TopicList(("b",)))
     query.admin.topic_ids["b"] = "another"
@@ -225,7 +225,7 @@ def test_a_topic_that_is_made_anew_with_fewer_partitions_takes_no_old_place_when
     assert query.run(TopicList(("b",))) == {B1: [(0, 12)]}
 
 
-def test_what_vanishes_does_not_make_the_offset_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vanished_topics_do_not_make_the_offset_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(left, "MAX_VANISHED", 3)
     query = Query(cluster())
     for number in range(10):
@@ -257,7 +257,7 @@ def test_a_bounded_stream_ends_without_what_left_and_reads_it_to_its_end_when_it
     assert ranges(again.plan(ended, third)) == {B: [(7, 15)]}
 
 
-def test_one_that_never_began_still_begins_where_the_user_said() -> None:
+def test_a_topic_partition_that_never_began_still_begins_where_the_user_said() -> None:
     query = Query(cluster())
     query.admin.failing[B] = RequestTimeoutError("no leader")
     query.run(BOTH, starting=LATEST)
@@ -268,7 +268,7 @@ def test_one_that_never_began_still_begins_where_the_user_said() -> None:
     assert query.offset.positions == {A: 10, B: 20}
 
 
-def test_a_batch_that_sparks_own_source_planned_and_did_not_finish_is_read_from_the_place_too() -> None:
+def test_an_unfinished_batch_of_sparks_own_source_is_read_from_the_kept_position() -> None:
     query = left_at_20()
     query.admin.logs[B].end = 25
     assert query.offset is not None
@@ -292,7 +292,7 @@ def test_every_record_is_read_once_whatever_is_subscribed_when(runs: list[tuple[
         assert bounds[-1][1] == query.admin.logs[topic_partition].end
 
 
-def test_a_bounded_stream_does_not_take_another_topic_for_the_one_that_its_end_is_of() -> None:
+def test_a_bounded_stream_does_not_read_a_recreated_topic() -> None:
     query = Query(cluster())
     stopping = OffsetsSpec(each=at((A, 10), (B, 15)))
     first = SplitEnumerator(source_config(BOTH, stopping=stopping), query.admin)
@@ -308,8 +308,8 @@ def test_a_bounded_stream_does_not_take_another_topic_for_the_one_that_its_end_i
     assert again.latest_offset(through_json(end), None).markers.ended_runs == 1, "it ends"
 
 
-def test_a_topic_that_is_made_anew_before_the_first_batch_is_noticed() -> None:
-    """Else the position in the first one is taken for one in the second, and what is before it is lost."""
+def test_a_topic_recreated_before_the_first_batch_is_noticed() -> None:
+    """Otherwise the position of the first topic is used in the second, and records before it are lost."""
     admin = FakeAdmin({B: Log(0, 20)}, topic_ids={"b": "id-b"})
     enumerator = SplitEnumerator(source_config(TopicList(("b",)), LATEST), admin)
     start = through_json(enumerator.initial_offset())

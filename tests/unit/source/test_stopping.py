@@ -1,4 +1,4 @@
-"""Where reading starts and where it stops: resolved once, exclusive, by position, kept over restarts."""
+"""Starts and stops: resolved once, exclusive, by position, kept over restarts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def through_json(offset: SourceOffset) -> SourceOffset:
 def run_until_quiet(
     enumerator: SplitEnumerator, start: SourceOffset, max_records: int | None = None
 ) -> SourceOffset:
-    """Plan batch after batch, as Spark does, until there is nothing to do."""
+    """Plan batch after batch, like Spark, until there is nothing to do."""
     for _ in range(ONE_BATCH_AT_MOST):
         end = enumerator.latest_offset(start, max_records)
         if end is start:
@@ -67,7 +67,7 @@ class TestStart:
         config = grouped(source_config(starting=GROUP))
         assert SplitEnumerator(config, admin).initial_offset().positions == {tp(0): 4, tp(1): 7}
 
-    def test_group_offsets_without_a_reset_strategy_name_what_has_none(self) -> None:
+    def test_missing_group_offsets_without_a_reset_strategy_are_named(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)}, committed={"g": {tp(0): 4}})
         with pytest.raises(
             OptionError, match=r"group 'g' has no committed offset for t-1, .*auto\.offset\.reset"
@@ -103,7 +103,7 @@ class TestStart:
         starts = SplitEnumerator(config, admin).initial_offset().positions
         assert starts == {tp(0): 1, tp(1): 3, tp(2): 5}
 
-    def test_a_time_that_has_to_match_names_what_has_no_record(self) -> None:
+    def test_a_time_that_has_to_match_names_logs_without_such_a_record(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 1, times_ms={0: 30}), tp(1): Log(0, 1, times_ms={0: 10})})
         config = source_config(starting=at_time(20, needs_match=True))
         with pytest.raises(OptionError, match=r"no record of that time or later in t-1\. Nothing was read"):
@@ -269,7 +269,7 @@ def test_what_is_in_the_checkpoint_is_the_end_of_a_batch_only() -> None:
 
 
 class Forgetful(FakeAdmin):
-    """Shows another id of topic `t` a few times, as a broker does that is behind with its metadata."""
+    """Shows another id of topic `t` a few times, like a broker with old metadata."""
 
     def __init__(self, truth: FakeAdmin, answers: int) -> None:
         super().__init__(truth.logs, topic_ids=truth.topic_ids)
@@ -289,7 +289,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestRecreatedTopic:
-    """A topic that was deleted and created again with more records than were read of the first one."""
+    """A topic that was recreated with more records than were read of the first one."""
 
     def recreate(self, admin: FakeAdmin) -> None:
         admin.logs = {tp(0): Log(0, 50), tp(0, "u"): Log(0, 8)}
@@ -334,7 +334,7 @@ class TestRecreatedTopic:
         dropping = SplitEnumerator(source_config(fail_on_removed_partition=False), admin)
         assert dropping.plan(start, end) == []
 
-    def test_a_broker_that_still_shows_the_first_one_is_not_believed(self) -> None:
+    def test_a_broker_that_still_shows_the_first_topic_is_not_believed(self) -> None:
         admin, _, end = self.before()
         config = source_config(TopicPattern("[tu]"), starting=LATEST, fail_on_removed_partition=False)
         self.recreate(admin)

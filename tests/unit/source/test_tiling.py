@@ -1,4 +1,4 @@
-"""Whatever happens, the batches that finish tile each log: no gap, no overlap."""
+"""The finished batches tile each log without gap or overlap, whatever happens."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Query(RuleBasedStateMachine):
                 self.expected_start = dict(start.positions)
             end = self.enumerator.latest_offset(start, max_records)
         except RequestTimeoutError:
-            return  # nobody answers: the query fails, and is started again
+            return  # no topic partition answers: the query fails, and is started again
         for waited in start.markers.waiting & end.positions.keys():
             first = {**end.markers.partial_start, **(end.markers.whole_start or {})}[waited]
             assert first == (self.admin.logs[waited].end if self.config.starting is LATEST else 0)
@@ -113,7 +113,7 @@ class Query(RuleBasedStateMachine):
                 assert self.done.get(topic_partition, first) == position
 
     def teardown(self) -> None:
-        """Let the query run to its end: then everything was read."""
+        """Let the query run to its end; then every record was read."""
         getattr(self, "admin", FakeAdmin()).failing.clear()
         for _ in range(2 if hasattr(self, "enumerator") else 0):
             if len(self.offset_log) > self.committed_count:

@@ -1,4 +1,4 @@
-"""The line of caps that narrows the window of a batch: what holds for every cap, and for their order."""
+"""The caps that narrow the window of a batch: rules for each cap, and for their order."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_a_cap_moves_no_beginning_and_no_end_further(window: Window, index: int)
 
 
 @given(windows())
-def test_something_to_read_before_the_stops_is_read_however_narrow(window: Window) -> None:
+def test_a_backlog_before_the_stops_is_read_however_narrow_the_caps(window: Window) -> None:
     whole = cap_at_stops(window)
     capped = narrow(window, caps_for(window))
     assert not capped.is_put_off, "the first batch of a run does not wait"
     assert capped.backlogs.keys() == whole.backlogs.keys()
 
 
-def test_what_is_put_off_is_not_narrowed_further() -> None:
+def test_a_window_that_is_put_off_is_not_narrowed_further() -> None:
     seen: list[Window] = []
 
     def put_off(window: Window) -> Window:
@@ -97,7 +97,7 @@ def test_a_small_batch_waits_unless_nothing_comes_after_it(
     assert cap(replace(window, **changes)).is_put_off is waits  # type: ignore[arg-type]  # fields by name
 
 
-def test_the_caps_of_a_query_are_told_what_begins_elsewhere_than_the_last_batch_ended() -> None:
+def test_the_caps_of_a_query_get_the_new_starts() -> None:
     seen: list[Window] = []
 
     class Recorder(Alignment):
