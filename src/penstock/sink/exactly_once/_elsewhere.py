@@ -2,8 +2,8 @@
 
 Runs on the driver, before a batch is decided. It looks into other logs as seldom as it can:
 
-- A prefix whose log knows nothing of the query looks through all decision logs, once: its own decision is
-  next. Where it finds the query it leaves a *marker*: "moved to me".
+- A prefix whose log knows nothing of the query leaves a trace of the query there. Then it looks through all
+  decision logs, once: its own decision is next. Where it finds the query it leaves a *marker*: "moved to me".
 - So does one that wrote the query's batches into other topics, or in another turn of a function of
   `foreachBatch`: what it knows is about something else. Topics are looked for once in a process.
 - A prefix whose log knows the query, without a marker, was the last to write it.
@@ -107,6 +107,9 @@ def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
     """What the other prefixes know that have, or had, the query."""
     ahead = log.moved_to(batch.query_id)
     if _is_something_else(log, batch):
+        if log.decision(batch.query_id) is None:
+            # Of two prefixes that begin at the same time, one finds the other, and takes it.
+            log.leave_trace(batch.query_id)
         ahead += log.places_of(batch.query_id)
         log.looked_for.update((batch.query_id, name) for name in batch.topic_names)
     seen, found = {log.place}, list[Elsewhere]()

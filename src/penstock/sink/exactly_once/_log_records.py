@@ -33,6 +33,12 @@ can have a slash, so that version 0.1.0 takes it for another prefix's record:
     value  {"version": 1, "status": "moved", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
     value  null: it has come back
 
+Before its first decision about a query that its log does not know, a prefix leaves a trace, so that another
+prefix of the query finds this one. Compaction removes it in time:
+
+    key    {"prefix": "app/first", "query_id": "6f7a..."}
+    value  null
+
 Invariant: what this version cannot read is an error, never a guess.
 """
 
@@ -54,6 +60,7 @@ _STARTED = "started"
 _MOVED = "moved"
 _MOVED_PREFIX = "/moved"
 _MOVED_QUERY = "moved:"
+_FIRST_PREFIX = "/first"
 
 
 class LogRecord(NamedTuple):
@@ -119,6 +126,16 @@ def moved_key_of(prefix: str, query_id: str, to_prefix: str) -> bytes:
     """The key of the marker that a query has left the prefix for another."""
     stored = {"prefix": prefix + _MOVED_PREFIX, "query_id": _MOVED_QUERY + query_id, "to": to_prefix}
     return json.dumps(stored, sort_keys=True).encode()
+
+
+def first_key_of(prefix: str, query_id: str) -> bytes:
+    """The key of the trace that a prefix leaves before its first decision about a query."""
+    return key_of(prefix + _FIRST_PREFIX, query_id)
+
+
+def prefix_of_key(prefix: str) -> str:
+    """The prefix that a key is about, also where it is that of a trace."""
+    return prefix.removesuffix(_FIRST_PREFIX)
 
 
 def encode_moved(place: Place) -> bytes:

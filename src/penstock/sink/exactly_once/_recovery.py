@@ -8,7 +8,8 @@ Runs on the driver, where the writer for the tasks is made. In this order, and t
    was just deciding is either committed or aborted.
 3. Read the log to its end. Because of 2, nothing is added to it except by the holder of the new session.
 4. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
-5. Abort the prefix's open transactions that no decision names.
+5. Abort the prefix's open transactions that no decision names, if the prefix is still ours: a driver that
+   stood still since 3 must not abort what a newer one has decided.
 6. Refuse to go past a batch write that is in its target in part.
 
 The result is a `Mandate`. Invariant: recovery can die at any point and be run again.
@@ -147,8 +148,28 @@ def bring_to_end(
             f"Nothing of that batch was written.{STOOD_STILL}",
             known={each.query_id: known_batch(each) for each in log.decisions.values()},
         ) from error
-    abort_strays(kafka, names, stray_transactions(kafka, log, names, protocol))
+    strays = stray_transactions(kafka, log, names, protocol)
+    if strays:
+        _check_still_ours(kafka, log, names, session)
+    abort_strays(kafka, names, strays)
     return session, doubts
+
+
+def _check_still_ours(
+    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, session: ProducerSession
+) -> None:
+    """Raise PrefixTakenError when a newer writer has the prefix: what is open may be its tasks', and decided.
+
+    Called after what is open was listed. If the prefix is still ours then, nobody newer has begun any of it.
+    """
+    now = kafka.describe([names.committer_id])[names.committer_id]
+    if now is None or not now.identity.has_same_epoch(session.identity):
+        raise taken_error(
+            names.prefix,
+            "this one was starting a batch",
+            "Nothing of that batch was written, and nothing of the other writer's was aborted.",
+            known={each.query_id: known_batch(each) for each in log.decisions.values()},
+        )
 
 
 def take_prefix(

@@ -24,8 +24,10 @@ from penstock.sink.exactly_once._log_records import (
     encode,
     encode_moved,
     encode_started,
+    first_key_of,
     key_of,
     moved_key_of,
+    prefix_of_key,
 )
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once.decision import Decision
@@ -235,12 +237,16 @@ class DecisionLog:
         for topic, key in self._store.mentions(json.dumps(query_id).encode()):
             prefix, found_id = decode_key(key)
             if found_id == query_id:
-                found.add(Place(prefix, topic))
+                found.add(Place(prefix_of_key(prefix), topic))
         return sorted(found)
 
     def decision(self, query_id: str) -> Decision | None:
         """The latest decision about one query, as of the last `catch_up` or `look`."""
         return self._contents.decision(query_id)
+
+    def leave_trace(self, query_id: str) -> None:
+        """Have `places_of` find this prefix before it has decided anything about the query."""
+        self._store.append_plainly(first_key_of(self._prefix, query_id), None)
 
     def moved_to(self, query_id: str) -> list[Place]:
         """Where markers in this log say that the query has moved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -12,6 +12,7 @@ from penstock.client.transactions.steps import (
     EndResult,
     TransactionDescription,
     TransactionIdentity,
+    TransactionListing,
     TransactionProtocol,
 )
 from penstock.errors import (
@@ -81,6 +82,35 @@ def test_driver_that_is_overtaken_while_it_recovers_says_so() -> None:
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_FINISHING_OLD else None)
     with pytest.raises(PrefixTakenError, match="two queries use the same"):
         driver(cluster).recover()
+    assert Counter(cluster.committed) == expected(range(1))
+
+
+@BOTH
+@pytest.mark.parametrize("query_id", [QUERY, f"{BATCH_WRITE_PREFIX}1"])
+def test_driver_that_stood_still_while_it_recovered_aborts_nothing_of_the_newer(
+    monkeypatch: pytest.MonkeyPatch, query_id: str, protocol: TransactionProtocol
+) -> None:
+    """It has read the log before the newer one decided, and lists what is open afterwards."""
+    cluster = FakeCluster(protocol)
+    list_open = cluster.list_open
+
+    def overtaken(is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
+        monkeypatch.setattr(cluster, "list_open", list_open)
+        mandate = driver(cluster).recover()
+        reports = [run_task(cluster, mandate, 0, at, query_id=query_id) for at in range(3)]
+        die_at(Step.DECIDED)
+        with pytest.raises(Death):
+            driver(cluster).commit(reports)
+        return list_open(is_wanted)
+
+    driver(cluster).recover()
+    monkeypatch.setattr(cluster, "list_open", overtaken)
+    with pytest.raises(
+        PrefixTakenError, match=r"starting a batch.*nothing of the other writer's was aborted"
+    ):
+        driver(cluster).recover()
+    assert len(cluster.open_ids()) == 3
+    driver(cluster).recover()
     assert Counter(cluster.committed) == expected(range(1))
 
 
