@@ -1,1 +1,1 @@
-"""Speed, side by side: penstock against Spark's own Kafka connector, on this machine, in one run."""
+"""Compare the speed of penstock with Spark's own Kafka connector and Flink, on this machine, in one run."""

@@ -1,7 +1,7 @@
-"""`make bench`: one run, one broker, the same topics, systems in turn, medians after warm-ups.
+"""Run `make bench`: one run, one broker, the same topics, systems in turn, medians after warm-ups.
 
-Figures move from machine to machine and from hour to hour; only the ratios of one run mean something.
-`--check` ends with an error when a bound of `bounds.json` is missed. FLINK=1 adds Flink SQL.
+Figures differ between machines and from hour to hour. Compare only ratios within one run. `--check` ends with
+an error if a bound of `bounds.json` is missed. FLINK=1 adds Flink SQL.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _measure_cases(bench: Bench, run: report.Run, arguments: argparse.Namespace,
         count = INPUTS[case.input_topic].count(arguments.records)
         own = replace(bench, input_topic=case.input_topic, record_count=count)
         run.cases[name] = harness.measure_case(name, case, own, arguments.rounds, console.print)
-        report.save(run, arguments.name)  # whatever becomes of the others
+        report.save(run, arguments.name)  # saved now, because a later measure may fail
 
 
 def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace, console: Console) -> None:

@@ -1,7 +1,7 @@
-"""One function a question: what is timed, for each system.
+"""The cases: one function for each, which is timed for each system.
 
-A case takes a `Bench` (Spark, broker, topics) and a system, does the work once and returns what came out.
-Invariant: what comes out is the same for every system, and the harness ends the run when it is not.
+A case takes a `Bench` (Spark, broker, topics) and a system, does the work once and returns the result.
+Invariant: the result is the same for every system. If it is not, the harness ends the run.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ COLUMNS = "id BIGINT, customer STRING, amount DOUBLE, is_paid BOOLEAN, note STRI
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out, and the seconds to take instead of the clock's, where a system tells them.
+    """The result of a case, and its duration if the system measures it itself.
 
-    `values` begin with the number of records. Where they are None, `later` tells them when the clock has
-    stopped, and without it the harness reads what was written.
+    `values` begins with the number of records. If it is None, `later` returns the values after the clock has
+    stopped. If that is None too, the harness reads what was written.
     """
 
     values: tuple[Any, ...] | None
@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked, of which input, and of whom besides the three systems and Flink."""
+    """One case: its work, its input topic, and the systems that take part besides the three and Flink."""
 
     run: Callable[[Bench, str], Answer]
     input_topic: str = "orders"
@@ -57,12 +57,12 @@ class Case:
     is_generated: bool = False
 
     def systems(self, *, with_flink: bool) -> tuple[str, ...]:
-        """Everybody who takes part, penstock first."""
+        """Return all systems that take part, penstock first."""
         return (*SYSTEMS, *((FLINK,) if with_flink else ()), *self.others)
 
 
 def raw_read_to_noop(bench: Bench, system: str) -> Answer:
-    """All columns of every record to Spark's noop sink."""
+    """Read all columns of every record into Spark's noop sink."""
     if system == FLINK:
         count, net_s = bench.flink.count(bench.input_topic)
         return Answer((count,), net_s)
@@ -73,17 +73,17 @@ def raw_read_to_noop(bench: Bench, system: str) -> Answer:
 
 
 def raw_read_and_aggregate(bench: Bench, system: str) -> Answer:
-    """The sum of the lengths of all values."""
+    """Sum the lengths of all values."""
     return _aggregate(bench, system, "read_uncommitted")
 
 
 def read_committed(bench: Bench, system: str) -> Answer:
-    """The same of transactions, of which one in ten was aborted first."""
+    """Sum the lengths of all values that were written in transactions. One in ten was aborted first."""
     return _aggregate(bench, system, "read_committed")
 
 
 def json_and_aggregate(bench: Bench, system: str) -> Answer:
-    """Five typed columns of JSON values, each of them used."""
+    """Aggregate five typed columns of JSON values."""
     if system == FLINK:
         expressions = (
             "COUNT(*), SUM(id), MAX(customer), SUM(amount), COUNT(*) FILTER (WHERE is_paid), MAX(note)"
@@ -109,7 +109,7 @@ def json_and_aggregate(bench: Bench, system: str) -> Answer:
 
 
 def write_at_least_once(bench: Bench, system: str) -> Answer:
-    """Generated rows of key and value into a topic."""
+    """Write generated rows of key and value into a topic."""
     if system == FLINK:
         net_s = bench.flink.write(bench.output_topic, bench.record_count, exactly_once=False)
         return Answer(None, net_s)
@@ -123,7 +123,7 @@ def write_at_least_once(bench: Bench, system: str) -> Answer:
 
 
 def write_exactly_once(bench: Bench, system: str) -> Answer:
-    """The same, exactly-once by penstock and Flink; Spark's own can do no better than before."""
+    """Write the same rows exactly-once with penstock and Flink, at-least-once with Spark's own connector."""
     if system == FLINK:
         net_s = bench.flink.write(bench.output_topic, bench.record_count, exactly_once=True)
         return Answer(None, net_s)
@@ -136,7 +136,7 @@ def write_exactly_once(bench: Bench, system: str) -> Answer:
 
 
 def kafka_to_kafka(bench: Bench, system: str) -> Answer:
-    """Key and value of one topic into another."""
+    """Copy key and value of one topic into another."""
     if system == FLINK:
         return Answer(None, bench.flink.copy(bench.input_topic, bench.output_topic))
     columns = "key BINARY, value BINARY"
@@ -150,7 +150,7 @@ def kafka_to_kafka(bench: Bench, system: str) -> Answer:
 def _aggregate(bench: Bench, system: str, isolation_level: str) -> Answer:
     if system == FLINK:
         options = {"properties.isolation.level": isolation_level}
-        # Flink SQL has no length of bytes; all values are ASCII, and a STRING takes its bytes as they are.
+        # Flink SQL cannot tell the length of bytes. All values are ASCII, so a STRING has the same length.
         expressions = "COUNT(*), SUM(CAST(CHAR_LENGTH(`value`) AS BIGINT))"
         return Answer(*bench.flink.aggregate(bench.input_topic, expressions, **options))
     rows = read(bench, system, {"kafka.isolation.level": isolation_level}, declared="value BINARY")
@@ -158,7 +158,7 @@ def _aggregate(bench: Bench, system: str, isolation_level: str) -> Answer:
 
 
 def _counted(bench: Bench, run: Callable[[], object]) -> Answer:
-    """What drops all rows, counted by Spark's operators once the clock has stopped."""
+    """Write all rows to the noop sink. Spark's operators count them after the clock has stopped."""
     executions = scanned.execution_count(bench.spark)
     run()
     return Answer(None, later=lambda: (scanned.rows_since(bench.spark, executions),))
@@ -171,7 +171,7 @@ def _first(rows: DataFrame) -> Answer:
 
 
 def _generated(bench: Bench) -> DataFrame:
-    """Rows that cost little to make (`format_string` took most of the time that it was to measure)."""
+    """Make rows at a low cost: `format_string` would take most of the measured time."""
     number = F.col("id").cast("string")
     texts = [F.lit(text) for text in ('{"id":', ',"name":"customer-', '","amount":', ".25}")]
     value = F.concat(texts[0], number, texts[1], number, texts[2], number, texts[3])

@@ -1,9 +1,9 @@
-"""The codec alone, one core, no Kafka: `python -m benchmarks.codec`.
+"""Measure the codec alone, on one core, without Kafka: `python -m benchmarks.codec`.
 
-CPU microseconds a record (best of several rounds) for JSON values of 107 bytes with 8-byte keys: rows to the
-bytes of Produce requests, and the bytes of 4 MB Fetch responses to KafkaRecords with all columns, checksums
-included. The first table is about small batches (a producer without linger makes batches of one record): the
-scan of headers that tells where the next Fetch starts, and the Python scan that it replaced, in turn.
+CPU microseconds a record (best of several rounds) for JSON values of 107 bytes with 8-byte keys: from rows to
+the bytes of Produce requests, and from the bytes of 4 MB Fetch responses to KafkaRecords with all columns and
+checksums. The first table is about small batches (a producer without linger makes batches of one record). It
+compares the header scan, which finds where the next Fetch starts, with the Python scan that it replaced.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def encode(
 
 
 def responses(batches: list[bytes]) -> list[bytes]:
-    """Number the batches as a broker does, and put them into responses."""
+    """Give the batches offsets as a broker does, and put them into responses."""
     done, offset, response = [], 0, bytearray()
     for batch in batches:
         response += offset.to_bytes(8, "big") + batch[8:]
@@ -71,7 +71,7 @@ def decode(data: list[bytes]) -> None:
 
 
 def encode_small(records: pa.RecordBatch, indices: pa.Int32Array, batch_records: int) -> list[bytes]:
-    """Uncompressed batches of so many records."""
+    """Make uncompressed batches of so many records."""
     builder, columns, batches = RecordBatchBuilder("t", 0), RecordColumns(records), []
     for first in range(0, RECORDS, batch_records):
         builder.append(columns, indices.slice(first, batch_records), default_timestamp_ms=NOW_MS)

@@ -1,10 +1,10 @@
-"""How long a driver needs to start: `python -m benchmarks.decision_log`.
+"""Measure how long a driver needs to start: `python -m benchmarks.decision_log`.
 
-A decision log as a query of many batches leaves it, before compaction has touched it, in a broker of its own;
-then what a new driver process does before the tasks of its first batch (`recover`), and how long it takes to
-look through all decision logs, as the first decision of a query under a new prefix does.
+It writes a decision log as a query of many batches leaves it before compaction, on a broker of its own. Then
+it measures what a new driver process does before the tasks of its first batch (`recover`), and a search
+through all decision logs, which the first decision of a query under a new prefix makes.
 
-The aim: at most 1 s for 10,000 batches of 200 tasks.
+The goal is at most 1 s for 10,000 batches of 200 tasks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def fill(settings: ConnectionSettings, batches: int, tasks: int) -> float:
-    """Write what so many batches leave behind: a decision and its end for each, and snapshots."""
+    """Write the records of so many batches: a decision and its end for each, and snapshots."""
     connections = KafkaConnections(settings)
     names, kafka = TransactionNames(PREFIX), KafkaSinkTransactions(connections)
     began = time.monotonic()
@@ -84,7 +84,7 @@ def fill(settings: ConnectionSettings, batches: int, tasks: int) -> float:
 
 
 def decisions(batches: int, tasks: int) -> Iterator[Decision]:
-    """As different from each other as real ones."""
+    """Make transactions that differ from each other as much as real ones."""
     for batch_id in range(batches):
         yield decide(QUERY, batch_id, tasks, [committable(batch_id, task) for task in range(tasks)])
 
@@ -98,7 +98,7 @@ def committable(batch_id: int, task: int) -> Committable:
 
 
 def start(settings: ConnectionSettings) -> float:
-    """Seconds of a new driver process's first `recover`, from its first connection on."""
+    """Measure the first `recover` of a new driver process, from its first connection, in seconds."""
     connections = KafkaConnections(settings)
     names = TransactionNames(PREFIX)
     topic = DecisionTopic(connections, names.default_log_topic)
@@ -111,7 +111,7 @@ def start(settings: ConnectionSettings) -> float:
 
 
 def search(settings: ConnectionSettings) -> float:
-    """Seconds of a look through all decision logs for a query that none of them knows."""
+    """Measure a search of all decision logs for a query that is in none of them, in seconds."""
     connections = KafkaConnections(settings)
     log = DecisionLog(DecisionTopic(connections, "other-decisions"), "other")
     began = time.monotonic()

@@ -1,12 +1,12 @@
-"""What exactly-once costs over at-least-once: `python -m benchmarks.exactly_once`.
+"""Measure what exactly-once costs, compared with at-least-once: `python -m benchmarks.exactly_once`.
 
-Two questions, each answered by a streaming copy of four tasks under both guarantees in turn, from the
-durations that Spark reports for its batches (medians, the first batches of each run left out):
+It measures two things with a streaming copy of four tasks, under both guarantees in turn. The durations are
+those that Spark reports for its batches (medians, without the first batches of each run):
 
-- throughput: batches so large that they take `--seconds` each, as a trigger of so many seconds makes them;
-- fixed cost: batches of a few records, where nothing but the protocol takes time.
+- throughput: batches so large that they take `--seconds` each, as with a trigger of so many seconds;
+- fixed cost: batches of a few records, so that only the protocol takes time.
 
-The aims: at least 90% of the throughput at 10 s, and less than 250 ms a batch.
+The goals are at least 90% of the throughput at 10 s, and less than 250 ms a batch.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
 WARM_UP_BATCHES = 2
 CALIBRATION_RECORDS = 2_000_000
 INPUT_TOPIC = "bench-exactly-once"
-POLL_S = 1  # seldom, for to ask takes processor time
+POLL_S = 1  # long, because each poll takes processor time
 TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
 class Report:
-    """Milliseconds are of one batch, as `triggerExecution` has them."""
+    """The results. Milliseconds are those of one batch (Spark's `triggerExecution`)."""
 
     records_per_batch: int
     large_batch_ms: dict[str, float]
@@ -45,16 +45,16 @@ class Report:
 
     @property
     def throughput_ratio(self) -> float:
-        """Of exactly-once to at-least-once."""
+        """Return the throughput of exactly-once divided by that of at-least-once."""
         return self.large_batch_ms[AT_LEAST_ONCE] / self.large_batch_ms[EXACTLY_ONCE]
 
     @property
     def fixed_cost_ms(self) -> float:
-        """Of a batch, over at-least-once."""
+        """Return how much longer a batch takes than with at-least-once."""
         return self.small_batch_ms[EXACTLY_ONCE] - self.small_batch_ms[AT_LEAST_ONCE]
 
     def figures(self) -> dict[str, float]:
-        """For a table."""
+        """Return the row of the table."""
         return {
             "throughput_ratio": round(self.throughput_ratio, 3),
             "large_batch_s": round(self.large_batch_ms[EXACTLY_ONCE] / 1_000, 2),
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def measure(bench: Bench, seconds: float, rounds: int, small_batches: int) -> Report:
-    """Both questions, on an input that is made as large as a batch of so many seconds needs."""
+    """Measure both, on an input that is as large as a batch of so many seconds needs."""
     own = replace(bench, input_topic=INPUT_TOPIC)
     with tempfile.TemporaryDirectory() as folder:
         return _measure(own, Path(folder), seconds, rounds, small_batches)
@@ -88,7 +88,7 @@ def _measure(bench: Bench, folder: Path, seconds: float, rounds: int, small_batc
     repeat(bench.bootstrap_servers, INPUT_TOPIC, 3 * calibration)
     _, calibrated_ms = _durations_ms(bench, folder, AT_LEAST_ONCE, 0, calibration, 2)
     large = int(seconds * 1_000 * calibration / min(calibrated_ms))
-    # A run reads the input once: the large batch comes after the small ones.
+    # A run reads the input once, so the large batch comes after the small ones.
     repeat(bench.bootstrap_servers, INPUT_TOPIC, max(0, large - 2 * calibration))
     large_ms: dict[str, list[float]] = {each: [] for each in GUARANTEES}
     small_ms: dict[str, list[float]] = {each: [] for each in GUARANTEES}
@@ -138,7 +138,7 @@ def _triggers_ms(batches: list[StreamingQueryProgress]) -> list[float]:
 def _run(
     bench: Bench, options: dict[str, str], record_count: int, batch_count: int
 ) -> list[StreamingQueryProgress]:
-    """The last so many batches of that size, after which the query is stopped."""
+    """Run a query until it has made so many batches of that size. Return the last ones."""
     rows = (
         bench.spark.readStream.format("penstock")
         .option("kafka.bootstrap.servers", bench.bootstrap_servers)
@@ -157,8 +157,8 @@ def _run(
                 f"no {batch_count} batches of {record_count} in {TIMEOUT_S} s"
             )
             for progress in query.recentProgress:
-                # The batch in which the run before was stopped is done again, and is one of its size.
-                if progress.numInputRows > record_count // 2:  # what a partition gets is rounded
+                # Spark repeats the batch in which the earlier run was stopped. It has the size of that run.
+                if progress.numInputRows > record_count // 2:  # the share of a partition is rounded
                     found[progress.batchId] = progress
         return [found[batch_id] for batch_id in sorted(found)][-batch_count:]
     finally:

@@ -1,9 +1,9 @@
-"""Flink SQL beside us: `FLINK=1 make bench`.
+"""Run Flink SQL beside the other systems: `FLINK=1 make bench`.
 
-apache-flink is installed into a virtual environment of its own in the user's cache, its Kafka connector is
-fetched by the devbroker's Ivy. Invariant: Flink reads and writes the topics that the others do, with
-parallelism 2, object reuse, and the fetch and producer settings of "spark tuned"; its figures leave out what
-Spark's include: planning, submission and the start of processes.
+apache-flink is installed into a virtual environment of its own in the user's cache. The devbroker's Ivy
+fetches its Kafka connector. Invariant: Flink reads and writes the same topics as the others, with parallelism
+2, object reuse, and the fetch and producer settings of "spark tuned". Its figures do not include planning,
+submission and the start of processes. Spark's figures do.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _GENERATED = (
 
 
 def _zstd_jars() -> list[Path]:
-    """Spark's; the connector's Kafka client needs one for topics in zstd, and does not bring it."""
+    """Return Spark's zstd jar. The connector's Kafka client needs one for zstd topics and brings none."""
     return sorted((Path(pyspark.__file__).parent / "jars").glob("zstd-jni-*.jar"))
 
 
 class FlinkError(Exception):
-    """Flink could not be installed, started, or do what was asked."""
+    """Flink could not be installed or started, or a request failed."""
 
 
 class FlinkSession:
@@ -84,7 +84,7 @@ class FlinkSession:
         self._log = Path(self._folder.name) / "flink.log"
         environment = {
             **os.environ,
-            # On Flink's own class path, as in its lib folder: what the compiler learned of it stays.
+            # On Flink's own class path, like its lib folder, so that the JIT compiler's work is kept.
             "HADOOP_CLASSPATH": os.pathsep.join(map(str, (*ensure_jars(_CONNECTOR)[:1], *_zstd_jars()))),
             "FLINK_LOG_DIR": self._folder.name,
             "JVM_ARGS": f"-Xmx4g {jvm_options}",  # as much as Spark's driver
@@ -117,7 +117,7 @@ class FlinkSession:
         self._folder.cleanup()
 
     def count(self, topic: str) -> tuple[int, float]:
-        """All columns of every record to a sink that drops them; how many there were, and net seconds."""
+        """Read all columns of every record into a sink that drops them. Return count and net seconds."""
         columns = _ALL_COLUMNS.replace(" METADATA VIRTUAL", "")
         tables = {
             "records": self._source(topic, _ALL_COLUMNS),
@@ -127,17 +127,17 @@ class FlinkSession:
         return answer["read_records"], answer["net_s"]
 
     def aggregate(self, topic: str, expressions: str, **options: str) -> tuple[tuple[Any, ...], float]:
-        """Aggregates over raw values."""
+        """Aggregate raw values."""
         tables = {"records": self._source(topic, "`value` STRING", {"format": "raw"}, options)}
         return self._select(tables, f"SELECT {expressions} FROM records")  # noqa: S608 - ours
 
     def aggregate_json(self, topic: str, columns: str, expressions: str) -> tuple[tuple[Any, ...], float]:
-        """Aggregates over typed columns of JSON."""
+        """Aggregate typed columns of JSON."""
         tables = {"records": self._source(topic, columns, {"format": "json"})}
         return self._select(tables, f"SELECT {expressions} FROM records")  # noqa: S608 - ours
 
     def write(self, topic: str, record_count: int, *, exactly_once: bool) -> float:
-        """Generated rows into a topic; net seconds."""
+        """Write generated rows into a topic. Return net seconds."""
         generator = {
             "connector": "datagen",
             "fields.id.kind": "sequence",
@@ -148,31 +148,31 @@ class FlinkSession:
         }
         output = self._sink(topic, exactly_once=exactly_once)
         tables = {"generated": _table("id BIGINT", **generator), "output": output}
-        # A batch job would make all rows before it writes the first, but only it ends without checkpoints.
+        # A batch job makes all rows before it writes the first. But no other job ends without checkpoints.
         mode = "batch" if exactly_once else "streaming"
         query = f"INSERT INTO output SELECT {_GENERATED} FROM generated"  # noqa: S608 - ours
         net_s: float = self._run(tables, query, mode)["net_s"]
         return net_s
 
     def copy(self, source: str, target: str) -> float:
-        """Key and value of one topic into another; net seconds."""
+        """Copy key and value of one topic into another. Return net seconds."""
         net_s: float = self._run(self._copy_tables(source, target), _COPY)["net_s"]
         return net_s
 
     def start_copy(self, source: str, target: str) -> str:
-        """The same without end, with checkpoints as often as the others have batches; the job's id."""
+        """Start an endless copy, with a checkpoint as often as the others have a batch. Return its id."""
         tables = self._copy_tables(source, target, is_endless=True)
         answer = self._ask(action="start", mode="checkpointed", tables=tables, query=_COPY)
         job_id: str = answer["job_id"]
         return job_id
 
     def cancel(self, job_id: str) -> None:
-        """End what `start_copy` started."""
+        """End the job that `start_copy` started."""
         self._ask(action="cancel", job_id=job_id)
 
     def _copy_tables(self, source: str, target: str, *, is_endless: bool = False) -> dict[str, str]:
         columns = "`key` BYTES, `value` BYTES"
-        # The others' tasks send all at their end: without end, it is Kafka's own default that counts.
+        # Tasks of the other systems send everything at their end. An endless job uses Kafka's default linger.
         reading = {"scan.bounded.mode": "unbounded"} if is_endless else {}
         writing = {"properties.linger.ms": "5"} if is_endless else {}
         return {
@@ -257,7 +257,7 @@ _NO_ANSWER = json.dumps({"error": f"its process has ended, or gave no answer in 
 
 
 def flink_python() -> Path:
-    """The Python of the environment that has apache-flink, which is made when it is not there."""
+    """Return the Python of the environment that has apache-flink. Create the environment if it is missing."""
     lowest, highest = _PYTHONS
     if not lowest <= sys.version_info[:2] <= highest:
         msg = f"apache-flink {FLINK_VERSION} runs on Python 3.9 to 3.12; run the benchmark with one of these."

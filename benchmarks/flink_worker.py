@@ -1,8 +1,8 @@
-"""Runs Flink SQL: a child process of the benchmark, in the Python environment that has apache-flink.
+"""Run Flink SQL in a child process of the benchmark, in the Python environment that has apache-flink.
 
-It imports nothing of ours, is started by file path, and speaks JSON, one line a request and one an answer.
-Invariant: one mini cluster lives as long as the process, so that its start is in no figure and its JVM is as
-warm as Spark's; `net_s` of a job is the time from RUNNING to FINISHED, planning and submission not included.
+It imports nothing of penstock and is started by file path. Requests and answers are JSON, one line each.
+Invariants: one mini cluster lives as long as the process, so no figure includes its start, and its JVM is as
+warm as Spark's. `net_s` of a job is the time from RUNNING to FINISHED, without planning and submission.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODES: dict[str, dict[str, str]] = {
     "streaming": {},
     "checkpointed": {"execution.checkpointing.interval": "200 ms"},
 }
-"""Of table environments, with settings of their own. Streams without end are `checkpointed`."""
+"""The modes of table environments, each with its settings. Endless streams are `checkpointed`."""
 
 
 ENDS = {"CANCELED", "FAILED", "FINISHED"}
@@ -50,7 +50,7 @@ class Session:
         self._jobs: dict[str, Any] = {}
 
     def run(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
-        """Run a bounded statement to its end; with the rows of a SELECT."""
+        """Run a bounded statement to its end. Return the rows of a SELECT too."""
         started = time.perf_counter()
         result = self._submit(mode, tables, query)
         job_id = str(result.get_job_client().get_job_id())
@@ -67,14 +67,14 @@ class Session:
         }
 
     def start(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
-        """Start a statement without end."""
+        """Start an endless statement."""
         client = self._submit(mode, tables, query).get_job_client()
         job_id = str(client.get_job_id())
         self._jobs[job_id] = client
         return {"job_id": job_id}
 
     def cancel(self, job_id: str) -> dict[str, Any]:
-        """End what `start` started."""
+        """End the statement that `start` started."""
         self._jobs.pop(job_id).cancel().result()
         while (state := self._job(job_id)["state"]) not in ENDS:
             time.sleep(0.05)
@@ -113,7 +113,7 @@ class Session:
 
 
 def main() -> None:
-    # What Flink prints goes to stderr; the answers have the descriptor that was stdout.
+    # Flink prints to stderr. The answers go to the descriptor that was stdout.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     session = Session()
@@ -131,10 +131,10 @@ def main() -> None:
 
 
 def _receive(requests: queue.SimpleQueue[str]) -> None:
-    """Take requests in, and end this process with the benchmark, even while a job runs that never ends."""
+    """Read requests. End this process when the benchmark ends, even while an endless job runs."""
     for line in sys.stdin:
         requests.put(line)
-    # The JVM ends when its standard input does, that is with this process.
+    # The JVM ends when its standard input ends, which is when this process ends.
     os._exit(0)
 
 

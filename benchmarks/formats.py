@@ -1,6 +1,6 @@
-"""How fast the formats are, alone, on one core: python -m benchmarks.formats [values per batch].
+"""Measure the formats alone, on one core: python -m benchmarks.formats [values per batch].
 
-Values of about 107 bytes with five typed columns, as in the design's measurements; CPU time, median of 30.
+Values of about 107 bytes with five typed columns. CPU time, median of 30.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ COLUMNS = pa.schema(
 )
 
 PROTOBUF_COLUMNS = COLUMNS.set(3, pa.field("ts", pa.timestamp("us", "UTC")))
-"""Protobuf has points in time only."""
+"""Without the local time, because Protobuf has no type for it."""
 
 
 def sample(count: int) -> list[bytes]:
-    """JSON values with one field that nobody asks for."""
+    """Make JSON values with one field more than the columns."""
     chance = random.Random(1)  # noqa: S311 - data to measure with
     return [
         json.dumps(
@@ -56,7 +56,7 @@ def sample(count: int) -> list[bytes]:
 
 
 def rate(action: Callable[[], object], count: int) -> float:
-    """Million values a second of CPU time."""
+    """Measure million values a second of CPU time."""
     seconds = []
     for _ in range(ROUNDS):
         before = time.process_time()
@@ -76,7 +76,7 @@ def report(name: str, made: Format, values: pa.Array, rows: pa.RecordBatch) -> N
 
 
 def main(count: int) -> None:
-    """Measure the formats; Protobuf, which makes Python objects, with a tenth of the values."""
+    """Measure the formats. Protobuf makes Python objects, so it gets a tenth of the values."""
     values = pa.array(sample(count), pa.binary())
     rows = format_of(FormatSpec("json")).decoder(COLUMNS).decode(values).rows
     report("json", format_of(FormatSpec("json")), values, rows)

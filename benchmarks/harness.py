@@ -1,7 +1,7 @@
-"""Runs a case: systems in turn, rounds to warm up, then the timed ones; what came out is checked each time.
+"""Run a case: systems in turn, rounds to warm up, then timed rounds. Each result is checked.
 
-Invariant: a figure of a system stands beside another's only when both gave the same answer. What was written
-is read back by librdkafka after the first round, and counted by the ends of the log after the others.
+Invariant: figures of two systems are compared only if both gave the same result. After the first round
+librdkafka reads back what was written. After the other rounds the ends of the log are compared.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from benchmarks.systems import Bench, session_settings, taking_part
 
 WARM_UPS = 2
 SLOW_S = 30.0
-"""Who takes longer to warm up is not warmed up again."""
+"""A system whose first warm-up round takes longer is not warmed up again."""
 _MARKERS = 64  # of the transactions of one run, at most
 Say = Callable[[str], object]
 
 
 class WrongAnswerError(Exception):
-    """A system gave another answer than the others: its figures are worth nothing."""
+    """A system gave another result than the others, so its figures mean nothing."""
 
 
 def measure_case(
@@ -82,20 +82,20 @@ def _written(bench: Bench, starts: dict[int, int], *, read_back: bool) -> tuple[
         return (written.record_count, written.key_bytes, written.value_bytes)
     now = output.ends(bench.bootstrap_servers, bench.output_topic)
     grown = sum(now.values()) - sum(starts.values())
-    # Transactions add a marker to each partition that they touch.
+    # A transaction adds a marker to each partition that it writes to.
     return (bench.record_count if 0 <= grown - bench.record_count <= _MARKERS else grown,)
 
 
 def check_answer(
     name: str, system: str, found: tuple[Any, ...], expected: tuple[Any, ...] | None, count: int
 ) -> tuple[Any, ...]:
-    """What is expected of the next; WrongAnswerError if `found` is something else."""
+    """Return the result that the next system must have. Raise WrongAnswerError if `found` differs."""
     if found[0] != count:
         msg = f"{name}: {system} handled {found[0]} records instead of {count}."
         raise WrongAnswerError(msg)
     if expected is None:
         return found
-    shared = min(len(found), len(expected))  # later rounds of a write tell the number only
+    shared = min(len(found), len(expected))  # later rounds of a write only have the number
     if found[:shared] != expected[:shared]:
         msg = f"{name}: {system} answers {found}, the others {expected}."
         raise WrongAnswerError(msg)

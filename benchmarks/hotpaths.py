@@ -1,8 +1,8 @@
-"""Where a microsecond goes: `python -m benchmarks.hotpaths [--records 2000000]`.
+"""Measure where a microsecond goes: `python -m benchmarks.hotpaths [--records 2000000]`.
 
-Processor microseconds a record, of each part of the way on its own and of the whole of it in Spark, for JSON
-values of about 107 bytes with 8-byte keys, lz4. Processor time and not the clock: other work on the machine
-stretches it less. Best of several rounds. `docs/performance.md` says what the parts are.
+Processor microseconds a record, for each part alone and for the whole in Spark, with JSON values of about 107
+bytes, 8-byte keys and lz4. Best of several rounds. It measures processor time and not the clock, because
+other work on the machine changes processor time less. `docs/performance.md` explains the parts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penstock.types import OffsetRange, TopicPartition
 
 INPUT_TOPIC = "orders"
 ROUNDS = 5
-LEAST_CPU_S = 0.02  # of another process: less is no part of the work
+LEAST_CPU_S = 0.02  # another process with less than this did not take part in the work
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type")
 JSON_SCHEMA = pa.schema(
     [
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _reading(bench: Bench) -> dict[str, Costs]:
-    """The parts of a read, in this process."""
+    """Measure the parts of a read, in this process."""
     chunks = list(_fetch(bench))
     batches = list(_decode(bench, chunks))
     values = [pa.chunked_array([each.column("value")]).combine_chunks() for each in batches]
@@ -88,7 +88,7 @@ def _reading(bench: Bench) -> dict[str, Costs]:
 
 
 def _writing(bench: Bench) -> dict[str, Costs]:
-    """A write, in this process: encode, and all that it takes until the broker has acknowledged."""
+    """Measure a write in this process: the encoder, and all of it until the broker has acknowledged."""
     config = _sink(bench)
     block = block_of_orders().drop_columns(["partition"])
     rounds = bench.record_count // block.num_rows
@@ -97,7 +97,7 @@ def _writing(bench: Bench) -> dict[str, Costs]:
 
 
 def _in_spark(bench: Bench) -> dict[str, Costs]:
-    """The whole in Spark, and what Spark needs to take ready batches from Python."""
+    """Measure the whole in Spark, and what Spark needs to take ready batches from Python."""
     count = bench.record_count
     transfer = yardsticks.transfer(bench).write.format("noop").mode("overwrite")
     return {
@@ -111,7 +111,7 @@ def _in_spark(bench: Bench) -> dict[str, Costs]:
 
 
 def _cost(record_count: int, work: Callable[[], object]) -> Costs:
-    """Microseconds a record of each kind of process; the cheapest round."""
+    """Return microseconds a record for each kind of process, of the cheapest round."""
     rounds = []
     for _ in range(ROUNDS + 1):
         before, began_s = usage.snapshot(), time.process_time()
@@ -126,7 +126,7 @@ def _cost(record_count: int, work: Callable[[], object]) -> Costs:
 
 
 def _own_cost(record_count: int, work: Callable[[], object]) -> Costs:
-    """The same of what this process does by itself."""
+    """Return the same for work that this process does itself."""
     return {usage.DRIVER: _cost(record_count, work)[usage.DRIVER]}
 
 
@@ -177,7 +177,7 @@ def _sink(bench: Bench) -> SinkConfig:
 
 
 def _send(batches: list[pa.RecordBatch]) -> None:
-    """As Spark's worker does: an Arrow stream through a socket, here to a process that drops all."""
+    """Send an Arrow stream through a socket, as Spark's worker does, here to a process that drops it."""
     ours, theirs = socket.socketpair()
     command = ["cat"]
     with subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL):

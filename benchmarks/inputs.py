@@ -1,7 +1,7 @@
-"""The topics that the cases read: made and filled before anything is timed.
+"""Create and fill the topics that the cases read, before anything is timed.
 
-Invariant: what is in a topic follows from its name and the number of records alone, so that each run and
-each system reads the same bytes.
+Invariant: the content of a topic depends only on its name and the number of records, so every run and every
+system reads the same bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ABORTED_ONE_IN = 10
 
 @dataclass(frozen=True)
 class Input:
-    """A topic: how many of the run's records it holds (one in `share`), and how."""
+    """A topic: how many of the run's records it holds (one in `share`), and how they are written."""
 
     share: int = 1
     partition_count: int = PARTITION_COUNT
@@ -40,11 +40,11 @@ class Input:
     is_transactional: bool = False
 
     def count(self, record_count: int) -> int:
-        """Records that a reader gets."""
+        """Return the number of records that a reader gets."""
         return record_count // self.share
 
     def byte_count(self, count: int) -> int:
-        """Bytes of keys and values of that many records, to a thousandth."""
+        """Return the bytes of keys and values of that many records, to a thousandth."""
         sample = range(0, count, max(1, count // 1_000))
         return count * sum(len(order(number, self.padding)) + KEY_BYTES for number in sample) // len(sample)
 
@@ -60,7 +60,7 @@ INPUTS = {
 
 
 def make_topic(bootstrap_servers: str, name: str, partition_count: int) -> None:
-    """A topic that keeps what it gets, ready for anybody: librdkafka fails where a log is not yet made."""
+    """Create a topic without retention, and wait for its logs, because librdkafka fails without them."""
     config = _sink(bootstrap_servers, name, "none")
     connections = connections_for(connection_settings(config.properties, client_id="penstock-bench"))
     create_topics(connections, {name: NewTopic(partition_count, configs={"retention.ms": "-1"})})
@@ -80,7 +80,7 @@ def fill(bootstrap_servers: str, name: str, record_count: int) -> None:
 
 
 def repeat(bootstrap_servers: str, name: str, record_count: int) -> None:
-    """Add that many records to a topic, the same few over and over: that is fast."""
+    """Add that many records to a topic. They are the same few records repeated, which is fast."""
     block = block_of_orders()
     batches = (
         block.slice(0, min(BATCH_ROWS, record_count - at)) for at in range(0, record_count, BATCH_ROWS)
@@ -89,12 +89,12 @@ def repeat(bootstrap_servers: str, name: str, record_count: int) -> None:
 
 
 def block_of_orders() -> pa.RecordBatch:
-    """The first rows of `orders`."""
+    """Return the first rows of `orders`."""
     return next(_rows(BATCH_ROWS, 0, PARTITION_COUNT))
 
 
 def order(number: int, padding: int = 0) -> bytes:
-    """One JSON value of about 107 bytes with five fields."""
+    """Make one JSON value of about 107 bytes with five fields."""
     return (
         f'{{"id":{number},"customer":"customer-{number % 9973:05d}","amount":{number % 977}.25,'
         f'"is_paid":{"true" if number % 2 else "false"},"note":"order {number % 31:02d} of the day'
@@ -117,7 +117,7 @@ def _rows(
 
 
 def _fill_transactions(bootstrap_servers: str, name: str, count: int) -> None:
-    """Transactions, by librdkafka; one in ten is written and aborted first."""
+    """Write transactions with librdkafka. One in ten is written and aborted first."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,

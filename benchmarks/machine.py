@@ -1,4 +1,4 @@
-"""What a run ran on: a figure without it means nothing."""
+"""Describe the machine and the versions of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.devbroker.java import find_java
 
 
 def describe(*, with_flink: bool) -> dict[str, str]:
-    """Machine and versions."""
+    """Return machine and versions."""
     packages = ("penstock", "pyspark", "pyarrow", "kafka-python")
     found = {
         "commit": _output("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"),

@@ -1,4 +1,4 @@
-"""What a run has measured, before anybody looks at it."""
+"""The measurements of a run, and figures computed from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.usage import Spent
 
 @dataclass
 class Measured:
-    """One system in one case."""
+    """The measurements of one system in one case."""
 
     record_count: int
     byte_count: int
@@ -20,38 +20,38 @@ class Measured:
     spent: list[Spent] = field(default_factory=list)
 
     def add(self, seconds: float, spent: Spent) -> None:
-        """One timed round."""
+        """Add one timed round."""
         self.seconds.append(seconds)
         self.spent.append(spent)
 
     @property
     def median_s(self) -> float:
-        """Of the timed rounds."""
+        """Return the median seconds of the timed rounds."""
         return statistics.median(self.seconds)
 
     @property
     def records_per_s(self) -> float:
-        """By the median."""
+        """Return records a second, by the median."""
         return self.record_count / self.median_s
 
     @property
     def mb_per_s(self) -> float:
-        """Million bytes of keys and values, uncompressed, by the median."""
+        """Return million bytes of keys and values a second, uncompressed, by the median."""
         return self.byte_count / self.median_s / 1e6
 
     @property
     def cpu_s(self) -> dict[str, float]:
-        """Processor seconds of each kind of process, medians of the timed rounds."""
+        """Return processor seconds of each kind of process, medians of the timed rounds."""
         return _medians(each.cpu_s for each in self.spent)
 
     @property
     def peak_memory_mb(self) -> dict[str, float]:
-        """The largest process of each kind in any timed round."""
+        """Return the memory of the largest process of each kind in any timed round."""
         kinds = sorted({kind for each in self.spent for kind in each.peak_memory_mb})
         return {kind: max(each.peak_memory_mb.get(kind, 0.0) for each in self.spent) for kind in kinds}
 
     def as_json(self) -> dict[str, Any]:
-        """Rates beside the raw times."""
+        """Return the rates and the raw times."""
         return {
             "records": self.record_count,
             "median_s": round(self.median_s, 3),
@@ -64,10 +64,10 @@ class Measured:
 
 
 Cases = dict[str, dict[str, Measured]]
-"""By case and system."""
+"""Measurements by case and system."""
 
 Measures = dict[str, dict[str, dict[str, float]]]
-"""What is no throughput: figures with their units in their names, by measure and system."""
+"""Figures other than throughput, by measure and system. Their names end with the unit."""
 
 
 def _medians(rounds: Iterable[dict[str, float]]) -> dict[str, float]:

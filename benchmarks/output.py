@@ -1,7 +1,7 @@
-"""What was really written: counted by librdkafka, which is none of the systems that are compared.
+"""Check what was really written, with librdkafka, which is not one of the compared systems.
 
-Invariant: what a run is credited with stands in the output topic, read_committed readers see it, and its
-sizes add up to the same, whoever wrote it.
+Invariant: a run counts only if its records are in the output topic, read_committed readers see them, and the
+sums of their sizes are the same for every system.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READ_BACK_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class Written:
-    """Sums over the records of an output."""
+    """Count and sizes of the records of an output."""
 
     record_count: int
     key_bytes: int
@@ -32,7 +32,7 @@ class Written:
 
 
 def ends(bootstrap_servers: str, topic: str) -> dict[int, int]:
-    """The end of each partition, once what is committed has its markers: until then readers do not see it."""
+    """Wait until committed transactions have their markers. Return the end of each partition."""
     _wait_for_markers(bootstrap_servers)
     consumer = _consumer(bootstrap_servers)
     try:
@@ -46,7 +46,7 @@ def ends(bootstrap_servers: str, topic: str) -> dict[int, int]:
 
 
 def _wait_for_markers(bootstrap_servers: str) -> None:
-    """A broker answers a commit when it is decided. librdkafka cannot ask for this."""
+    """Wait for markers, because a broker answers a commit before it writes them. librdkafka cannot ask."""
     properties = KafkaProperties((("bootstrap.servers", bootstrap_servers),))
     settings = connection_settings(properties, client_id="penstock-bench")
     transactions = Transactions(connections_for(settings))
@@ -57,7 +57,7 @@ def _wait_for_markers(bootstrap_servers: str) -> None:
 
 
 def written_since(bootstrap_servers: str, topic: str, starts: dict[int, int]) -> Written:
-    """What a read_committed reader finds between `starts` and the ends of now."""
+    """Read with read_committed between `starts` and the current ends."""
     left = {each: end for each, end in ends(bootstrap_servers, topic).items() if end > starts[each]}
     consumer = _consumer(bootstrap_servers)
     consumer.assign([TopicPartition(topic, each, starts[each]) for each in left])
@@ -74,7 +74,7 @@ def written_since(bootstrap_servers: str, topic: str, starts: dict[int, int]) ->
                 elif message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no other name
                     raise KafkaException(message.error())
                 elif message.offset() >= left.get(message.partition(), 0):
-                    # Control records are no messages, so only this tells that they are passed.
+                    # Control records are not messages. Only this event says that the reader is past them.
                     left.pop(message.partition(), None)
     finally:
         consumer.close()
@@ -82,9 +82,9 @@ def written_since(bootstrap_servers: str, topic: str, starts: dict[int, int]) ->
 
 
 def forget(bootstrap_servers: str, topic: str) -> None:
-    """Let the broker delete what is in a topic, so that a run needs no more disk than one case."""
+    """Let the broker delete the records of a topic, so that a run needs the disk space of one case only."""
     upto = [TopicPartition(topic, each, end) for each, end in ends(bootstrap_servers, topic).items()]
-    # Its futures end with it; what it says in the end (log_level 6) is of no interest.
+    # Its futures end with it. log_level 6 hides what it logs at its end.
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
     for future in admin.delete_records(upto).values():
         future.result(_TIMEOUT_S)

@@ -1,7 +1,8 @@
-"""Planning alone, on a real broker: `python -m benchmarks.planning [--partitions 2000] [--rounds 5]`.
+"""Measure planning alone, on a real broker: `python -m benchmarks.planning [--partitions 2000] [--rounds 5]`.
 
-Seconds of the driver's part of a micro-batch with a record in each topic partition: where it ends
-(discovery and the ends of the logs), and its splits. Under 2 s is promised for 2,000 on two cores.
+It measures the driver's part of a micro-batch with a record in each topic partition, in seconds: where the
+batch ends (discovery and the ends of the logs), and its splits. The goal is less than 2 s for 2,000 on two
+cores.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def measure(bootstrap_servers: str, partition_count: int, rounds: int) -> dict[str, float]:
-    """Median seconds of planning one batch, without a limit and with either; the first round is no figure."""
+    """Measure planning one batch, without a limit and with each: median seconds, without the first round."""
     fill(bootstrap_servers, partition_count)
     found = {}
     for name, options in LIMITS.items():
@@ -57,7 +58,7 @@ def measure(bootstrap_servers: str, partition_count: int, rounds: int) -> dict[s
 
 
 def fill(bootstrap_servers: str, partition_count: int) -> None:
-    """The topic, and a few records in each partition."""
+    """Create the topic, with a few records in each partition."""
     config = parse_write({"kafka.bootstrap.servers": bootstrap_servers, "topic": TOPIC}).sink
     connections = KafkaConnections(connection_settings(config.properties, client_id="bench"))
     create_topics(connections, {TOPIC: NewTopic(partition_count)})
@@ -68,7 +69,7 @@ def fill(bootstrap_servers: str, partition_count: int) -> None:
 
 
 def plan(bootstrap_servers: str, option: dict[str, str]) -> float:
-    """Seconds of planning one batch, discovery included."""
+    """Measure planning one batch with discovery, in seconds."""
     options = {
         "properties.bootstrap.servers": bootstrap_servers,
         "topic": TOPIC,

@@ -1,8 +1,8 @@
-"""The ceiling: a Python data source that hands ready Arrow batches to Spark, and drops those it is given.
+"""A yardstick: a Python data source that gives ready Arrow batches to Spark, and drops the batches it gets.
 
-Imported by Spark's workers, so it imports little. Invariant: its rows have the columns and sizes of those
-that penstock reads from the topic `orders`, and each task makes its one batch before the first row leaves.
-Its tasks are spared the waits that penstock's are spared (penstock.spark.process).
+Spark's workers import it, so it imports little. Invariants: its rows have the same columns and sizes as the
+rows that penstock reads from the topic `orders`. Each task makes its one batch before the first row leaves.
+Its tasks avoid the same waits as penstock's (penstock.spark.process).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _SCHEMA = """
 
 
 class ReadyBatches(DataSource):
-    """`format("ready-batches")`, with the option `records`."""
+    """The data source `format("ready-batches")`, with the option `records`."""
 
     @classmethod
     def name(cls) -> str:
-        """What Spark calls it."""
+        """Return the name of the format."""
         return "ready-batches"
 
     def schema(self) -> str:
-        """The columns of a topic."""
+        """Return the columns of a topic."""
         return _SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of as many rows as were asked for."""
+        """Return a reader of as many rows as the option says."""
         return _Reader(int(self.options["records"]), schema.names)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Of so many rows into nothing."""
+        """Return a writer that drops all rows."""
         return _Writer(int(self.options["records"]))
 
 

@@ -1,6 +1,6 @@
-"""What a run found: as JSON, as Markdown, as a table in the terminal, as a plot, and held to `bounds.json`.
+"""Show what a run measured: JSON, Markdown, a table in the terminal, a plot. Compare it with `bounds.json`.
 
-Invariant: everything shown is computed from what is in the JSON file; figures of two runs are never mixed.
+Invariant: everything that is shown is computed from the JSON file. Figures of two runs are never mixed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHER_COLOR = "#9aa5b1"
 
 @dataclass
 class Run:
-    """Everything that one run found."""
+    """All measurements of one run."""
 
     machine: dict[str, str]
     settings: dict[str, int]
@@ -44,10 +44,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Bound:
-    """How many times as fast as another system penstock is meant to be in a case, and has to be.
+    """How many times as fast as another system penstock should be in a case, and must be.
 
-    `aim` is what the project wants, `at_least` what a run is held to: less where docs/performance.md says why
-    the aim is not reached. `system` is the penstock that does what the other one does.
+    `aim` is the goal. `at_least` is the bound of a run. It is lower than the goal if docs/performance.md says
+    why the goal is not reached. `system` is the penstock that is compared: as it comes, or tuned.
     """
 
     case: str
@@ -57,19 +57,19 @@ class Bound:
     system: str
 
     def reached(self, run: Run) -> float | None:
-        """What a run found, if it measured both."""
+        """Return the ratio that a run measured, or None if it did not measure both systems."""
         return ratio(run.cases.get(self.case, {}), self.other, self.system)
 
 
 def ratio(systems: dict[str, Measured], other: str, system: str = PENSTOCK) -> float | None:
-    """How many times as fast as `other` penstock was."""
+    """Return how many times as fast as `other` penstock was."""
     if other not in systems or system not in systems:
         return None
     return systems[other].median_s / systems[system].median_s
 
 
 def ratio_bounds() -> list[Bound]:
-    """Those of `bounds.json`."""
+    """Read the bounds from `bounds.json`."""
     found = json.loads(BOUNDS.read_text())["ratios"]
     return [
         Bound(case, other, each["aim"], each.get("at_least", each["aim"]), each.get("system", PENSTOCK))
@@ -94,7 +94,7 @@ def save(run: Run, name: str, folder: Path = RESULTS) -> Path:
 
 
 def show(run: Run, console: Console) -> None:
-    """Tables for the terminal: processor time of all together, and memory of the largest."""
+    """Make the tables for the terminal: processor time of all processes, memory of the largest one."""
     table = Table(*_HEADINGS, title="Throughput, medians")
     for row in _rows(run.cases, is_brief=True):
         table.add_row(*row)
@@ -111,7 +111,7 @@ def show(run: Run, console: Console) -> None:
 
 
 def markdown(run: Run, name: str) -> str:
-    """The page of a run."""
+    """Make the Markdown page of a run."""
     settings = ", ".join(f"{value:,} {what}" for what, value in run.settings.items())
     lines = [
         "# What `make bench` measured",
@@ -138,18 +138,18 @@ def markdown(run: Run, name: str) -> str:
 
 
 def described(machine: dict[str, str]) -> list[str]:
-    """Machine and versions, in Markdown."""
+    """Return machine and versions, in Markdown."""
     return [f"- {what}: {value}" for what, value in machine.items()]
 
 
 def markdown_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Its lines."""
+    """Return the lines of a Markdown table."""
     lines = [headings, tuple("---" for _ in headings), *rows]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def plot(cases: Cases) -> str:
-    """Bars of million records a second, as SVG."""
+    """Draw bars of million records a second, as SVG."""
     bars = [
         (case if system == PENSTOCK else "", system, measured.records_per_s / 1e6)
         for case, systems in cases.items()
@@ -177,7 +177,7 @@ def plot(cases: Cases) -> str:
 
 
 def missed_bounds(run: Run) -> list[str]:
-    """Each bound of `bounds.json` that was measured and is not reached."""
+    """Return each bound of `bounds.json` that was measured and is not reached."""
     missed = [
         f"{bound.case}: {found:.2f}x of {bound.other}, at least {bound.at_least}x wanted"
         for bound in ratio_bounds()
@@ -191,7 +191,7 @@ def missed_bounds(run: Run) -> list[str]:
 
 
 def unmeasured_bounds(run: Run) -> list[str]:
-    """Each bound that the run says nothing of."""
+    """Return each bound that the run did not measure."""
     ratios = [f"{bound.case}: {bound.other}" for bound in ratio_bounds() if bound.reached(run) is None]
     return ratios + [
         f"{measure}: {figure} of {system}"
@@ -251,7 +251,7 @@ def _rows(cases: Cases, *, is_brief: bool = False) -> list[tuple[str, ...]]:
 def _by_kind(
     figures: dict[str, float], form: str, together: Callable[[Iterable[float]], float] | None
 ) -> str:
-    """Figures of each kind of process, or one of them all."""
+    """Show the figures of each kind of process, or one figure for all."""
     if together is not None:
         return form.format(together([*figures.values(), 0.0]))
     shown = {kind: form.format(figure) for kind, figure in figures.items()}

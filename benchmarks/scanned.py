@@ -1,6 +1,6 @@
-"""How many rows a Spark query handled, as its operators counted them: the noop sink itself says nothing.
+"""Find out how many rows a Spark query handled. Its operators count them, because the noop sink does not.
 
-PySpark tells it nowhere, so this asks Spark's own store of what its SQL page shows.
+PySpark does not offer these counts, so this reads the store behind Spark's SQL page.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 
 def execution_count(spark: SparkSession) -> int:
-    """Executions so far."""
+    """Return the number of executions so far."""
     return int(_store(spark).executionsCount())
 
 
 def rows_since(spark: SparkSession, first: int) -> int:
-    """Rows of the largest operator in the executions after the first so many."""
+    """Return the rows of the largest operator, in the executions after the first so many."""
     store = _store(spark)
     executions = store.executionsList(first, store.executionsCount())
     counts = [0]
@@ -32,5 +32,5 @@ def rows_since(spark: SparkSession, first: int) -> int:
 
 
 def _store(spark: SparkSession) -> Any:
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001 - what is under way is in no store
-    return spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001 - nothing public tells
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001 - events that wait are not in the store yet
+    return spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001 - there is no public way

@@ -1,9 +1,9 @@
-"""What a worker imports before its first row: `python -m benchmarks.startup [--rounds 9]`.
+"""Measure what a worker does before its first row: `python -m benchmarks.startup [--rounds 9]`.
 
-For each kind of task, milliseconds that a fresh process needs beyond pyarrow and PySpark's own worker, from
-the pickled reader or writer to its first call: by the wall clock, and of processor time, which a busy
-machine stretches less. Under 150 ms is promised. No broker and no Spark; modules come compiled, as pip
-leaves them.
+For each kind of task: milliseconds of a fresh process from the pickled reader or writer to its first call,
+without the imports of pyarrow and PySpark's own worker. It shows the clock and processor time, because a busy
+machine changes processor time less. The goal is less than 150 ms. It needs no broker and no Spark. Modules
+are compiled, as after an installation by pip.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write() -> Any:
 
 
 def exactly_once_write() -> Any:
-    """With the mandate that `recover()` would have brought."""
+    """Make a writer with the mandate that `recover()` would have given it."""
     writer: Any = PenstockDataSource({**_WRITE, **_ONCE}).streamWriter(_RECORDS, overwrite=False)
     session = ProducerSession(TransactionIdentity("startup-committer", 1, 0))
     writer._mandate = Mandate("startup", session, TransactionProtocol.V2, 60_000, known={})  # noqa: SLF001
@@ -82,12 +82,12 @@ wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
 print(json.dumps({"wall_ms": wall * 1000, "cpu_ms": cpu * 1000, "modules": sorted(sys.modules),
                   "beyond": len(set(sys.modules) - before)}))
 """
-"""What the worker runs: a split without offsets, or a write without rows, asks no broker. An exactly-once
-writer is only loaded, because its `write` needs a task of Spark around it."""
+"""The code of the worker. A split without offsets and a write without rows do not ask a broker. An
+exactly-once writer is only loaded, because its `write` needs a Spark task around it."""
 
 
 def run_task(kind: str, *imported: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """Do one task in a fresh process, and return what it measured and which modules it had at the end.
+    """Run one task in a fresh process. Return what it measured and the modules that it had at the end.
 
     Args:
         kind: a key of TASKS.
@@ -116,7 +116,7 @@ def main() -> None:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for kind in TASKS:
-            run_task(kind, "pyarrow.compute", environment=environment)  # compiles what it imports
+            run_task(kind, "pyarrow.compute", environment=environment)  # compiles the modules that it imports
         for _ in range(rounds):
             for kind, runs in found.items():
                 runs.append(run_task(kind, "pyarrow.compute", environment=environment))

@@ -1,8 +1,8 @@
-"""What a stream costs, and how late its records are: a copy of one topic into another at a 200 ms trigger.
+"""Measure cost and latency of a stream: a copy of one topic into another at a 200 ms trigger.
 
-Each system copies in turn, `rounds` times: first a small stream (a record each 10 ms), of which each record
-is timed from the call that produces it to the moment at which librdkafka sees its copy, then an idle one.
-Invariant: all that was produced is seen exactly once in the output, or the run ends.
+Each system copies in turn, `rounds` times. First it copies a small stream, one record every 10 ms. Each
+record is timed from the call that produces it until librdkafka sees its copy. Then it copies an idle stream.
+Invariant: every produced record is seen exactly once in the output, or the run ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _START_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Durations:
-    """How long each phase of a run takes."""
+    """The duration of each phase of a run."""
 
     warm_up_s: float = 2.0
     small_s: float = 4.0
@@ -42,18 +42,18 @@ class Durations:
 
 
 class _Copy:
-    """A running copy, whoever runs it."""
+    """A running copy, by any of the systems."""
 
     def __init__(self, query: StreamingQuery | None) -> None:
         self._query = query
 
     def batch_id(self) -> int:
-        """The last batch that is done; -1 without one."""
+        """Return the last batch that is done, or -1."""
         progress = self._query.lastProgress if self._query is not None else None
         return -1 if progress is None else int(progress.batchId)
 
     def batches_ms(self, after: int) -> list[float]:
-        """How long the batches with records took, as Spark reports it; Flink has none."""
+        """Return the durations of the batches with records, as Spark reports them. Flink has none."""
         found = self._query.recentProgress if self._query is not None else []
         return [
             float(each.durationMs["triggerExecution"])
@@ -63,14 +63,14 @@ class _Copy:
 
 
 def everybody(*, with_flink: bool) -> tuple[str, ...]:
-    """The systems that copy."""
+    """Return the systems that copy."""
     return (PENSTOCK, PENSTOCK_EXACTLY_ONCE, *SYSTEMS[1:], *((FLINK,) if with_flink else ()))
 
 
 def measure(
     bench: Bench, systems: Sequence[str], rounds: int, durations: Durations, say: Callable[[str], object]
 ) -> Measures:
-    """Latency, and the costs of a small and of an idle stream, for each system."""
+    """Measure latency, and the cost of a small and of an idle stream, for each system."""
     runs: dict[str, list[dict[str, dict[str, float]]]] = {system: [] for system in systems}
     for number in range(rounds):
         for system in systems:
@@ -145,7 +145,7 @@ def _running(bench: Bench, system: str, name: str) -> Iterator[_Copy]:
 
 
 class _Probe:
-    """Produces a record each 10 ms and notes when its copy is seen; both in threads of their own."""
+    """Produces a record every 10 ms, and records when its copy is seen. Each has a thread of its own."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -168,22 +168,22 @@ class _Probe:
             thread.join(30)
 
     def await_first(self) -> None:
-        """Wait until a copy was seen."""
+        """Wait until a copy has been seen."""
         _await(lambda: bool(self._seen_s), "no record has come through")
 
     def stop_producing(self) -> None:
-        """No more records."""
+        """Stop producing."""
         self._producing.clear()
         self._threads[0].join(60)
 
     def await_all(self) -> None:
-        """Wait until every record was seen, and hold that each was seen once."""
+        """Wait until every record has been seen. Raise an error if one was seen twice."""
         _await(lambda: len(self._seen_s) == len(self._produced_s), "records are missing in the output")
         doubled = [number for number, times in self._seen_s.items() if len(times) != 1]
         assert not doubled, f"records {doubled[:5]} were seen twice"
 
     def latencies_ms(self, from_s: float, until_s: float) -> list[float]:
-        """Of the records that were produced in that time."""
+        """Return the latencies of the records that were produced in that time."""
         return [
             (self._seen_s[number][0] - made_s) * 1_000
             for number, made_s in enumerate(self._produced_s)
@@ -228,5 +228,5 @@ def _await(is_so: Callable[[], bool], otherwise: str) -> None:
 
 
 def _cpu_ms(before: usage.Snapshot, system: str) -> float:
-    """Of all that take part; not of this process, whose probe costs the same with each system."""
+    """Return the processor time of all processes but this one, whose probe costs the same for each system."""
     return sum(usage.spent(before, usage.snapshot(), taking_part(system)).cpu_s.values()) * 1_000

@@ -1,9 +1,9 @@
-"""The systems that are compared, and how each reads and writes.
+"""The compared systems, and how each one reads and writes.
 
-Invariant: all of them read and write the same topics, ours and Spark's through the same Spark session; "spark
-tuned" is Spark's own connector with every setting that we know to make it faster, "penstock tuned" declares
-the columns that the case needs, and takes the bound from the bytes of an Arrow batch written. Flink has
-its own module.
+Invariants: all systems read and write the same topics. penstock and Spark's own connector use the same Spark
+session. "spark tuned" is Spark's own connector with every setting that we know to make it faster. "penstock
+tuned" declares the columns that the case needs, and removes the limit on the bytes of a written Arrow batch.
+Flink has its own module.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _READ_TUNING = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.max.poll.records": "10000",
-    # Spark asks for a partition's ends behind a fetch at its end, which waits for so long (default 500 ms).
+    # Spark asks for the end of a partition after a fetch at its end, which waits so long (default 500 ms).
     "kafka.fetch.max.wait.ms": "10",
 }
 _WRITE_TUNING = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "kafka.compression.type": "lz4"}
 _UNBOUNDED_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-"""Spark asks for the size of a batch at each row that it hands to a Python sink, unless nothing bounds it."""
+"""Without a limit, Spark does not ask for the size of the batch after each row for a Python sink."""
 _OF_SPARK = frozenset({usage.SPARK_JVM, usage.BROKER})
 _TAKING_PART = {
     SPARK_DEFAULT: _OF_SPARK,
@@ -61,7 +61,7 @@ _WRITE_OPTIONS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Bench:
-    """What a case works with."""
+    """The Spark session, broker and topics that a case uses."""
 
     spark: SparkSession
     bootstrap_servers: str
@@ -72,21 +72,21 @@ class Bench:
 
     @property
     def flink(self) -> FlinkSession:
-        """Of a run with FLINK=1."""
+        """Return Flink, in a run with FLINK=1."""
         assert self.flink_session is not None
         return self.flink_session
 
 
 def taking_part(system: str) -> frozenset[str]:
-    """The kinds of processes whose costs are the system's: without those that live beside them idly.
+    """Return the kinds of processes that do the system's work, without idle ones.
 
-    This process is the yardstick's that runs in it; otherwise it only says what is to be done.
+    A yardstick runs in this process. For the other systems this process only gives the orders.
     """
     return _TAKING_PART.get(system, _OF_SPARK | {usage.PYTHON_WORKERS})
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A local Spark with its own Kafka connector beside ours, and settings of the user's."""
+    """Start a local Spark with its own Kafka connector beside penstock, and the user's settings."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
     given = {
@@ -106,7 +106,7 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 @contextmanager
 def session_settings(spark: SparkSession, system: str) -> Iterator[None]:
-    """Spark's settings as the system wants them, for a while."""
+    """Set Spark's settings for a system, for a while."""
     wanted = _UNBOUNDED_BATCHES if system in {PENSTOCK_TUNED, ARROW} else {}
     before = {key: spark.conf.get(key) for key in wanted}
     _set(spark, wanted)
@@ -126,7 +126,7 @@ def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def prepared(settings: Mapping[str, str] | None = None) -> Iterator[tuple[SparkSession, str]]:
-    """A broker with the output topic, and a Spark session."""
+    """Start a broker with the output topic, and a Spark session."""
     with DevCluster() as cluster:
         make_topic(cluster.bootstrap_servers, OUTPUT_TOPIC, PARTITION_COUNT)
         spark = spark_session(settings)
@@ -144,7 +144,7 @@ def read(
     streaming: bool = False,
     declared: str = "",
 ) -> DataFrame:
-    """The records of the input topic, with Spark's columns, or those that are declared if the system asks."""
+    """Return the records of the input topic, with Spark's columns or the declared ones."""
     reader = bench.spark.readStream if streaming else bench.spark.read
     if system == PENSTOCK_TUNED:
         reader = reader.schema(declared)
@@ -158,7 +158,7 @@ def read(
 
 
 def write_options(bench: Bench, system: str, **options: str) -> dict[str, str]:
-    """The options of a write into the output topic."""
+    """Return the options of a write into the output topic."""
     return {
         "kafka.bootstrap.servers": bench.bootstrap_servers,
         "topic": bench.output_topic,

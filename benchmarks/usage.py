@@ -1,8 +1,8 @@
-"""What a piece of work costs the machine: processor seconds and memory of each kind of process.
+"""Measure what some work costs the machine: processor seconds and memory of each kind of process.
 
-Reads /proc, so it knows Linux only; elsewhere it reports nothing. What ended before the second look is not
-counted: PySpark's daemon does not wait for its workers, so their time is added to nobody's. Those that end
-are idle: Spark ends a worker that had nothing to do for a minute.
+Reads /proc, so it works on Linux only and reports nothing elsewhere. A process that ended before the second
+snapshot is not counted, because PySpark's daemon does not wait for its workers and so their time is not added
+to the daemon's. Only idle workers end: Spark ends a worker that had no work for a minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Process:
-    """What is told of a process at one moment."""
+    """What /proc says of a process at one moment."""
 
     parent_pid: int
     cpu_s: float
@@ -38,7 +38,7 @@ Snapshot = dict[int, Process]
 
 
 def snapshot() -> Snapshot:
-    """This process and all below it."""
+    """Return this process and all its descendants."""
     table = {int(folder.name): found for folder in _PROC.glob("[0-9]*") if (found := _process(folder))}
     ours = {os.getpid()}
     for _ in table:
@@ -50,7 +50,7 @@ def snapshot() -> Snapshot:
 
 
 def reset_peaks(processes: Snapshot) -> None:
-    """Let the peaks of memory begin anew."""
+    """Reset the peaks of memory."""
     for pid in processes:
         with suppress(OSError):
             (_PROC / str(pid) / "clear_refs").write_text("5")
@@ -58,14 +58,14 @@ def reset_peaks(processes: Snapshot) -> None:
 
 @dataclass(frozen=True)
 class Spent:
-    """By kind of process: processor seconds, and the largest resident memory of a process."""
+    """Processor seconds and the largest resident memory of a process, by kind of process."""
 
     cpu_s: dict[str, float]
     peak_memory_mb: dict[str, float]
 
 
 def spent(before: Snapshot, after: Snapshot, kinds: Collection[str]) -> Spent:
-    """What processes of these kinds took between two snapshots, `reset_peaks` at the first.
+    """Return what processes of these kinds took between two snapshots, with `reset_peaks` at the first.
 
     All systems live beside each other for the whole run, so `kinds` keeps the others' out of the figures.
     """
@@ -81,7 +81,7 @@ def spent(before: Snapshot, after: Snapshot, kinds: Collection[str]) -> Spent:
 def _process(folder: Path) -> Process | None:
     with suppress(OSError, ValueError, StopIteration):
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        # utime, stime, and both of the children that it has waited for
+        # utime and stime, its own and those of the children that it has waited for
         ticks = sum(map(int, fields[11:15]))
         status = (folder / "status").read_text().splitlines()
         peak_kb = int(next(line for line in status if line.startswith("VmHWM")).split()[1])

@@ -1,4 +1,4 @@
-"""What nobody claims to beat: librdkafka without Spark, and Spark's Arrow transfer without Kafka."""
+"""Yardsticks: librdkafka without Spark, and Spark's Arrow transfer without Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 30
 
 
 def consume_all(bench: Bench) -> int:
-    """Read the input topic by confluent-kafka's `consume`, which makes a Python object of each record."""
+    """Read the input topic with confluent-kafka's `consume`, which makes a Python object for each record."""
     consumer = Consumer(
         {
             "bootstrap.servers": bench.bootstrap_servers,
@@ -28,18 +28,18 @@ def consume_all(bench: Bench) -> int:
     consumer.assign(partitions)
     count = 0
     while count < bench.record_count:
-        left = bench.record_count - count  # it waits for as many as it is asked for
+        left = bench.record_count - count  # `consume` waits for as many records as it is asked for
         messages = consumer.consume(min(BATCH_ROWS, left), timeout=TIMEOUT_S)
         assert messages, f"nothing came for {TIMEOUT_S} s after {count} of {bench.record_count} records"
         count += len(messages)
-    # An error is a message too, and would be counted: the positions are moved by records only.
+    # An error is a message too and would be counted. Only records move the positions.
     passed: int = sum(each.offset for each in consumer.position(partitions))
     consumer.close()
     return passed
 
 
 def produce_all(bench: Bench) -> None:
-    """Write the records of the write cases by confluent-kafka's `produce`, made in Python as they go."""
+    """Write the records of the write cases with confluent-kafka's `produce`. Python makes each record."""
     producer = Producer(
         {
             "bootstrap.servers": bench.bootstrap_servers,
@@ -63,7 +63,7 @@ def produce_all(bench: Bench) -> None:
 
 
 def transfer(bench: Bench, columns: str = "") -> DataFrame:
-    """Rows as those of the input topic, ready when the task begins, handed from Python to Spark."""
+    """Hand ready rows, like those of the input topic, from Python to Spark."""
     bench.spark.dataSource.register(ReadyBatches)
     reader = bench.spark.read.format(ReadyBatches.name())
     if columns:
@@ -72,7 +72,7 @@ def transfer(bench: Bench, columns: str = "") -> DataFrame:
 
 
 def drop(bench: Bench, rows: DataFrame) -> None:
-    """Rows handed from Spark to Python, which looks at none of them."""
+    """Hand rows from Spark to Python, which drops them."""
     bench.spark.dataSource.register(ReadyBatches)
     writer = rows.write.format(ReadyBatches.name()).option("records", bench.record_count)
     writer.mode("append").save()

@@ -1,7 +1,7 @@
-"""PEP 517 backend: setuptools, with a C compiler from PyPI on machines that have none.
+"""PEP 517 backend: setuptools, with a C compiler from PyPI on machines without one.
 
-Runs in pip's build environment. Invariant: a compiler that the machine has (or that CC names) is used as it
-is; only without one, the `ziglang` wheel is asked for and takes its place.
+Runs in pip's build environment. Invariant: if the machine has a compiler, or CC names one, the build uses it
+unchanged. Otherwise the build asks for the `ziglang` wheel and uses that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _has_compiler() -> bool:
 
 
 def _zig_settings() -> dict[str, str]:
-    # The baseline CPU: a wheel may travel to other machines of a cluster than the one that built it.
+    # The baseline CPU, because a wheel may be installed on other machines than the one that built it.
     compiler = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
     shared = "-bundle -undefined dynamic_lookup" if sys.platform == "darwin" else "-shared"
     return {"CC": compiler, "LDSHARED": f"{compiler} {shared}", "LDCXXSHARED": f"{compiler} {shared}"}
