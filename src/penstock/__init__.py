@@ -1,7 +1,7 @@
-"""penstock: what Flink users have with Kafka, for PySpark users. Public names; nothing else.
+"""penstock: what Flink users have with Kafka, for PySpark users. This module has public names only.
 
-The names and their homes are listed in `__init__.pyi`, what users subclass in `penstock.extend`. Invariant:
-`import penstock` is light; a public name loads its module, and PySpark, when it is first used.
+`__init__.pyi` lists the names and their modules. `penstock.extend` has the classes that users subclass.
+Invariant: `import penstock` is fast. A name loads its module, and PySpark if needed, when it is first used.
 """
 
 from __future__ import annotations

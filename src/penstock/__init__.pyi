@@ -1,7 +1,7 @@
-"""The public names of penstock and where each lives: the one list of them.
+"""The only list of the public names of penstock and their modules.
 
-Type checkers and editors read it as it is; `penstock/__init__.py` reads it to load a name when it is first
-used. Invariant: one name in each import, as `from home import Name as Name`.
+Type checkers and editors read it. `penstock/__init__.py` reads it too, to load a name when it is first used.
+Invariant: each import has one name, as `from home import Name as Name`.
 """
 
 from penstock.api import ByteArraySchema as ByteArraySchema

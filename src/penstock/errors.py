@@ -1,42 +1,42 @@
-"""Every error that penstock raises on purpose.
+"""All errors that penstock raises.
 
-Runs on driver and executor. Invariant: each class survives pickling (executors send errors to the
-driver), carries its facts as attributes, and never holds a secret.
+Runs on driver and executor. Invariant: each class pickles, because executors send errors to the driver; each
+has its facts as attributes; none holds a secret.
 
     PenstockError
-    ├── OptionError                 a user's option is wrong; found on the driver before a job starts
-    │   ├── UnsupportedOptionError  a known Kafka or Flink setting that has no meaning here
-    │   └── MissingOptionError
-    ├── CodecError                  bytes from the wire are not what Kafka's format allows
-    │   ├── CorruptBatchError       CRC or structure of a record batch is broken
-    │   └── RecordTooLargeError     one record does not fit into a request
+    ├── OptionError                 an option of the user is wrong; found on the driver before a job starts
+    │   ├── UnsupportedOptionError  Kafka, Flink or Spark has the option, and penstock does not support it
+    │   └── MissingOptionError      a required option is missing
+    ├── CodecError                  bytes do not follow Kafka's record batch format
+    │   ├── CorruptBatchError       the checksum or the structure of a record batch is wrong
+    │   └── RecordTooLargeError     a record is larger than a request may be
     ├── ClientError                 talking to Kafka failed
     │   ├── BrokerUnavailableError  no broker answered in time
-    │   ├── AuthenticationError
-    │   ├── AuthorizationError
-    │   ├── UnknownTopicOrPartitionError
-    │   ├── UnsupportedBrokerError  the broker does not speak what is needed
+    │   ├── AuthenticationError     the broker did not accept the credentials
+    │   ├── AuthorizationError      the user may not do this
+    │   ├── UnknownTopicOrPartitionError  a topic or topic partition does not exist
+    │   ├── UnsupportedBrokerError  the broker does not support a request that is needed
     │   ├── FetchError              reading a split failed
     │   ├── ProduceError            a record was not acknowledged
-    │   ├── TransactionError        a transaction cannot go on
+    │   ├── TransactionError        a transaction cannot continue
     │   │   └── ProducerFencedError a newer producer has taken the transactional id
-    │   └── RequestTimeoutError
+    │   └── RequestTimeoutError     the broker did not answer in time
     ├── DataLossError               records that the query still needs are gone
-    │   ├── OffsetOutOfRangeError
-    │   ├── LogTruncatedError
-    │   └── TopicPartitionsRemovedError
+    │   ├── OffsetOutOfRangeError   an offset is not in the log any more
+    │   ├── LogTruncatedError       records that were read are not in the log any more
+    │   └── TopicPartitionsRemovedError  a topic partition does not exist any more
     ├── SchemaError                 a table's columns do not fit its formats; found on the driver
-    ├── DecodeError                 a record cannot be decoded to rows
-    ├── SchemaRegistryError         the Schema Registry did not give or take a schema
-    ├── ExactlyOnceError            the exactly-once sink cannot keep its promise by going on
+    ├── DecodeError                 a record cannot be decoded
+    ├── SchemaRegistryError         the Schema Registry failed or refused a schema
+    ├── ExactlyOnceError            an exactly-once sink has to stop to keep its promise
     │   ├── PrefixTakenError        another writer has taken the transactional id prefix
-    │   ├── DecidedError            the batch is written, or may be, and could not be finished
-    │   ├── TransactionsLostError   decided transactions were aborted by the broker; a replay repairs it
-    │   ├── TransactionsInDoubtError  the replay of lost transactions is not what was lost
+    │   ├── DecidedError            the batch is written (or may be), but could not be finished
+    │   ├── TransactionsLostError   the broker aborted decided transactions; a replay repairs it
+    │   ├── TransactionsInDoubtError  a replay differs from the lost transactions
     │   ├── PrefixChangedError      the batch is decided under the prefix that the query had before
-    │   ├── BatchOrderError         a batch older than what the decision log says was written
-    │   └── DecisionLogError        the decision log is gone, damaged, or not set up as it has to be
-    ├── RowError                    a row of a DataFrame cannot become a Kafka record
+    │   ├── BatchOrderError         the batch is older than the last one in the decision log
+    │   └── DecisionLogError        the decision log is gone, damaged, or has a wrong configuration
+    ├── RowError                    a row cannot become a Kafka record
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
 """
@@ -49,8 +49,8 @@ from typing import Any
 class PenstockError(Exception):
     """Root of all errors of penstock.
 
-    `str(error)` says what happened, where, what it means for the data and what to do. `facts` holds
-    the same as values (topic, partition, offset, option ...), for programs.
+    `str(error)` says what happened, where, what it means for the data, and what to do. `facts` holds the
+    values in it (topic, partition, offset, option ...), for programs.
     """
 
     def __init__(self, message: str, **facts: Any) -> None:
@@ -74,11 +74,11 @@ class OptionError(PenstockError):
 
 
 class UnsupportedOptionError(OptionError):
-    """A setting that Kafka, Flink or Spark knows but penstock cannot honour."""
+    """Kafka, Flink or Spark has the option, and penstock does not support it."""
 
 
 class MissingOptionError(OptionError):
-    """A required option is absent."""
+    """A required option is missing."""
 
 
 class CodecError(PenstockError):
@@ -86,27 +86,27 @@ class CodecError(PenstockError):
 
 
 class CorruptBatchError(CodecError):
-    """A record batch fails its checksum or its structure."""
+    """The checksum or the structure of a record batch is wrong."""
 
 
 class RecordTooLargeError(CodecError):
-    """One record is larger than a request may be."""
+    """A record is larger than a request may be."""
 
 
 class ClientError(PenstockError):
-    """A conversation with Kafka failed."""
+    """Talking to Kafka failed."""
 
 
 class BrokerUnavailableError(ClientError):
-    """No broker could be reached in time."""
+    """No broker answered in time."""
 
 
 class AuthenticationError(ClientError):
-    """The broker did not accept who we are."""
+    """The broker did not accept the credentials."""
 
 
 class AuthorizationError(ClientError):
-    """The broker does not allow this principal to do that."""
+    """The broker does not allow this user to do this."""
 
 
 class UnknownTopicOrPartitionError(ClientError):
@@ -114,7 +114,7 @@ class UnknownTopicOrPartitionError(ClientError):
 
 
 class UnsupportedBrokerError(ClientError):
-    """The broker and penstock share no version of a request."""
+    """The broker supports no version of a request that penstock supports."""
 
 
 class FetchError(ClientError):
@@ -122,11 +122,11 @@ class FetchError(ClientError):
 
 
 class ProduceError(ClientError):
-    """Records were not acknowledged by the broker."""
+    """The broker did not acknowledge records."""
 
 
 class TransactionError(ClientError):
-    """The broker refuses a step of a transaction for good."""
+    """The broker refuses a step of a transaction, and a retry would not help."""
 
 
 class ProducerFencedError(TransactionError):
@@ -138,15 +138,15 @@ class RequestTimeoutError(ClientError):
 
 
 class DataLossError(PenstockError):
-    """Records that the query still has to read do not exist any more."""
+    """Records that the query still needs do not exist any more."""
 
 
 class OffsetOutOfRangeError(DataLossError):
-    """A wanted offset lies outside of what the broker still holds."""
+    """The broker does not have an offset that the query needs."""
 
 
 class LogTruncatedError(DataLossError):
-    """The log was cut back behind records that were already read (unclean leader election)."""
+    """The log was truncated before records that were already read (unclean leader election)."""
 
 
 class TopicPartitionsRemovedError(DataLossError):
@@ -158,43 +158,43 @@ class SchemaError(PenstockError):
 
 
 class DecodeError(PenstockError):
-    """A record's key or value cannot be decoded by its format."""
+    """The format cannot decode the key or value of a record."""
 
 
 class SchemaRegistryError(PenstockError):
-    """The Schema Registry could not be reached, or did not give or take a schema."""
+    """The Schema Registry did not answer, or refused a schema."""
 
 
 class ExactlyOnceError(PenstockError):
-    """Going on would lose or double records."""
+    """The sink had to stop, because to continue would lose or double records."""
 
 
 class PrefixTakenError(ExactlyOnceError):
-    """Another writer has taken the transactional id prefix; this one must stop."""
+    """Another writer has taken the transactional id prefix, so this writer must stop."""
 
 
 class DecidedError(ExactlyOnceError):
-    """The batch is decided, which means written, but it could not be finished: do not write its rows again.
+    """The batch is decided, which means written, but could not be finished. Do not write its rows again.
 
-    The next start with the prefix, or `penstock transactions recover`, finishes it. Fact `is_decided` is
-    True, or None where the cluster did not say whether it is decided. `__cause__` is what went wrong.
+    The next start with the prefix, or `penstock transactions recover`, finishes it. The fact `is_decided` is
+    True, or None if it is unknown whether the batch is decided. `__cause__` is the error that stopped it.
     """
 
 
 class TransactionsLostError(ExactlyOnceError):
-    """The broker aborted transactions that were decided; the batch has to be replayed."""
+    """The broker aborted decided transactions. The batch has to be replayed."""
 
 
 class TransactionsInDoubtError(ExactlyOnceError):
-    """What a replay produced is not what was lost; only a human can tell what to do."""
+    """A replay differs from the transactions that were lost. A person has to decide what to do."""
 
 
 class TargetTopicError(ExactlyOnceError):
-    """A topic was deleted, or created again, while a batch was written into it."""
+    """A topic was deleted or recreated while a batch was written to it."""
 
 
 class BatchOrderError(ExactlyOnceError):
-    """The checkpoint is older than what was written already, or goes on past a batch that is not whole."""
+    """The checkpoint is older than the last written batch, or continues after a batch that is incomplete."""
 
 
 class PrefixChangedError(ExactlyOnceError):
@@ -202,15 +202,15 @@ class PrefixChangedError(ExactlyOnceError):
 
 
 class DecisionLogError(ExactlyOnceError):
-    """The decision log cannot be relied on."""
+    """The decision log is gone, damaged, or has a wrong configuration."""
 
 
 class RowError(PenstockError):
-    """A row cannot be turned into a Kafka record."""
+    """A row cannot become a Kafka record."""
 
 
 class CheckpointError(PenstockError):
-    """State in a checkpoint is not readable."""
+    """This version cannot read the state of a checkpoint."""
 
 
 class DevBrokerError(PenstockError):

@@ -1,4 +1,4 @@
-"""Everything that users subclass, in one place.
+"""The classes that users subclass.
 
 | base class | is called with | use |
 |---|---|---|
@@ -12,7 +12,7 @@
 | `KafkaTopicSelector`, `HeaderProvider` | a row | topic or headers of each record that is written |
 
 `penstock` has the same names. Instances travel to the executors by value, with cloudpickle. An exception in
-a method fails the task with an error that names the record, except where the class says otherwise.
+a method fails the task with an error that names the record, unless the class says otherwise.
 """
 
 from penstock.api.offsets_initializer import KafkaOffsetsInitializer

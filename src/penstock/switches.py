@@ -1,7 +1,7 @@
-"""Switches: environment variables that turn off what penstock does to a process of the user's.
+"""Environment variables that turn off what penstock changes in the processes of the user.
 
-Read wherever the thing is done, on driver and executor; docs/ARCHITECTURE.md has the table of them. For
-executors a variable is set with `spark.executorEnv.<name>`. Invariant: everything is on where nothing is set.
+Runs on driver and executor. docs/ARCHITECTURE.md has the table of all changes. Set a variable for executors
+with `spark.executorEnv.<name>`. Invariant: everything is on by default.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _OFF = frozenset({"off", "false", "no", "0"})
 
 
 class Switch(Enum):
-    """The environment variables. What each turns off stands behind it."""
+    """The environment variables. The text after each says what it turns off."""
 
     SHORT_ERRORS = "PENSTOCK_SHORT_ERRORS"
     """Errors of penstock reach the user without a traceback."""
     LOG_HANDLER = "PENSTOCK_LOG_HANDLER"
-    """Spark's Python processes, which configure no logging, show penstock's messages."""
+    """Spark's Python processes, which do not configure logging, show penstock's messages."""
     GC_FREEZE = "PENSTOCK_GC_FREEZE"
     """Workers do not search imported modules for garbage after each task."""
     JVM_SOCKET = "PENSTOCK_JVM_SOCKET"
@@ -35,7 +35,7 @@ class Switch(Enum):
 
 
 def is_on(switch: Switch) -> bool:
-    """Whether the environment leaves a switch on. An unknown text is said once each time, and means on."""
+    """Return whether a switch is on. An unknown text counts as on and is logged each time."""
     text = os.environ.get(switch.value, "").strip().lower()
     if text in _OFF:
         return False

@@ -1,6 +1,6 @@
 """Small frozen values that every room shares.
 
-Runs on driver and executor. Invariant: imports nothing of ours, and every value pickles.
+Runs on driver and executor. Invariant: this module imports nothing of penstock, and every value pickles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class TopicPartition(NamedTuple):
-    """One Kafka partition of one topic. Never called plain "partition"."""
+    """A Kafka partition of a topic. In texts it is never called only "partition"."""
 
     topic: str
     partition: int
@@ -21,12 +21,12 @@ class TopicPartition(NamedTuple):
 
 
 class LogEnd(Enum):
-    """One end of a log. It moves, so the cluster has to be asked where it is."""
+    """An end of a log. It moves, so it must be looked up in the cluster."""
 
     EARLIEST = "earliest"
     """The first record that the broker still has."""
     LATEST = "latest"
-    """After the last record; under read_committed the last stable offset."""
+    """The end after the last record. With read_committed it is the last stable offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class Time:
 
 
 Where: TypeAlias = LogEnd | Committed | At | Time
-"""Where reading starts or ends. Only the client turns it into the numbers of Kafka's protocol."""
+"""A place where reading starts or ends. Only the client turns it into the numbers of Kafka's protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Half-open range `[starting_offset, stopping_offset)` of one topic partition.
+    """Half-open range `[starting_offset, stopping_offset)` of a topic partition.
 
-    A range is read to its end when the consumer's *position* reaches `stopping_offset`, so that
-    control records, aborted data and compaction gaps at the tail neither hang it nor lose a record.
+    A range is finished when the *position* of the reader reaches `stopping_offset`. The last offsets of a
+    range may have no record to return (control records, aborted data, gaps of compaction).
     """
 
     topic_partition: TopicPartition

@@ -1,7 +1,7 @@
-"""The builder API with PyFlink's names; see docs/from-flink.md. Public names are exported by `penstock`.
+"""The builders with PyFlink's names; see docs/from-flink.md. Users import the names from `penstock`.
 
-Runs in the user's program, on Spark classic and Connect. Invariant: what is built maps to the options of
-`format("penstock")` and does nothing that options cannot do; building never talks to Kafka or Spark.
+Runs in the user's program, on Spark classic and Connect. Invariant: a builder makes options of
+`format("penstock")` and does nothing that options cannot do. Building never talks to Kafka or Spark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What `set_deserializer` and `set_value_only_deserializer` take, as options and columns of a read.
+"""Turn the deserializer of a user into options and columns of a read.
 
-Runs in the user's program. Invariant: where a format does the same in compiled code it becomes that format;
-only what is the user's own Python becomes `scan.deserializer`.
+Runs in the user's program. Invariant: a deserializer becomes a format if a format does the same in compiled
+code. Only Python code of the user becomes `scan.deserializer`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ _ONE_TYPE = re.compile(r"\s*[A-Za-z_]+\s*(\(.*\)|<.*>)?\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Deserialization:
-    """How a read makes rows: its options, and its columns as `DataFrameReader.schema` takes them."""
+    """The options of a read with a deserializer, and its columns in the form of `DataFrameReader.schema`."""
 
     options: Mapping[str, str]
     schema: Any
 
 
 class FormatDeserializationSchema:
-    """Ours: any format for values, with its options: `FormatDeserializationSchema("csv", "id BIGINT")`.
+    """Any format for values, with its options: `FormatDeserializationSchema("csv", "id BIGINT")`.
+
+    Flink does not have it.
 
     Args:
-        format_name: what the option `format` takes.
-        produced_type: the columns, a StructType or text such as `id BIGINT, name STRING`.
+        format_name: a value of the option `format`.
+        produced_type: the columns, as a StructType or a text such as `id BIGINT, name STRING`.
         options: of the format, e.g. `{"csv.field-delimiter": ";"}`.
     """
 
@@ -54,48 +56,48 @@ class FormatDeserializationSchema:
 
 
 class JsonRowDeserializationSchema(FormatDeserializationSchema):
-    """PyFlink's schema of that name: the format `json`. Made by its builder."""
+    """PyFlink's schema of this name: the format `json`. Use `builder()`."""
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchemaBuilder:
-        """Begin to describe one."""
+        """Return a builder."""
         return JsonRowDeserializationSchemaBuilder()
 
 
 class JsonRowDeserializationSchemaBuilder:
-    """Describes it step by step, under PyFlink's names. Each method gives the builder back."""
+    """Builder with PyFlink's methods. Each method returns the builder."""
 
     def __init__(self) -> None:
         self._type_info: Any = None
         self._options: dict[str, str] = {}
 
     def type_info(self, type_info: Any) -> JsonRowDeserializationSchemaBuilder:
-        """The columns: a StructType, or text such as `id BIGINT, name STRING`. Required."""
+        """Set the columns: a StructType, or a text such as `id BIGINT, name STRING`. Required."""
         self._type_info = type_info
         return self
 
     def ignore_parse_errors(self) -> JsonRowDeserializationSchemaBuilder:
-        """A field that cannot be converted is null, and a value that is not JSON is no row."""
+        """Make a field null if it cannot be converted, and drop a value that is not JSON."""
         self._options["json.ignore-parse-errors"] = "true"
         return self
 
     def fail_on_missing_field(self) -> JsonRowDeserializationSchemaBuilder:
-        """A field that a value does not have is an error, instead of null."""
+        """Make a missing field an error. Without this call it is null."""
         self._options["json.fail-on-missing-field"] = "true"
         return self
 
     def build(self) -> JsonRowDeserializationSchema:
-        """The schema.
+        """Return the schema.
 
         Raises:
-            MissingOptionError: the columns are not given.
+            MissingOptionError: `type_info` was not called.
         """
         if self._type_info is None:
             raise MissingOptionError("JsonRowDeserializationSchema needs its columns: call type_info.")
         return JsonRowDeserializationSchema("json", self._type_info, self._options)
 
 
-# Kafka's own classes of these names, by the type of `raw` that reads the same bytes.
+# Kafka's classes of these names. Each is the format `raw` with the type that reads the same bytes.
 class _KafkasDeserializer(FormatDeserializationSchema):
     kind = "STRING"
 
@@ -104,50 +106,51 @@ class _KafkasDeserializer(FormatDeserializationSchema):
 
 
 class StringDeserializer(_KafkasDeserializer):
-    """Kafka's: text in UTF-8."""
+    """Read values as text in UTF-8, as Kafka's class of this name."""
 
 
 class ByteArrayDeserializer(_KafkasDeserializer):
-    """Kafka's: the bytes."""
+    """Read values as bytes, as Kafka's class of this name."""
 
     kind = "BINARY"
 
 
 class ShortDeserializer(_KafkasDeserializer):
-    """Kafka's: two bytes, the highest first."""
+    """Read values of two bytes, big-endian, as Kafka's class of this name."""
 
     kind = "SMALLINT"
 
 
 class IntegerDeserializer(_KafkasDeserializer):
-    """Kafka's: four bytes, the highest first."""
+    """Read values of four bytes, big-endian, as Kafka's class of this name."""
 
     kind = "INT"
 
 
 class LongDeserializer(_KafkasDeserializer):
-    """Kafka's: eight bytes, the highest first."""
+    """Read values of eight bytes, big-endian, as Kafka's class of this name."""
 
     kind = "BIGINT"
 
 
 class FloatDeserializer(_KafkasDeserializer):
-    """Kafka's: four bytes, the highest first."""
+    """Read values of four bytes, big-endian, as Kafka's class of this name."""
 
     kind = "FLOAT"
 
 
 class DoubleDeserializer(_KafkasDeserializer):
-    """Kafka's: eight bytes, the highest first."""
+    """Read values of eight bytes, big-endian, as Kafka's class of this name."""
 
     kind = "DOUBLE"
 
 
 def record_deserialization(deserializer: Any, produced_type: Any) -> Deserialization:
-    """What `set_deserializer` was given.
+    """Return the options and columns for the argument of `set_deserializer`.
 
     Raises:
-        OptionError: it is no deserializer, or nothing says which columns it makes.
+        OptionError: the argument is not a deserializer.
+        MissingOptionError: its columns are not known.
     """
     if isinstance(deserializer, ValueOnly):
         return value_deserialization(deserializer.deserializer, produced_type)
@@ -167,10 +170,11 @@ def record_deserialization(deserializer: Any, produced_type: Any) -> Deserializa
 
 
 def value_deserialization(deserializer: Any, produced_type: Any) -> Deserialization:
-    """What `set_value_only_deserializer` was given.
+    """Return the options and columns for the argument of `set_value_only_deserializer`.
 
     Raises:
-        OptionError: it is no deserializer, or nothing says which columns it makes.
+        OptionError: the argument is not a deserializer.
+        MissingOptionError: its columns are not known.
     """
     if isinstance(deserializer, SimpleStringSchema):
         return _format("raw", "STRING", {"raw.charset": deserializer.charset})
@@ -189,14 +193,14 @@ def value_deserialization(deserializer: Any, produced_type: Any) -> Deserializat
 
 
 def _argument_count(method: Any) -> int:
-    """How many arguments a method is called with; Kafka's `deserialize` takes topic and data."""
+    """Count the arguments of a method. Kafka's `deserialize` has two, topic and data."""
     needed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(one.kind in needed for one in inspect.signature(method).parameters.values())
 
 
 def _no_deserializer(given: Any, wanted: str, argument: str) -> OptionError:
-    name = f"{given.__name__} itself" if isinstance(given, type) else type(given).__name__
-    return OptionError(f"A deserializer has to be a {wanted} or a function of {argument}, not {name}.")
+    name = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    return OptionError(f"Expected a {wanted} or a function of {argument} as the deserializer, got {name}.")
 
 
 def _format(name: str, produced_type: Any, options: Mapping[str, str]) -> Deserialization:
@@ -209,7 +213,7 @@ def _python(user_object: Any, gets: Gets, produced_type: Any) -> Deserialization
         produced_type = user_object.get_produced_type()
     if produced_type is None:
         raise MissingOptionError(
-            "Nothing says which columns the deserializer makes: give produced_type, e.g. 'id BIGINT, name "
+            "The columns that the deserializer makes are not known: set produced_type, e.g. 'id BIGINT, name "
             "STRING' or 'STRING', or define get_produced_type."
         )
     columns, is_value = _columns(produced_type)
@@ -218,7 +222,7 @@ def _python(user_object: Any, gets: Gets, produced_type: Any) -> Deserialization
 
 
 def _columns(produced_type: Any) -> tuple[Any, bool]:
-    """The columns of a read, and whether they are one type alone, which is the column `value`."""
+    """Return the columns of a read, and whether they are only a type, which means a column `value`."""
     if isinstance(produced_type, str):
         is_value = _ONE_TYPE.fullmatch(produced_type) is not None
         return (f"value {produced_type.strip()}" if is_value else produced_type), is_value
@@ -227,6 +231,6 @@ def _columns(produced_type: Any) -> tuple[Any, bool]:
     if hasattr(produced_type, "simpleString"):
         return f"value {produced_type.simpleString()}", True
     raise OptionError(
-        f"Columns are a StructType of Spark or text such as 'id BIGINT, name STRING', not "
+        f"Expected a StructType of Spark or a text such as 'id BIGINT, name STRING' as the columns, got "
         f"{type(produced_type).__name__}."
     )

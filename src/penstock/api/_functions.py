@@ -1,7 +1,7 @@
-"""Functions of the user over rows, as columns: Python where Flink's sink has interfaces.
+"""Turn functions of the user over rows into columns. Flink's sink has interfaces for the same.
 
 `function_column` runs in the user's program, RowFunction on the executors. Invariants: a function travels by
-value, as partitioners do; what it gives is checked, because Spark turns a value of another type to null.
+value, like a partitioner; its result is checked, because Spark turns a value of another type into null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Role(Enum):
-    """What of a record a function gives."""
+    """The part of a record that a function returns."""
 
     KEY = "key"
     VALUE = "value"
@@ -31,13 +31,13 @@ class Role(Enum):
 
 
 def functions_for(rows: DataFrame) -> ModuleType:
-    """Spark's functions for a DataFrame; a program may use classic Spark and Spark Connect side by side."""
+    """Return Spark's functions for a DataFrame. A program may use classic Spark and Connect."""
     is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
     return importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
 
 
 def _spark_type(role: Role) -> DataType:
-    """Not as text: Spark Connect's functions would ask a classic session to read that."""
+    """Return the type of a column. A text would need a classic session on Spark Connect."""
     from pyspark.sql import types  # noqa: PLC0415 - `import penstock` stays light
 
     if role is Role.HEADERS:
@@ -47,27 +47,27 @@ def _spark_type(role: Role) -> DataType:
 
 
 def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role) -> Column:
-    """A column with what `function` gives for each row.
+    """Return a column with the result of `function` for each row.
 
     Args:
         rows: the DataFrame.
-        function: of a Row with all of its columns.
-        role: what it gives.
+        function: is called with a Row of all columns.
+        role: the part of a record that it returns.
 
     Raises:
-        OptionError: it cannot be pickled.
+        OptionError: the function cannot be pickled.
     """
     functions = functions_for(rows)
     checked = RowFunction(to_text(function, FUNCTION), role)
-    # Spark wants a plain function, and looks into its type hints, so that there may be none.
-    # Without Arrow, whatever the session says, so that a row is a Row and pairs are structs.
+    # Spark needs a plain function and reads its type hints, so it may not have any.
+    # Arrow is off even if the session turns it on, so that a row is a Row and pairs are structs.
     wrapped = functions.udf(lambda row: checked(row), _spark_type(role), useArrow=False)  # noqa: PLW0108
     column: Column = wrapped(functions.struct("*"))
     return column
 
 
 class RowFunction:
-    """Calls the user's function for a row and checks what it gives. Loads it with the first row."""
+    """Call the user's function for a row and check its result. The first row loads the function."""
 
     def __init__(self, text: str, role: Role) -> None:
         self._text = text
@@ -78,7 +78,7 @@ class RowFunction:
         return {**self.__dict__, "_function": None}
 
     def __call__(self, row: Any) -> Any:
-        """The key, value, topic or headers of a row."""
+        """Return the key, value, topic or headers of a row."""
         if self._function is None:
             self._function = FUNCTION.load(self._text, "record serializer")
         try:
@@ -87,7 +87,7 @@ class RowFunction:
             raise
         except Exception as error:
             raise RowError(
-                f"The function that gives the {self._role.value} of a record failed: {type(error).__name__}: "
+                f"The function for the {self._role.value} of a record failed: {type(error).__name__}: "
                 f"{error}. The row was not written, and its task fails.",
                 role=self._role.value,
             ) from error
@@ -138,8 +138,8 @@ _CHECKS: Mapping[Role, Callable[[Any, Role], Any]] = {
 
 def _refused(role: Role, given: Any, wanted: str) -> RowError:
     return RowError(
-        f"The function that gives the {role.value} of a record gave a {type(given).__name__}, but has to "
-        f"give {wanted}. The row was not written, and its task fails.",
+        f"The function for the {role.value} of a record has to return {wanted}; it returned "
+        f"{type(given).__name__}. The row was not written, and its task fails.",
         role=role.value,
         type=type(given).__name__,
     )

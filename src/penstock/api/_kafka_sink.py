@@ -1,7 +1,7 @@
-"""`KafkaSink.builder()`: PyFlink's names for a write.
+"""Build a sink with PyFlink's methods: `KafkaSink.builder()`.
 
-Runs in the user's program. Invariant: a sink is columns of a DataFrame and options of `format("penstock")`;
-building it checks what can be checked without Kafka and Spark.
+Runs in the user's program. Invariant: a sink is only columns of a DataFrame and options of
+`format("penstock")`. Building it checks everything that needs neither Kafka nor Spark.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PREFIX = "sink.transactional-id-prefix"
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """Where and how to write to Kafka. Made by `KafkaSink.builder()`.
+    """A sink. Use `KafkaSink.builder()`.
 
     Attributes:
-        options: the options of `format("penstock")` that say the same.
+        options: the equivalent options of `format("penstock")`.
         record_serializer: makes the columns that are written.
-        parallelism: how many tasks write; None for as many as the DataFrame has partitions.
+        parallelism: the number of tasks that write; None for one for each partition of the DataFrame.
     """
 
     options: Mapping[str, str] = field(repr=False)
@@ -42,11 +42,11 @@ class KafkaSink:
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
-        """Begin to describe a sink."""
+        """Return a builder."""
         return KafkaSinkBuilder()
 
     def records(self, rows: DataFrame) -> DataFrame:
-        """What is written of these rows: their records, spread over as many tasks as `parallelism` says.
+        """Return the records of these rows, distributed over `parallelism` tasks.
 
         Raises:
             RowError: the columns do not fit the serializer.
@@ -57,7 +57,7 @@ class KafkaSink:
         return records.repartition(self.parallelism, *_spread_by(records))
 
     def write(self, rows: DataFrame) -> None:
-        """Write a batch DataFrame, and return when it is written."""
+        """Write a batch DataFrame and return after it is written."""
         self.records(rows).write.format("penstock").options(**self.options).mode("append").save()
 
     def write_stream(
@@ -72,9 +72,9 @@ class KafkaSink:
         """Start a query that writes a streaming DataFrame.
 
         Args:
-            rows: to write.
-            checkpoint_location: where Spark keeps the state of the query.
-            trigger: of Spark, e.g. `{"processingTime": "10 seconds"}` or `{"availableNow": True}`.
+            rows: the DataFrame to write.
+            checkpoint_location: the folder where Spark keeps the state of the query.
+            trigger: Spark's trigger, e.g. `{"processingTime": "10 seconds"}` or `{"availableNow": True}`.
             output_mode: append, complete or update.
             query_name: of the query.
         """
@@ -85,23 +85,23 @@ class KafkaSink:
         if trigger is not None:
             writer = writer.trigger(**trigger)
         if output_mode.lower() == "update":
-            # Spark knows no Update mode for data sources in Python.
+            # Spark has no update mode for data sources in Python.
             return writer.foreachBatch(_writer(self.options, checkpoint_location)).start()
         return writer.format("penstock").options(**self.options).start()
 
     def for_each_batch(self, checkpoint_location: str | None = None) -> MicroBatchWriter:
-        """A function `(rows, batch_id)` to call in a function for `foreachBatch`, or to give to it.
+        """Return a function `(rows, batch_id)` for `foreachBatch`, or to call in your function for it.
 
-        The rows are written as `write` does; with EXACTLY_ONCE a repeated batch is written once.
+        It writes the rows as `write` does. With EXACTLY_ONCE a repeated batch is written once.
 
         Args:
-            checkpoint_location: of the query; needed with EXACTLY_ONCE on Spark Connect.
+            checkpoint_location: of the query. EXACTLY_ONCE on Spark Connect needs it.
         """
         return _writer(self.options, checkpoint_location, self)
 
 
 class KafkaSinkBuilder:
-    """Describes a sink step by step, under PyFlink's names. Each method gives the builder back."""
+    """Builder with PyFlink's methods. Each method returns the builder."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
@@ -112,50 +112,49 @@ class KafkaSinkBuilder:
         self._parallelism: int | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """The brokers to begin with, `host:port,host:port`. Required."""
+        """Set the brokers to connect to first, `host:port,host:port`. Required."""
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
-        """What becomes of a row. Required."""
+        """Set how rows become records. Required."""
         if not isinstance(record_serializer, KafkaRecordSerializationSchema):
             raise OptionError(
-                "The record serializer has to be a KafkaRecordSerializationSchema, not "
-                f"{type(record_serializer).__name__}: call build() of its builder."
+                "Expected a KafkaRecordSerializationSchema as the record serializer, got "
+                f"{type(record_serializer).__name__}. Call build() of its builder."
             )
         self._serializer = record_serializer
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """What the sink promises: AT_LEAST_ONCE without this call (Flink: NONE)."""
+        """Set the delivery guarantee. It is AT_LEAST_ONCE without this call (Flink: NONE)."""
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
             raise OptionError(
-                "The delivery guarantee has to be one of penstock.DeliveryGuarantee, not "
-                f"{delivery_guarantee!r}.",
+                f"Expected a penstock.DeliveryGuarantee, got {delivery_guarantee!r}.",
                 option=_GUARANTEE,
             )
         self._guarantee = delivery_guarantee
         return self
 
     def set_transactional_id_prefix(self, prefix: str) -> KafkaSinkBuilder:
-        """What the names of this sink's transactions begin with. Required for EXACTLY_ONCE; one a query."""
+        """Set the prefix of the names of the transactions. Required for EXACTLY_ONCE; one for each query."""
         self._prefix = prefix
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """A property of Kafka's Java producer."""
+        """Set a property of Kafka's Java producer."""
         self._properties[key] = _text(value)
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSinkBuilder:
-        """Several properties."""
+        """Set several properties."""
         for key, value in props.items():
             self.set_property(key, value)
         return self
 
     def set_parallelism(self, parallelism: int) -> KafkaSinkBuilder:
-        """How many tasks write (Flink: `sink_to(sink).set_parallelism(n)`).
+        """Set the number of tasks that write (Flink: `sink_to(sink).set_parallelism(n)`).
 
-        Rows are shuffled to them: those of equal keys, and of one topic, to one task.
+        Spark shuffles the rows: rows with the same key and topic go to the same task.
         """
         if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
             raise OptionError(
@@ -167,16 +166,17 @@ class KafkaSinkBuilder:
         return self
 
     def set_option(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Ours: an option of penstock that no method has, such as `sink.commit-log.topic`."""
+        """Set an option of penstock that has no method here, such as `sink.commit-log.topic`."""
         self._own[key] = _text(value)
         return self
 
     def build(self) -> KafkaSink:
-        """Check everything that can be checked without Kafka.
+        """Return the sink, after all checks that do not need Kafka.
 
         Raises:
-            MissingOptionError: no bootstrap servers, no serializer, or no prefix for EXACTLY_ONCE.
-            OptionError: what was set contradicts itself or is not allowed.
+            MissingOptionError: the bootstrap servers, the serializer, or the prefix for EXACTLY_ONCE is
+                missing.
+            OptionError: a value is not allowed, or options contradict each other.
         """
         if "bootstrap.servers" not in self._properties:
             raise MissingOptionError(
@@ -188,14 +188,16 @@ class KafkaSinkBuilder:
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and not self._prefix:
             raise MissingOptionError(
                 "EXACTLY_ONCE needs a transactional id prefix, by which the transactions of this sink are "
-                "found again after a failure: call set_transactional_id_prefix, with another one for each "
+                "found after a failure. Call set_transactional_id_prefix, with a different prefix for each "
                 "query that writes to the same Kafka cluster.",
                 option=_PREFIX,
             )
         options = self._options(self._serializer)
         twice = sorted({key.lower() for key in options} & {key.lower() for key in self._own})
         if twice:
-            raise OptionError(f"set_option repeats what other methods have set: {', '.join(twice)}.")
+            raise OptionError(
+                f"set_option sets what other methods have set already: {', '.join(twice)}. Set each once."
+            )
         options |= self._own
         _check(options, self._guarantee)
         return KafkaSink(options, self._serializer, self._parallelism)
@@ -216,13 +218,13 @@ def _check(options: Mapping[str, str], guarantee: DeliveryGuarantee) -> None:
 
 
 def _spread_by(records: DataFrame) -> list[Column]:
-    """What decides to which task a record goes: its key, for the order of equal keys; else its value."""
+    """Return the columns that choose the task of a record: its key, to keep the order, or its value."""
     functions = functions_for(records)
     names = records.columns
     topic = [records["topic"]] if "topic" in names else []
     if "key" not in names:
         return [*topic, records["value"]]
-    # Records without a key would all go to one task.
+    # Otherwise all records without a key would go to one task.
     keyless = functions.when(records["key"].isNull(), functions.xxhash64(records["value"]))
     return [*topic, records["key"], keyless]
 

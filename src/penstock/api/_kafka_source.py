@@ -1,7 +1,7 @@
-"""`KafkaSource.builder()`: PyFlink's builder, which gives a DataFrame.
+"""Build a source with PyFlink's methods: `KafkaSource.builder()`.
 
-Runs in the user's program, on Spark classic and Connect. Invariants: `build()` finds what is wrong without
-talking to Kafka; a source is its options, nothing more, and its repr shows no value that may be a secret.
+Runs in the user's program, on Spark classic and Connect. Invariants: `build()` finds errors without talking
+to Kafka. A source is only its options and columns. Its repr shows no value that may be a secret.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _RESET = "auto.offset.reset"
 _DISCOVERY = "partition.discovery.interval.ms"
 _COMMIT = "commit.offsets.on.checkpoint"
 _SHOWN = ("topic", "topic-pattern", "topic-partitions", "scan.startup.", "scan.bounded.")
-"""Options whose values a repr shows: what is read, from where, to where. None of them holds a secret."""
+"""Options whose values a repr shows: topics, start and end. Their values are never secrets."""
 _PICKLED = ".initializer"
 _SOURCE_KEYS = ("client.id.prefix", "register.consumer.metrics", _COMMIT)
-"""What Flink's builder takes as properties although they are options of the source, not of Kafka."""
+"""Options of the source that Flink's builder accepts as properties, although Kafka does not have them."""
 
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """What to read from Kafka. Made by `KafkaSource.builder()`.
+    """A source. Use `KafkaSource.builder()`.
 
     Attributes:
-        options: the options of `format("penstock")` that say the same.
-        is_bounded: whether it ends (a batch read) or goes on (a stream).
-        schema: the columns of the rows, where a deserializer makes them; as `DataFrameReader.schema` has it.
+        options: the equivalent options of `format("penstock")`.
+        is_bounded: whether it is a batch read (true) or a stream.
+        schema: the columns of the rows if a deserializer makes them, in the form of `DataFrameReader.schema`.
     """
 
     options: Mapping[str, str]
@@ -59,7 +59,7 @@ class KafkaSource:
     schema: Any = None
 
     def __repr__(self) -> str:
-        """Servers, topics, where it starts and ends. Other options may be secrets: only their count."""
+        """Show servers, topics, start and end, and count the other options, which may be secrets."""
         shown = {key: value for key, value in self.options.items() if _is_shown(key)}
         parts = [f"{key}={'...' if key.endswith(_PICKLED) else repr(value)}" for key, value in shown.items()]
         if len(self.options) > len(shown):
@@ -69,31 +69,31 @@ class KafkaSource:
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
-        """Describe a source step by step, then call `build()`.
+        """Return a builder.
 
         Required: `set_bootstrap_servers` and one of `set_topics`, `set_topic_pattern`, `set_partitions`.
-        Without more, a stream that starts at the earliest offset and gives keys and values as bytes.
+        By default the source is a stream from the earliest offset, with keys and values as bytes.
         """
         return KafkaSourceBuilder()
 
     def load(self, spark: SparkSession) -> DataFrame:
-        """The records as a DataFrame: a streaming one, unless the source is bounded."""
+        """Return the records as a DataFrame. It is a streaming one, unless the source is bounded."""
         reader = spark.read if self.is_bounded else spark.readStream
         reader = reader.format("penstock").options(**self.options)
         return (reader if self.schema is None else reader.schema(self.schema)).load()
 
     def as_table(self, spark: SparkSession, name: str) -> DataFrame:
-        """`load`, also as the temporary view `name` of the session, for SQL."""
+        """Return the records like `load`, and create the temporary view `name` of them, for SQL."""
         records = self.load(spark)
         records.createOrReplaceTempView(name)
         return records
 
 
 class KafkaSourceBuilder:
-    """Describes a source step by step, under PyFlink's names. Each method gives the builder back.
+    """Builder with PyFlink's methods. Each method returns the builder.
 
-    Without a deserializer records come as rows with Spark's columns (key, value, topic, partition, offset,
-    timestamp ...), to be decoded with Spark's functions.
+    Without a deserializer the rows have Spark's columns (key, value, topic, partition, offset, timestamp
+    ...). Decode them with Spark's functions.
     """
 
     def __init__(self) -> None:
@@ -106,11 +106,11 @@ class KafkaSourceBuilder:
         self._deserialization: Deserialization | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """The brokers to begin with, `host:port,host:port`. Required."""
+        """Set the brokers to connect to first, `host:port,host:port`. Required."""
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
-        """The consumer group whose offsets are used and committed. It is never joined."""
+        """Set the consumer group whose offsets are used and committed. Penstock never joins it."""
         return self.set_property("group.id", group_id)
 
     def set_topics(self, *topics: str | Collection[str]) -> KafkaSourceBuilder:
@@ -118,7 +118,7 @@ class KafkaSourceBuilder:
         return self._subscribe("topics", {"topic": ";".join(_topic_names(topics))})
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """Read every topic whose whole name matches, also later ones."""
+        """Read every topic whose whole name matches, and topics that are created later."""
         return self._subscribe("topic pattern", {"topic-pattern": topic_pattern})
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> KafkaSourceBuilder:
@@ -129,43 +129,44 @@ class KafkaSourceBuilder:
     def set_starting_offsets(
         self, starting_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Where a new query begins; earliest without it. A query with a checkpoint goes on from there."""
+        """Set where a new query begins (default: earliest). A checkpoint overrides it."""
         self._starting = _checked(starting_offsets_initializer)
         return self
 
     def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """End at these offsets (exclusive): `load` gives a batch DataFrame."""
+        """Stop before these offsets. `load` then returns a batch DataFrame."""
         self._stopping, self._is_bounded = _checked(stopping_offsets_initializer), True
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """End at these offsets (exclusive), as a stream; see `penstock.run_until_bounded`."""
+        """Stop a stream before these offsets; see `penstock.run_until_bounded`."""
         self._stopping, self._is_bounded = _checked(stopping_offsets_initializer), False
         return self
 
     def set_value_only_deserializer(
         self, deserialization_schema: Any, *, produced_type: Any = None
     ) -> KafkaSourceBuilder:
-        """How rows are made of values.
+        """Set how values become rows.
 
         Args:
             deserialization_schema: SimpleStringSchema, JsonRowDeserializationSchema or another schema of a
-                format, which decode in compiled code; a DeserializationSchema of yours, a Kafka-style
-                Deserializer, or a function of the value's bytes.
-            produced_type: the columns, where the schema does not say them: a StructType, text such as
-                `id BIGINT, name STRING`, or one type for a column `value`.
+                format, which decode in compiled code; your own DeserializationSchema, a Kafka-style
+                Deserializer, or a function of the bytes of the value.
+            produced_type: the columns, if the schema does not define them: a StructType, a text such as
+                `id BIGINT, name STRING`, or a type for a column `value`.
         """
         from penstock.api._deserialization import value_deserialization  # noqa: PLC0415 - it loads Arrow
 
         return self._deserialize(value_deserialization(deserialization_schema, produced_type))
 
     def set_deserializer(self, record_deserializer: Any, *, produced_type: Any = None) -> KafkaSourceBuilder:
-        """How rows are made of whole records: key, value, headers, topic, partition, offset, timestamp.
+        """Set how whole records (key, value, headers, topic, partition, offset, timestamp) become rows.
 
         Args:
-            record_deserializer: a KafkaRecordDeserializationSchema, an ArrowDeserializationSchema (batches,
-                far faster), a JSONKeyValueDeserializationSchema, or a function of a ConsumerRecord.
-            produced_type: as for `set_value_only_deserializer`.
+            record_deserializer: a KafkaRecordDeserializationSchema, an ArrowDeserializationSchema (for
+                batches of records, much faster), a JSONKeyValueDeserializationSchema, or a function of a
+                ConsumerRecord.
+            produced_type: the same as for `set_value_only_deserializer`.
         """
         from penstock.api._deserialization import record_deserialization  # noqa: PLC0415 - it loads Arrow
 
@@ -173,36 +174,36 @@ class KafkaSourceBuilder:
 
     def _deserialize(self, deserialization: Deserialization) -> KafkaSourceBuilder:
         if self._deserialization is not None:
-            raise OptionError("The source has a deserializer already: set one, once.")
+            raise OptionError("The source has a deserializer already: set it once.")
         self._deserialization = deserialization
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """How this source's clients are named on the brokers."""
+        """Set the name of the clients of this source in the logs and quotas of the brokers."""
         return self.set_property("client.id.prefix", prefix)
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """A property of Kafka's Java client, or one of Flink's four source properties."""
+        """Set a property of Kafka's Java client, or one of Flink's four source properties."""
         self._properties[key] = _text(value)
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
-        """Several properties."""
+        """Set several properties."""
         for key, value in props.items():
             self.set_property(key, value)
         return self
 
     def set_option(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Ours: an option of penstock that no method has, such as `scan.max-records-per-batch`."""
+        """Set an option of penstock that has no method here, such as `scan.max-records-per-batch`."""
         self._own[key] = _text(value)
         return self
 
     def build(self) -> KafkaSource:
-        """Check everything that can be checked without Kafka.
+        """Return the source, after all checks that do not need Kafka.
 
         Raises:
-            MissingOptionError: no bootstrap servers, no subscription, or no group id where one is needed.
-            OptionError: what was set contradicts itself or is not allowed.
+            MissingOptionError: the bootstrap servers, the topics, or a group id that is needed are missing.
+            OptionError: a value is not allowed, or options contradict each other.
         """
         if "bootstrap.servers" not in self._properties:
             raise MissingOptionError(
@@ -211,7 +212,8 @@ class KafkaSourceBuilder:
             )
         if self._subscription is None:
             raise MissingOptionError(
-                "Nothing says what to read: call one of set_topics, set_topic_pattern and set_partitions."
+                "The source does not know what to read: call one of set_topics, set_topic_pattern and "
+                "set_partitions."
             )
         self._check_group_id()
         options = self._options(self._subscription[1])
@@ -220,7 +222,9 @@ class KafkaSourceBuilder:
             options |= made.options
         twice = sorted(options.keys() & {key.lower() for key in self._own})
         if twice:
-            raise OptionError(f"set_option repeats what other methods have set: {', '.join(twice)}.")
+            raise OptionError(
+                f"set_option sets what other methods have set already: {', '.join(twice)}. Set each once."
+            )
         options |= self._own
         _check_formats(parse_read(options, streaming=not self._is_bounded))
         return KafkaSource(options, self._is_bounded, None if made is None else made.schema)
@@ -228,7 +232,7 @@ class KafkaSourceBuilder:
     def _subscribe(self, what: str, option: dict[str, str]) -> KafkaSourceBuilder:
         if self._subscription is not None:
             raise OptionError(
-                f"The source already reads {self._subscription[0]}, so it cannot also read {what}: set one "
+                f"The source already reads {self._subscription[0]}, so it cannot also read {what}. Set one "
                 "of topics, topic pattern and partitions, once."
             )
         self._subscription = (what, option)
@@ -265,7 +269,7 @@ class KafkaSourceBuilder:
         return options | {f"properties.{key}": value for key, value in properties.items()}
 
     def _override_reset(self, properties: dict[str, str]) -> None:
-        """As Flink: the starting initializer's strategy counts, not the property."""
+        """Use the strategy of the starting initializer instead of the property, as Flink does."""
         strategy = self._starting.get_auto_offset_reset_strategy().value
         given = properties.pop(_RESET, None)
         if given not in (None, strategy):
@@ -285,13 +289,13 @@ def _topic_names(given: Collection[Any]) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             raise OptionError(
-                f"set_topics takes names of topics, not {type(name).__name__}: set_topics('a', 'b')."
+                f"Expected names of topics, got {type(name).__name__}. Write set_topics('a', 'b')."
             )
     return names
 
 
 def _check_formats(config: ReadConfig) -> None:
-    """Let the formats judge their own options."""
+    """Let each format check its own options."""
     if isinstance(config.table, TableSpec):
         from penstock.formats import format_of  # noqa: PLC0415 - it loads Arrow
 
@@ -301,7 +305,7 @@ def _check_formats(config: ReadConfig) -> None:
 
 
 def _end_options(end: str, initializer: KafkaOffsetsInitializer) -> dict[str, str]:
-    """The options for one end; `end` is "startup" or "bounded"."""
+    """Return the options for one end; `end` is "startup" or "bounded"."""
     mode = f"scan.{end}.mode"
     if isinstance(initializer, Earliest):
         if end == "bounded":
@@ -339,8 +343,8 @@ def _discovery_interval(text: str) -> str:
 def _checked(initializer: KafkaOffsetsInitializer) -> KafkaOffsetsInitializer:
     if not isinstance(initializer, KafkaOffsetsInitializer):
         raise OptionError(
-            f"An offsets initializer is wanted, not {type(initializer).__name__}: use "
-            "KafkaOffsetsInitializer.earliest() and its siblings, or subclass it."
+            f"Expected an offsets initializer, got {type(initializer).__name__}. Use "
+            "KafkaOffsetsInitializer.earliest() and its other static methods, or subclass it."
         )
     return initializer
 

@@ -1,7 +1,7 @@
-"""How a Python object of the user gets into an option.
+"""Put a Python object of the user into an option.
 
-Runs in the user's program. Invariant: the user registers nothing. The class of the object travels by value,
-so its module need not be installed where the query is planned; penstock's own classes travel by name.
+Runs in the user's program. Invariant: the class of the object travels by value without any registration, so
+its module need not be installed where the query is planned. Penstock's own classes travel by name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.options.python_objects import INITIALIZER, ObjectKind
 
 
 def to_text(value: object, kind: ObjectKind = INITIALIZER) -> str:
-    """The text of an option for `value`.
+    """Return the text of an option for `value`.
 
     Raises:
-        OptionError: it cannot be pickled, or is too large.
+        OptionError: the object cannot be pickled, or its pickle is too large.
     """
     from pyspark import cloudpickle  # noqa: PLC0415 - `import penstock` stays light
 
@@ -32,15 +32,15 @@ def to_text(value: object, kind: ObjectKind = INITIALIZER) -> str:
         name = getattr(value, "__qualname__", type(value).__qualname__)
         raise OptionError(
             f"The object {name} cannot be sent to Spark: {type(error).__name__}: "
-            f"{error}. It may hold values only that can be pickled: no sessions, connections or locks."
+            f"{error}. All values in it must be picklable: sessions, connections and locks are not."
         ) from error
     return kind.join(pickled, f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
 def _module_of(value: object) -> ModuleType | None:
-    """Where the user defined a function, or the class of an object."""
+    """Return the module in which the user defined a function, or the class of an object."""
     wrapped = getattr(value, "user_object", None)
-    if wrapped is not None:  # one of ours around it
+    if wrapped is not None:  # an object of penstock around it
         return _module_of(wrapped)
     if isinstance(value, functools.partial):
         return _module_of(value.func)
@@ -50,7 +50,7 @@ def _module_of(value: object) -> ModuleType | None:
 
 @contextmanager
 def _by_value(cloudpickle: Any, module: ModuleType | None) -> Iterator[None]:
-    """Pickle what `module` defines by value. `__main__` always is; what every Python has never."""
+    """Pickle the classes of `module` by value. `__main__` always is, and the standard library never is."""
     name = "__main__" if module is None else module.__name__
     root = name.partition(".")[0]
     is_everywhere = root in ("penstock", "__main__") or root in sys.stdlib_module_names

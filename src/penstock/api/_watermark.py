@@ -1,7 +1,7 @@
-"""`penstock.with_watermark`: Spark's watermark, checked against the alignment of a source.
+"""Set Spark's watermark after a check against the alignment of a source: `penstock.with_watermark`.
 
-Runs in the user's program, on Spark classic and Connect. Invariant: does exactly what
-`DataFrame.withWatermark` does; it only refuses a delay with which rows of slow partitions would be dropped.
+Runs in the user's program, on Spark classic and Connect. Invariant: it does exactly what
+`DataFrame.withWatermark` does, and refuses a delay with which Spark would drop rows of slow topic partitions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def with_watermark(
     df: DataFrame, event_time: str, delay_threshold: str, *, source: KafkaSource | None = None
 ) -> DataFrame:
-    """`df.withWatermark(event_time, delay_threshold)`.
+    """Return `df.withWatermark(event_time, delay_threshold)`.
 
     Args:
         df: a streaming DataFrame.
-        event_time: its column with the event time; `timestamp` for the record timestamp.
-        delay_threshold: how late a row may be, as one number and unit ("1 minute") where `source` is given.
-        source: where `df` comes from. Its `scan.watermark.alignment.max-drift` may not be more than the
-            delay, because Spark would then drop rows of the topic partitions that are behind.
+        event_time: the column of `df` with the event time; `timestamp` for the record timestamp.
+        delay_threshold: how late a row may be. With `source` it must be one number and unit ("1 minute").
+        source: the source of `df`. Its `scan.watermark.alignment.max-drift` may not be more than the delay,
+            because Spark would then drop rows of slow topic partitions.
 
     Raises:
         OptionError: the delay is shorter than the drift, or cannot be compared with it.
@@ -44,8 +44,8 @@ def _check_delay(delay_threshold: str, source: KafkaSource) -> None:
     drift_ms = 0 if drift is None else parse_duration_ms(drift)
     if not drift_ms:
         raise OptionError(
-            f"The source has no '{key}', so nothing holds its topic partitions together and Spark drops rows "
-            "of the slow ones as late. Set it with "
+            f"The source has no '{key}', so its topic partitions are not aligned and Spark drops rows of "
+            "slow ones as late. Set it with "
             f'KafkaSource.builder().set_option("{key}", "{delay_threshold}"), or leave `source` out.',
             option=key,
         )
@@ -60,7 +60,7 @@ def _check_delay(delay_threshold: str, source: KafkaSource) -> None:
     if delay_ms < drift_ms:
         raise OptionError(
             f"The delay {delay_threshold!r} is shorter than '{key}' = '{drift}', so Spark would drop rows of "
-            "topic partitions that may lag by that much. Make the delay longer or the drift smaller.",
+            "slow topic partitions. Make the delay longer or the drift smaller.",
             value=delay_threshold,
             option=key,
         )

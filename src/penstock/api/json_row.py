@@ -1,6 +1,6 @@
-"""`JsonRowSerializationSchema` with PyFlink's names.
+"""Serialize rows as JSON with PyFlink's methods: `JsonRowSerializationSchema`.
 
-Used in the user's program. Invariant: it is an expression of Spark and runs without Python.
+Runs in the user's program. Invariant: the schema is an expression of Spark and needs no Python on executors.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class JsonRowSerializationSchema(ColumnSerializationSchema):
-    """Writes a row as a JSON object, nulls included. Made by its builder."""
+    """Write a row as a JSON object, with its nulls. Use `builder()`."""
 
     def __init__(self, type_info: Any = None) -> None:
         self._type_info = type_info
 
     @staticmethod
     def builder() -> JsonRowSerializationSchemaBuilder:
-        """Begin to describe one."""
+        """Return a builder."""
         return JsonRowSerializationSchemaBuilder()
 
     def column(self, rows: DataFrame, role: Role) -> Column:
-        """The row as text. See `ColumnSerializationSchema.column`."""
+        """Return the row as text. See `ColumnSerializationSchema.column`."""
         functions = functions_for(rows)
         wanted = self._type_info
         if isinstance(wanted, str):
-            # Read by the session of the rows; `fromDDL` may ask another one, which need not exist.
+            # The session of the rows parses the text. `fromDDL` may use another session, which may not exist.
             wanted = rows.sparkSession.createDataFrame([], wanted).schema
         columns = [functions.col("*")]
         if wanted is not None:
@@ -41,20 +41,20 @@ class JsonRowSerializationSchema(ColumnSerializationSchema):
 
 
 class JsonRowSerializationSchemaBuilder:
-    """Describes it step by step, under PyFlink's names. Each method gives the builder back."""
+    """Builder with PyFlink's methods. Each method returns the builder."""
 
     def __init__(self) -> None:
         self._type_info: Any = None
 
     def with_type_info(self, type_info: Any) -> JsonRowSerializationSchemaBuilder:
-        """The columns to write and their types: a StructType or text; without it all as they are.
+        """Set the columns to write and their types: a StructType or a text. Default: all columns.
 
-        Columns of other types are cast as Spark casts them: what does not fit fails the query, unless the
-        session sets `spark.sql.ansi.enabled` to false, where it becomes null or another number.
+        Spark casts columns of other types. A value that does not fit fails the query. If the session sets
+        `spark.sql.ansi.enabled` to false, the value becomes null or another number instead.
         """
         self._type_info = type_info
         return self
 
     def build(self) -> JsonRowSerializationSchema:
-        """The schema."""
+        """Return the schema."""
         return JsonRowSerializationSchema(self._type_info)

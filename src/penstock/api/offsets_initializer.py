@@ -1,7 +1,7 @@
-"""Where reading starts or ends: PyFlink's `KafkaOffsetsInitializer`, which users may also write themselves.
+"""Say where reading starts or ends: PyFlink's `KafkaOffsetsInitializer`, which users may subclass.
 
-Made in the user's program; those of users are asked on the driver, when a query is first planned.
-Invariant: the built-in ones become plain options wherever options can say the same.
+Runs in the user's program. The driver calls a subclass of the user when a query is first planned. Invariant:
+a built-in initializer becomes plain options if options can say the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.types import LogEnd, Time, TopicPartition
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """Where to start where an initializer has no offset; NONE makes that an error."""
+    """The place to start if an initializer has no offset. NONE makes that an error."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -26,48 +26,55 @@ class KafkaOffsetResetStrategy(Enum):
 
 
 class KafkaOffsetsInitializer(ABC):
-    """Decides at which offset reading starts (or ends) in each topic partition.
+    """Decide at which offset reading starts (or ends) in each topic partition.
 
     Use one of the static methods, or subclass it. An instance of a subclass travels to the driver by value,
-    with its class and what the class refers to in its module; other modules have to be installed there.
-    It is asked once, when a query is first planned: the offsets are then kept in the checkpoint.
+    with its class and everything that the class uses of its module. Other modules must be installed there.
+    It is called once, when a query is first planned; the checkpoint keeps the offsets.
     """
 
     @abstractmethod
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """The offset for each topic partition: a number, or -2 earliest, -1 latest, -3 committed.
+        """Return the offset for each topic partition: a number, or -2 earliest, -1 latest, -3 committed.
 
         Args:
-            partitions: those that exist when the query starts. Later ones start at their first record.
-            retriever: asks the cluster.
+            partitions: the topic partitions that exist when the query starts. Later ones start at their first
+                record.
+            retriever: looks up offsets in the cluster.
         """
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """Where to start for an offset of -3 where the group has none."""
+        """Return where to start for the offset -3 if the group has no committed offset."""
         return KafkaOffsetResetStrategy.EARLIEST
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """The first record of each log."""
+        """Return an initializer for the first record of each log."""
         return Earliest()
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """The end of each log as of the start."""
+        """Return an initializer for the end of each log when the query starts."""
         return Latest()
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record that is not older than `timestamp` (milliseconds), else the end of the log."""
+        """Return an initializer for the first record that is not older than `timestamp` (milliseconds).
+
+        Without such a record it is the end of the log.
+        """
         return Timestamp(timestamp)
 
     @staticmethod
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """The committed offsets of the group id; where there is none, as the strategy says."""
+        """Return an initializer for the committed offsets of the group.
+
+        The strategy gives the place if the group has no committed offset.
+        """
         return Committed(offset_reset_strategy)
 
     @staticmethod
@@ -75,7 +82,11 @@ class KafkaOffsetsInitializer(ABC):
         offsets: Mapping[TopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """These offsets; what is not named: the group's committed offset, else as the strategy says."""
+        """Return an initializer for these offsets.
+
+        A topic partition that is not named has the committed offset of the group, or the place of the
+        strategy without one.
+        """
         given = tuple(sorted((TopicPartition(*tp), offset) for tp, offset in offsets.items()))
         return Specific(given, offset_reset_strategy)
 
@@ -87,7 +98,7 @@ class Earliest(KafkaOffsetsInitializer):
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """Ask for the beginnings."""
+        """Look up the first offset of each log."""
         return retriever.offsets_at(partitions, LogEnd.EARLIEST)
 
 
@@ -98,11 +109,11 @@ class Latest(KafkaOffsetsInitializer):
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """Ask for the ends."""
+        """Look up the end of each log."""
         return retriever.offsets_at(partitions, LogEnd.LATEST)
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """As Flink."""
+        """Return the strategy of Flink."""
         return KafkaOffsetResetStrategy.LATEST
 
 
@@ -115,11 +126,11 @@ class Timestamp(KafkaOffsetsInitializer):
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """Ask for the offsets of that time."""
+        """Look up the offsets of the time."""
         return retriever.offsets_at(partitions, Time(self.timestamp_ms))
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """As Flink."""
+        """Return the strategy of Flink."""
         return KafkaOffsetResetStrategy.LATEST
 
 
@@ -132,11 +143,11 @@ class Committed(KafkaOffsetsInitializer):
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """Leave the look-up and the strategy to the planner, which knows -3."""
+        """Return -3 for all. The planner looks up the offsets and uses the strategy."""
         return dict.fromkeys(partitions, COMMITTED_OFFSET)
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """The given one."""
+        """Return the given strategy."""
         return self.strategy
 
 
@@ -154,9 +165,9 @@ class Specific(KafkaOffsetsInitializer):
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
-        """The given ones, and -3 for the others."""
+        """Return the given offsets, and -3 for the other topic partitions."""
         return {**dict.fromkeys(partitions, COMMITTED_OFFSET), **dict(self.given)}
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """The given one."""
+        """Return the given strategy."""
         return self.strategy

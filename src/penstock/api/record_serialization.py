@@ -1,7 +1,7 @@
-"""`KafkaRecordSerializationSchema` with PyFlink's names: which part of a row goes where in a Kafka record.
+"""Say how rows become Kafka records, with PyFlink's methods: `KafkaRecordSerializationSchema`.
 
-Runs in the user's program. Invariant: it becomes columns of a DataFrame (key, value, topic, headers,
-timestamp) and options of `format("penstock")`, nothing else.
+Runs in the user's program. Invariant: a schema becomes columns of a DataFrame (key, value, topic, headers,
+timestamp) and options of `format("penstock")`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ Headers = Mapping[str, "bytes | str | None"] | Sequence[tuple[str, "bytes | str 
 
 
 class KafkaTopicSelector(ABC):
-    """Chooses the topic of each row. A plain function does the same."""
+    """Choose the topic of each row. You may use a plain function instead."""
 
     @abstractmethod
     def apply(self, data: Row) -> str:
-        """The topic of one row."""
+        """Return the topic of a row."""
 
 
 class HeaderProvider(ABC):
-    """Gives the headers of each row. A plain function does the same."""
+    """Make the headers of each row. You may use a plain function instead."""
 
     @abstractmethod
     def get_headers(self, data: Row) -> Headers | None:
-        """Names and values; None for no headers."""
+        """Return names and values of the headers; None for no headers."""
 
 
 @dataclass(frozen=True)
 class KafkaRecordSerializationSchema:
-    """How rows become Kafka records. Made by `KafkaRecordSerializationSchema.builder()`."""
+    """The way in which rows become Kafka records. Use `builder()`."""
 
     value_schema: Any = field(repr=False)
     key_schema: Any = field(default=None, repr=False)
@@ -57,20 +57,20 @@ class KafkaRecordSerializationSchema:
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Begin to describe one."""
+        """Return a builder."""
         return KafkaRecordSerializationSchemaBuilder()
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of `format("penstock")` that it sets."""
+        """Return the equivalent options of `format("penstock")`."""
         given = {"topic": self.topic, "sink.partitioner": self.partitioner}
         return {key: text for key, text in given.items() if text is not None}
 
     def records(self, rows: DataFrame) -> DataFrame:
-        """The rows with the columns that `format("penstock")` writes.
+        """Return the rows with the columns that `format("penstock")` writes.
 
         Raises:
-            RowError: the columns do not fit a schema.
+            RowError: a column does not fit its schema.
         """
         columns = {"value": serialized(self.value_schema, rows, Role.VALUE)}
         if self.key_schema is not None:
@@ -85,7 +85,7 @@ class KafkaRecordSerializationSchema:
 
 
 class KafkaRecordSerializationSchemaBuilder:
-    """Describes it step by step, under PyFlink's names. Each method gives the builder back."""
+    """Builder with PyFlink's methods. Each method returns the builder."""
 
     def __init__(self) -> None:
         self._topic: str | None = None
@@ -108,7 +108,7 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic_selector(
         self, topic_selector: KafkaTopicSelector | Callable[[Row], str]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Let each row have a topic of its own: a selector, or a function of the row."""
+        """Choose a topic for each row, with a selector or a function of the row."""
         self._check_no_topic()
         self._topic_selector = _method(topic_selector, KafkaTopicSelector, "apply", "topic selector")
         return self
@@ -116,11 +116,11 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_value_serialization_schema(
         self, value_serialization_schema: Any
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """How values are made. Required.
+        """Set how rows become values. Required.
 
         Args:
-            value_serialization_schema: SimpleStringSchema, ByteArraySchema, a SerializationSchema of yours,
-                a function of the row, or (ours) a Spark expression such as `to_json(struct("*"))`.
+            value_serialization_schema: SimpleStringSchema, ByteArraySchema, your own SerializationSchema,
+                a function of the row, or a Spark expression such as `to_json(struct("*"))`.
         """
         if self._value_schema is not None:
             raise OptionError("The value serialization schema is set already: set it once.")
@@ -130,7 +130,7 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: Any
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """How keys are made; without it there are none. As `set_value_serialization_schema`."""
+        """Set how rows become keys, as `set_value_serialization_schema` does for values. Default: no keys."""
         if self._key_schema is not None:
             raise OptionError("The key serialization schema is set already: set it once.")
         self._key_schema = check_schema(key_serialization_schema, Role.KEY)
@@ -140,11 +140,11 @@ class KafkaRecordSerializationSchemaBuilder:
         self,
         partitioner: KafkaPartitioner | str | Callable[[bytes | None, bytes | None, str, Sequence[int]], int],
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Who chooses the partition of each record; without it Java's hash of the key.
+        """Set how the partition of each record is chosen. The default is Java's hash of the key.
 
         Args:
             partitioner: a `penstock.KafkaPartitioner`, a function `(key, value, topic, partitions) ->
-                partition`, or what the option `sink.partitioner` takes.
+                partition`, or a value of the option `sink.partitioner`.
         """
         from penstock.sink.custom_partitioner import as_partitioner  # noqa: PLC0415 - loads Arrow
 
@@ -159,21 +159,21 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_header_provider(
         self, header_provider: HeaderProvider | Callable[[Row], Headers | None]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """The headers of each record: a provider, or a function of the row."""
+        """Set how headers are made, with a provider or a function of the row."""
         self._header_provider = _method(header_provider, HeaderProvider, "get_headers", "header provider")
         return self
 
     def set_timestamp_column(self, name: str) -> KafkaRecordSerializationSchemaBuilder:
-        """Ours: the column whose value is the record's timestamp; without it the time of writing."""
+        """Set the column with the timestamps of records. Default: the time of writing."""
         self._timestamp_column = name
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
-        """Check what Flink checks.
+        """Return the schema, after the checks of Flink.
 
         Raises:
-            MissingOptionError: no value schema, or nothing says which topic.
-            OptionError: what was set contradicts itself.
+            MissingOptionError: the value schema or the topic is missing.
+            OptionError: two settings contradict each other.
         """
         if self._value_schema is None:
             raise MissingOptionError(
@@ -181,12 +181,12 @@ class KafkaRecordSerializationSchemaBuilder:
             )
         if self._topic is None and self._topic_selector is None:
             raise MissingOptionError(
-                "Nothing says which topic to write to: call set_topic or set_topic_selector.", option="topic"
+                "No topic to write to is set: call set_topic or set_topic_selector.", option="topic"
             )
         if self._key_schema is not None and (self._partitioner or "").lower() == ROUND_ROBIN_PARTITIONER:
             raise OptionError(
-                "The partitioner 'round-robin' is for records without keys: it would spread equal keys over "
-                "all partitions, and their order would be lost. Leave the key serialization schema or the "
+                "The partitioner 'round-robin' is for records without keys, because it spreads equal keys "
+                "over all partitions and their order is lost. Leave the key serialization schema or the "
                 "partitioner out.",
                 option="sink.partitioner",
             )
@@ -202,17 +202,17 @@ class KafkaRecordSerializationSchemaBuilder:
 
     def _check_no_topic(self) -> None:
         if self._topic is not None or self._topic_selector is not None:
-            raise OptionError("The topic is set already: call one of set_topic and set_topic_selector, once.")
+            raise OptionError("The topic is set already: call set_topic or set_topic_selector once.")
 
 
 def _method(given: Any, kind: type, method: str, what: str) -> Callable[[Any], Any]:
-    """The function to call for each row: the method of an interface, or a plain function."""
+    """Return the function to call for each row: the method of an interface, or a plain function."""
     if isinstance(given, kind):
         function: Callable[[Any], Any] = getattr(given, method)
         return function
     if isinstance(given, type) or not callable(given):
         raise OptionError(
-            f"The {what} has to be a {kind.__name__} or a function of a row, not "
-            f"{given.__name__ + ' itself' if isinstance(given, type) else type(given).__name__}."
+            f"Expected a {kind.__name__} or a function of a row as the {what}, got "
+            f"{'the class ' + given.__name__ if isinstance(given, type) else type(given).__name__}."
         )
-    return given  # type: ignore[no-any-return]  # whatever can be called
+    return given  # type: ignore[no-any-return]  # anything that can be called

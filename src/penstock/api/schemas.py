@@ -1,8 +1,7 @@
-"""Serialization schemas: how the rows of a DataFrame become the keys and values of Kafka records.
+"""Serialize the rows of a DataFrame as keys and values of Kafka records.
 
-Used in the user's program, when a DataFrame is to be written; the functions of users run on the executors.
-Invariant: what a schema gives is bytes, text or null for each row, and a row that it cannot serialize fails
-the query, so that none is written as something else.
+Runs in the user's program; functions of users run on the executors. Invariant: a schema makes bytes, text or
+null of each row. A row that it cannot serialize fails the query, and is never written as something else.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 CHARSETS = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
-"""What Spark can encode to."""
+"""The charsets that Spark can write."""
 
 
 class SerializationSchema(ABC):
-    """Serializes a row in Python, on the executors: Flink's `SerializationSchema`. Subclass it.
+    """Serialize a row in Python, on the executors: Flink's `SerializationSchema`. Subclass it.
 
-    An instance travels to Spark by value. For speed prefer what Spark can do by itself: SimpleStringSchema,
-    ByteArraySchema, or a Spark expression such as `to_json(struct("*"))`.
+    An instance travels to Spark by value. These are faster because Spark needs no Python for them:
+    SimpleStringSchema, ByteArraySchema, and a Spark expression such as `to_json(struct("*"))`.
     """
 
     @abstractmethod
     def serialize(self, element: Row) -> bytes | None:
-        """The bytes of one row; None makes a null key or a tombstone."""
+        """Return the bytes of a row. None makes a null key or a tombstone."""
 
 
 class ColumnSerializationSchema(ABC):
-    """Serializes with an expression of Spark, without Python."""
+    """Serialize with an expression of Spark, without Python."""
 
     @abstractmethod
     def column(self, rows: DataFrame, role: Role) -> Column:
-        """The expression: binary or string.
+        """Return the expression, of type binary or string.
 
         Args:
-            rows: which will be written.
+            rows: the rows to write.
             role: whether it makes keys or values.
 
         Raises:
@@ -49,11 +48,11 @@ class ColumnSerializationSchema(ABC):
 
 
 class SimpleStringSchema(ColumnSerializationSchema):
-    """Writes a string column as text; for `set_value_only_deserializer` reads values as text.
+    """Write a string column as text; in `set_value_only_deserializer` read values as text.
 
     Args:
         charset: one of CHARSETS.
-        column: which. Without it: the only column, or among several the one named `key` or `value`.
+        column: the column. Default: the only column, or the column named `key` or `value` of several.
     """
 
     def __init__(self, charset: str = "UTF-8", column: str | None = None) -> None:
@@ -66,13 +65,13 @@ class SimpleStringSchema(ColumnSerializationSchema):
 
     @property
     def charset(self) -> str:
-        """How text is encoded, also where values are read."""
+        """Return the charset, which is also used to read values."""
         return self._charset
 
     def column(self, rows: DataFrame, role: Role) -> Column:
-        """The text in the charset."""
+        """Return the text in the charset."""
         name = _named(self, rows, self._column, role)
-        _check_type(self, rows, name, "string", 'cast it, e.g. .withColumn("{}", col("{}").cast("string"))')
+        _check_type(self, rows, name, "string", 'Cast it, e.g. .withColumn("{}", col("{}").cast("string"))')
         text = rows[_quoted(name)]
         if self._charset == "UTF-8":
             return text
@@ -81,24 +80,24 @@ class SimpleStringSchema(ColumnSerializationSchema):
 
 
 class ByteArraySchema(ColumnSerializationSchema):
-    """Writes a binary column as it is; for `set_value_only_deserializer` reads values as they are.
+    """Write a binary column unchanged; in `set_value_only_deserializer` read values unchanged.
 
     Args:
-        column: which. Without it: the only column, or among several the one named `key` or `value`.
+        column: the column. Default: the only column, or the column named `key` or `value` of several.
     """
 
     def __init__(self, column: str | None = None) -> None:
         self._column = column
 
     def column(self, rows: DataFrame, role: Role) -> Column:
-        """The bytes."""
+        """Return the bytes."""
         name = _named(self, rows, self._column, role)
-        _check_type(self, rows, name, "binary", "serialize it, e.g. with SimpleStringSchema")
+        _check_type(self, rows, name, "binary", "Serialize it, e.g. with SimpleStringSchema")
         return rows[_quoted(name)]
 
 
 def serialized(schema: Any, rows: DataFrame, role: Role) -> Column:
-    """The column that a schema of the user makes of the rows."""
+    """Return the column that a schema of the user makes of the rows."""
     if isinstance(schema, ColumnSerializationSchema):
         return schema.column(rows, role)
     if isinstance(schema, SerializationSchema):
@@ -110,19 +109,19 @@ def serialized(schema: Any, rows: DataFrame, role: Role) -> Column:
 
 
 def check_schema(schema: Any, role: Role) -> Any:
-    """Return `schema` if it can serialize; OptionError if it is something else."""
+    """Return `schema` after a check. Raise OptionError if it cannot serialize."""
     is_schema = isinstance(schema, (ColumnSerializationSchema, SerializationSchema)) or is_column(schema)
     if not is_schema and (isinstance(schema, type) or not callable(schema)):
         raise OptionError(
-            f"The {role.value} serialization schema has to be a SerializationSchema, SimpleStringSchema, "
-            "ByteArraySchema, a Spark column or a function of a row, not "
-            f"{schema.__name__ + ' itself' if isinstance(schema, type) else type(schema).__name__}."
+            "Expected a SerializationSchema, SimpleStringSchema, ByteArraySchema, a Spark column or a "
+            f"function of a row as the {role.value} serialization schema, got "
+            f"{'the class ' + schema.__name__ if isinstance(schema, type) else type(schema).__name__}."
         )
     return schema
 
 
 def is_column(value: object) -> bool:
-    """Whether it is a Column of Spark, classic or Connect; asked so that PySpark need not be loaded."""
+    """Return whether it is a Column of Spark, classic or Connect, without loading PySpark."""
     return any(
         kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "Column"
         for kind in type(value).__mro__
@@ -144,7 +143,8 @@ def _named(schema: object, rows: DataFrame, column: str | None, role: Role) -> s
         else f"{kind} does not know which column holds the {role.value}"
     )
     raise RowError(
-        f"{problem}: there are {', '.join(names)}. Nothing was written. Name it: {kind}(column=...).",
+        f"{problem}. The columns are {', '.join(names)}. Nothing was written. Name the column: "
+        f"{kind}(column=...).",
         column=column or role.value,
     )
 
@@ -154,7 +154,7 @@ def _check_type(schema: object, rows: DataFrame, name: str, wanted: str, advice:
     is_text = wanted == "string" and found.partition("(")[0] in ("varchar", "char")
     if found.partition(" ")[0] != wanted and not is_text:
         raise RowError(
-            f"{type(schema).__name__} writes a {wanted} column, but {name} is {found}. Nothing was written; "
+            f"{type(schema).__name__} writes a {wanted} column, but {name} is {found}. Nothing was written. "
             f"{advice.format(name, name)}.",
             column=name,
             type=found,

@@ -29,9 +29,7 @@ There are two dialects, and a reader or writer uses one of them (a few names are
 [the same in both](#beside-sparks-names)):
 
 - **Flink's**: the names of Flink's Kafka SQL connector, and penstock's own options in the same style. You
-need
-  this dialect for what Spark's has no options for: bounded streams, group offsets, event time, limits in
-  bytes.
+  need this dialect for what Spark's cannot say: bounded streams, group offsets, event time, limits in bytes.
 - **Spark's own**: the names of Spark's Kafka source and sink. Change `.format("kafka")` to
   `.format("penstock")`, and nothing else.
 
@@ -43,12 +41,10 @@ Unknown keys:
 
 - In Flink's dialect an unknown key is an error, as in Flink. The message names the nearest known key.
 - In Spark's dialect a key that differs from a known one in one or two letters is an error. Any other unknown
-key
-  is a warning (logger `penstock.options`), because Spark's own source ignores it too.
+  key is a warning (logger `penstock.options`), because Spark's own source ignores it too.
 - `properties.*` and `kafka.*`: a name that differs from a property of Kafka's Java clients in one or two
-letters
-  is an error. Any other unknown name is a warning, as in Java. For names of librdkafka (confluent-kafka) and
-  kafka-python the warning says what to write instead.
+  letters is an error. Any other unknown name is a warning, as in Java. For names of librdkafka
+  (confluent-kafka) and kafka-python the warning says what to write instead.
 
 Words such as `exactly-once` or `read_committed` may be in any case, with `-` or `_`.
 
@@ -79,9 +75,10 @@ Set every property of Kafka's Java clients as `properties.<name>` (Flink's diale
 (Spark's). What penstock does with it:
 
 - **translated**: penstock gives it to the connection layer or OpenSSL, under their name; the meaning is the
-same. - **honoured**: penstock reads it itself; the meaning is the same. - **no effect**: accepted without a
-meaning here; the text says why. - **error**: refused, because ignoring it would change the result; the text
-says what to do.
+  same.
+- **honoured**: penstock reads it itself; the meaning is the same.
+- **no effect**: accepted without a meaning here; the text says why.
+- **error**: refused, because ignoring it would change the result; the text says what to do.
 
 A default in brackets is Java's, if penstock's differs. Secrets appear in no message, log or `repr`.
 

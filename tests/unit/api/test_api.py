@@ -179,7 +179,7 @@ class TestChecks:
                 "set_topics, set_topic_pattern and set_partitions",
             ),
             (lambda: builder().set_topics("v"), OptionError, "already reads topics"),
-            (lambda: KafkaSource.builder().set_topics(5), OptionError, "names of topics, not int"),  # type: ignore[arg-type]
+            (lambda: KafkaSource.builder().set_topics(5), OptionError, "names of topics, got int"),  # type: ignore[arg-type]
             (lambda: builder().set_topic_pattern("v"), OptionError, "cannot also read topic pattern"),
             (lambda: builder().set_partitions({tp(0)}), OptionError, "cannot also read partitions"),
             (
@@ -212,9 +212,9 @@ class TestChecks:
                 OptionError,
                 "nothing would be read",
             ),
-            (lambda: builder().set_bounded("latest"), OptionError, "not str"),  # type: ignore[arg-type]
+            (lambda: builder().set_bounded("latest"), OptionError, "got str"),  # type: ignore[arg-type]
             (lambda: Initializer.offsets({}), OptionError, "at least one"),
-            (lambda: builder().set_option("topic", "x").build(), OptionError, "repeats"),
+            (lambda: builder().set_option("topic", "x").build(), OptionError, "set already"),
             (
                 lambda: builder().set_property("partition.discovery.interval.ms", "soon").build(),
                 OptionError,
@@ -418,7 +418,7 @@ class TestWatermark:
         ("drift", "delay", "says"),
         [
             ("2 min", "1 minute", "is shorter than"),
-            ("0", "1 minute", "nothing holds"),
+            ("0", "1 minute", "topic partitions are not aligned"),
             ("1 min", "interval 1 minute", "cannot be compared"),
         ],
     )

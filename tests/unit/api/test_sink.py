@@ -113,13 +113,16 @@ class TestSink:
     @pytest.mark.parametrize(
         ("wrong", "says"),
         [
-            (lambda: sink().set_record_serializer(serializer()), r"call build\(\) of its builder"),  # type: ignore[arg-type]
-            (lambda: sink().set_delivery_guarantee("exactly"), "one of penstock.DeliveryGuarantee"),  # type: ignore[arg-type]
+            (lambda: sink().set_record_serializer(serializer()), r"Call build\(\) of its builder"),  # type: ignore[arg-type]
+            (lambda: sink().set_delivery_guarantee("exactly"), "Expected a penstock.DeliveryGuarantee"),  # type: ignore[arg-type]
             (lambda: sink().set_parallelism(0), "parallelism cannot be 0"),
             (lambda: sink().set_parallelism(True), "parallelism cannot be True"),
             (lambda: sink().set_property("acks", "1").build(), "'properties.acks' = '1' contradicts"),
             (lambda: sink().set_property("transactional.id", "x").build(), "transactional.id"),
-            (lambda: sink().set_option("Topic", "u").build(), "repeats what other methods have set: topic"),
+            (
+                lambda: sink().set_option("Topic", "u").build(),
+                "set_option sets what other methods have set already: topic",
+            ),
             (
                 lambda: sink(serializer().set_partitioner("mine")).build(),
                 "'sink.partitioner' cannot be",
@@ -164,7 +167,7 @@ class TestSerializer:
             (KafkaRecordSerializationSchema.builder().set_topic("t").build, "No value serialization schema"),
             (
                 KafkaRecordSerializationSchema.builder().set_value_serialization_schema(len).build,
-                "Nothing says which topic",
+                "No topic to write to is set",
             ),
             (lambda: serializer().set_topic("u"), "topic is set already"),
             (lambda: serializer().set_topic_selector(str), "topic is set already"),
@@ -177,16 +180,16 @@ class TestSerializer:
                 "key serialization schema is set already",
             ),
             (lambda: KafkaRecordSerializationSchema.builder().set_topic("a b"), "topic cannot be 'a b'"),
-            (lambda: serializer().set_key_serialization_schema("id"), "Spark column or a function.*not str"),
+            (lambda: serializer().set_key_serialization_schema("id"), "Spark column or a function.*got str"),
             (
                 lambda: serializer().set_key_serialization_schema(SimpleStringSchema),
-                "not SimpleStringSchema",
+                "got the class SimpleStringSchema",
             ),
             (
                 lambda: KafkaRecordSerializationSchema.builder().set_topic_selector("t"),  # type: ignore[arg-type]
-                "topic selector has to be a KafkaTopicSelector or a function of a row, not str",
+                "Expected a KafkaTopicSelector or a function of a row as the topic selector, got str",
             ),
-            (lambda: serializer().set_header_provider(Trace), "not Trace itself"),  # type: ignore[arg-type]
+            (lambda: serializer().set_header_provider(Trace), "got the class Trace"),  # type: ignore[arg-type]
             (lambda: serializer().set_partitioner(object()), "not a partitioner"),  # type: ignore[arg-type]
             (
                 lambda: serializer().set_key_serialization_schema(len).set_partitioner("ROUND-robin").build(),
@@ -242,16 +245,16 @@ class TestFunctions:
     @pytest.mark.parametrize(
         ("role", "value", "says"),
         [
-            (Role.VALUE, "text", "value of a record gave a str, but has to give bytes or None"),
-            (Role.KEY, 7, "key of a record gave a int"),
-            (Role.TOPIC, None, "topic of a record gave a NoneType"),
-            (Role.TOPIC, "", "has to give the name of a topic"),
-            (Role.TOPIC, b"t", "gave a bytes"),
-            (Role.HEADERS, "text", "headers of a record gave a str"),
-            (Role.HEADERS, 7, "headers of a record gave a int"),
-            (Role.HEADERS, {"a": 1}, "gave a tuple, but has to give a mapping"),
-            (Role.HEADERS, [("a", b"1", 2)], "gave a tuple"),
-            (Role.HEADERS, [{"key": "a", "value": b"1"}], "gave a dict"),
+            (Role.VALUE, "text", "value of a record has to return bytes or None; it returned str"),
+            (Role.KEY, 7, "key of a record has to return bytes or None; it returned int"),
+            (Role.TOPIC, None, "topic of a record .* it returned NoneType"),
+            (Role.TOPIC, "", "has to return the name of a topic"),
+            (Role.TOPIC, b"t", "it returned bytes"),
+            (Role.HEADERS, "text", "headers of a record .* it returned str"),
+            (Role.HEADERS, 7, "headers of a record .* it returned int"),
+            (Role.HEADERS, {"a": 1}, "has to return a mapping .* it returned tuple"),
+            (Role.HEADERS, [("a", b"1", 2)], "it returned tuple"),
+            (Role.HEADERS, [{"key": "a", "value": b"1"}], "it returned dict"),
         ],
     )
     def test_what_spark_would_turn_to_null_is_an_error(self, role: Role, value: Any, says: str) -> None:
