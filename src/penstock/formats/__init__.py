@@ -1,7 +1,6 @@
 """Formats: the bytes of a key or value to rows, and back. Arrow in, Arrow out; no Kafka, no Spark.
 
-`format_of(spec)` on the driver gives a `Format`; it pickles, and its decoders and
-encoders are made where they run.
+`format_of(spec)` on the driver returns a `Format`, which pickles. Executors make its decoders and encoders.
 """
 
 from penstock.formats.base import DecodedRows, Decoder, Encoder, Format, RowFailure

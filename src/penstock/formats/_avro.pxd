@@ -1,4 +1,4 @@
-"""AvroPlan, shared by the decoder and the encoder; see avro_plan.py."""
+"""AvroPlan, shared by the decoder and the encoder; see avro/_plan.py."""
 
 from libc.stdint cimport int32_t, uint8_t
 
@@ -15,7 +15,7 @@ cdef extern from "avro.h":
 
 
 cdef inline void set_plan(AvroPlan *plan, object made):
-    """Point a native plan into one of avro_plan.py that the caller keeps."""
+    """Point a native plan into a plan of avro/_plan.py. The caller keeps that plan alive."""
     plan.nodes = <const AvroNode *><const char *>(<bytes>made.nodes)
     plan.children = <const int32_t *><const char *>(<bytes>made.children)
     plan.symbols = <const uint8_t *><const char *>(<bytes>made.symbols)

@@ -28,13 +28,13 @@ cdef extern from "csv.h":
 
 
 cdef inline void set_mark(Mark *mark, bytes text):
-    """Point a mark at a text that the caller keeps."""
+    """Point a mark at a text. The caller keeps the text alive."""
     mark.bytes = <const uint8_t *><const char *>text
     mark.length = len(text)
 
 
 cdef inline void set_marks(CsvOptions *options, object dialect):
-    """Point the marks into a CsvDialect that the caller keeps."""
+    """Point the marks into a CsvFormat. The caller keeps it alive."""
     set_mark(&options.delimiter, dialect.delimiter)
     set_mark(&options.quote, dialect.quote)
     set_mark(&options.escape, dialect.escape)

@@ -9,14 +9,14 @@ from penstock.formats.csv import CsvFormat
 REASONS: dict[int, str]
 
 Failed: TypeAlias = tuple[int, str, int, str, bytes | None, str]
-"""Index of the value, reason, byte position in the value, path of the column ("" is the value as a whole).
+"""Index of the value, reason, byte position in the value, path of the column ("" means the whole value).
 
-Then the beginning of the text that could not be converted, if any, and for columns of dates and times their
-kind: "timestamp", "timestamp with zone", "date", "time".
+Then the beginning of the text that could not be converted, if any. For columns of dates and times their kind
+follows: "timestamp", "timestamp with zone", "date", "time".
 """
 
 Decoded: TypeAlias = tuple[Sequence[pa.Array], int, pa.Array | None, list[Failed], int]
-"""Columns, number of rows, value index of each row (None: row i is value i's), failures, ignored values."""
+"""Columns, number of rows, value index of each row (None: row i is of value i), failures, ignored values."""
 
 def kind_of(arrow_type: pa.DataType) -> int: ...
 def check_schema(schema: pa.Schema) -> None: ...

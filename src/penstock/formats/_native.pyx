@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Arrow schema to native columns, native columns to Arrow arrays; the decoders in between are C without the GIL.
+"""Arrow schema to native columns, native columns to Arrow arrays. The decoders in between are C without the GIL.
 
-Runs on executors. Invariant: every decoder gets the values one by one out of the Arrow buffer, and says for
-each row which value it came from; what fails leaves nothing behind.
+Runs on executors. Invariant: a decoder reads the values one by one out of the Arrow buffer, and gives for each row
+the index of its value. A value that fails leaves nothing in the columns.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -112,7 +112,7 @@ REASONS = {
     BAD_SYNTAX: "the text is not valid here",
     BAD_UTF8: "the bytes are not UTF-8",
     TOO_DEEP: "the value nests deeper than 1,000 levels",
-    TRAILING: "something follows the end of the value",
+    TRAILING: "the value has ended, and more bytes follow",
     NOT_AN_OBJECT: "the value is not an object",
     TRUNCATED: "the value ends too early",
     BAD_ROW: "the row has a wrong number of fields",
@@ -125,24 +125,24 @@ REASONS = {
     BAD_TIME: "the text is not a time (HH:mm:ss.fraction)",
     BAD_TIMESTAMP: "the text is not a timestamp in the format's standard",
     BAD_BASE64: "the text is not base64",
-    LONE_SURROGATE: "the text has half a surrogate pair, which is no character",
+    LONE_SURROGATE: "the text has half a surrogate pair, which is not a character",
     MISSING_FIELD: "the field is missing",
     UNEXPECTED_NULL: "the field is null or missing, and is declared NOT NULL",
     BAD_ROW_FIELD: "the row has a wrong number of elements",
     REPEATED_KEY: "a map has the same key twice",
     TEXT_NOT_UTF8: "the text is not UTF-8",
     NOT_QUOTABLE: (
-        "the text has a delimiter or line break, or a blank or control character at an end, or begins with # or "
-        "a byte order mark, and 'csv.disable-quote-character' leaves no quotes to put around it"
+        "the text needs quotes, and 'csv.disable-quote-character' is set. It has a delimiter or line break, has a "
+        "blank or control character at an end, or begins with # or a byte order mark"
     ),
     HAS_ELEMENT_DELIMITER: "an element's text has the array element delimiter",
     AMBIGUOUS_TEXT: (
-        "the text would read back as something else (empty, the null literal, or without its blanks where "
+        "the text would read back as another value (empty, the null literal, or without its blanks because "
         "'csv.trim-spaces' is set)"
     ),
-    IS_NULL_LITERAL: "its text is the one that 'csv.null-literal' makes null, and would read back as null",
-    BAD_UNION_INDEX: "a union's index is none of its types",
-    BAD_ENUM_INDEX: "an enum's index is none of its symbols",
+    IS_NULL_LITERAL: "the text equals 'csv.null-literal', and would read back as null",
+    BAD_UNION_INDEX: "a union's index is not one of its types",
+    BAD_ENUM_INDEX: "an enum's index is not one of its symbols",
     BAD_BOOLEAN_BYTE: "a boolean's byte is neither 0 nor 1",
     BAD_VARINT: "a number has more than the 64 bits of a long",
     BAD_INT: "a number has more than the 32 bits of the schema's int",
@@ -365,7 +365,7 @@ cdef str path_of(const Column *column):
 
 
 cdef str time_kind(const Column *column):
-    """Name what a column of dates or times holds, "" for others."""
+    """Name the kind of a column of dates or times, "" for others."""
     if column == NULL:
         return ""
     if column.kind == KIND_TIMESTAMP:
@@ -488,7 +488,7 @@ def decode_avro(array, schema, plans, plan_of_value, int64_t header_size):
     cdef const int32_t *chosen
     cdef int status, i
     if sizeof(AvroNode) != 56:
-        raise SystemError("avro_plan.py packs nodes in another layout than avro.h")
+        raise SystemError("avro/_plan.py packs nodes in another layout than avro.h")
     memory.block = calloc(len(plans) + 1, sizeof(AvroPlan))
     native = <AvroPlan *>memory.block
     if native == NULL:

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Arrow rows to the bytes of one value a row; the encoders are C without the GIL.
+"""Arrow rows to bytes, one value for each row. The encoders are C without the GIL.
 
-Runs on executors. Invariant: a row is written whole, or named in the error that stops the batch.
+Runs on executors. Invariant: a row is written completely, or named in the error that stops the batch.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -261,7 +261,7 @@ def encode_json(rows, *, str separator, bint decimal_as_plain_number, bint ignor
 
 
 def no_label(name):
-    """Formats by position write no names."""
+    """Return b"": formats by position write no names."""
     return b""
 
 

@@ -1,8 +1,8 @@
-"""What a format is: bytes to rows and rows to bytes, in Arrow.
+"""The interface of a format: bytes to rows and rows to bytes, in Arrow.
 
-A `Format` is made on the driver from options, pickled to the executors, and makes decoders and encoders
-there. Invariant: every row that a decoder gives is tied to the one value that it came from, every value that
-it cannot decode is reported under its index, and neither ever moves another row.
+The driver makes a `Format` from options and pickles it to the executors, where it makes decoders and
+encoders. Invariant: a decoder names for every row the one value that it came from, and reports every value
+that it cannot decode under its index. A failure does not move other rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXCERPT_BYTES = 100
 class RowFailure:
     """A value that could not be decoded.
 
-    `excerpt` is the beginning of the value with everything unprintable escaped: fit for a log and a terminal.
+    `excerpt` is the beginning of the value, with unprintable characters escaped for logs and terminals.
     """
 
     value_index: int
@@ -35,10 +35,10 @@ class RowFailure:
 class DecodedRows:
     """The rows of some values.
 
-    `rows` has the columns that were asked for, and `row_count` rows (a batch without columns has no length
-    of its own). `value_indices` holds for every row the index of its value, ascending; None means that row i
-    is the one row of value i. Values that are in neither `value_indices` nor `failures` have no row: null and
-    empty ones in most formats, and the `ignored_count` values that `ignore-parse-errors` dropped.
+    `rows` has the columns that were asked for, and `row_count` rows (a batch without columns has no length).
+    `value_indices` holds for every row the index of its value, ascending. None means that row i is the one
+    row of value i. A value in neither `value_indices` nor `failures` gave no row: it is null or empty in most
+    formats, or one of the `ignored_count` values that `ignore-parse-errors` dropped.
     """
 
     rows: pa.RecordBatch
@@ -48,7 +48,7 @@ class DecodedRows:
     ignored_count: int = 0
 
     def indices(self) -> pa.Int32Array:
-        """Return the value index of every row, also where it is the row's own."""
+        """Return the value index of every row, also where `value_indices` is None."""
         if self.value_indices is not None:
             return self.value_indices
         return pa.array(range(self.row_count), pa.int32())
@@ -58,7 +58,7 @@ class Decoder(Protocol):
     """Turns values into rows of one schema."""
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode an array of type binary; never raises because of what a value holds."""
+        """Decode an array of type binary. The content of a value never makes this raise."""
         ...
 
 
@@ -66,10 +66,10 @@ class Encoder(Protocol):
     """Turns rows of one schema into values."""
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return an array of type binary, one value a row.
+        """Return an array of type binary, one value for each row.
 
         Raises:
-            RowError: a row has no representation in this format; names the row and the column.
+            RowError: a row cannot be written in this format. The message names the row and the column.
         """
         ...
 
@@ -79,15 +79,16 @@ class Format(Protocol):
 
     name: ClassVar[str]
     metadata: ClassVar[pa.Schema]
-    """What the format can tell about a value beside its row, read as `value.<name>` metadata columns."""
+    """Metadata of a value that the format can read, in columns `value.<name>`."""
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder.
 
         Args:
-            schema: All fields of the format's row, in the table's order; positional formats need them all.
-            columns: The fields, or names in `metadata`, that are wanted, in the order of the output; None is
-                every field of `schema`. Other fields are not converted.
+            schema: All fields of the format's row, in the table's order. Positional formats need all of them.
+            columns: The fields, or names in `metadata`, to decode, in the order of the output. None means
+            every
+                field of `schema`. Other fields are not converted.
 
         Raises:
             SchemaError: the format cannot hold a type of the schema.
@@ -104,11 +105,11 @@ class Format(Protocol):
 
 
 class FormatClass(Protocol):
-    """The class of a format: what penstock/options/formats.py names."""
+    """The class of a format, as penstock/options/formats.py names it."""
 
     name: str
     options: Sequence[Option[Any]]
-    """Every option of the format, each key beginning with the format's name."""
+    """Every option of the format. Each key begins with the format's name."""
 
     def from_spec(self, spec: FormatSpec) -> Format:
         """Make the format that a table names."""
@@ -119,7 +120,7 @@ NO_METADATA: pa.Schema = pa.schema([])
 
 
 def excerpt(value: bytes) -> str:
-    """Return the beginning of a value, fit for a log: printable, one line, at most about 100 characters."""
+    """Return the beginning of a value for a log: printable, one line, about 100 characters at most."""
     text = value[:EXCERPT_BYTES].decode("utf-8", "backslashreplace")
     safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return safe[:EXCERPT_BYTES] + f"... ({len(value)} bytes)" if len(value) > EXCERPT_BYTES else safe

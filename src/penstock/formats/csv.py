@@ -1,15 +1,15 @@
 """`csv`: one record a value, fields by position, as Flink's format of that name.
 
 Runs on executors; options are read on the driver. Decoding and encoding are native (native/csv_decode.c).
-Invariant: a value that is not exactly one record never becomes a row. Differences to Flink, all towards no
-silent change:
+Invariant: a value that is not exactly one record never becomes a row. Differences to Flink, so that no value
+changes silently:
 
-- a second line in a value is an error (Flink reads the first and drops the rest);
-- an empty field of a number, date, boolean or row column is null (Flink: an error, though it writes null so);
-- numbers and booleans are as strict as in `json`; text that could not be read back is not written, nor is
-  text that is the null literal.
+- a second line in a value is an error (Flink reads the first line and drops the rest);
+- an empty field of a number, date, boolean or row column is null (an error in Flink, which writes null so);
+- numbers and booleans are as strict as in `json`;
+- text that would read back as another text, or as null, is not written.
 
-A null string and an empty one look the same unless `csv.null-literal` is set to a text that is not empty.
+A null string and an empty string look the same unless `csv.null-literal` is set to a text that is not empty.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.options.values import ValueType
 
 
 def parse_character(text: str) -> str:
-    r"""Return one character; escapes such as `\t`, and `u0001` behind a backslash, stand for theirs."""
+    r"""Return one character. An escape such as `\t`, or a backslash and `u0001`, is one character too."""
     if len(text) > 1 and text.startswith("\\"):
         text = text.encode("ascii", "backslashreplace").decode("unicode_escape")
     if len(text) != 1 or text in "\r\n\ufeff" or "\ud800" <= text <= "\udfff":
@@ -41,52 +41,57 @@ def parse_character(text: str) -> str:
 
 
 def parse_escape(text: str) -> str:
-    """Return one character that has no meaning of its own behind itself."""
+    """Return one character that may be an escape character."""
     character = parse_character(text)
     if character in "0nrt":
-        raise ValueError("one character, but none of 0, n, r, t, which stand for others when escaped")
+        raise ValueError("one character other than 0, n, r and t, which mean other characters when escaped")
     return character
 
 
 CHARACTER = ValueType("character", "one character", parse_character)
 ESCAPE = ValueType("character", "one character", parse_escape)
 
-FIELD_DELIMITER = format_option("csv.field-delimiter", CHARACTER, "Stands between fields.", default=",")
+FIELD_DELIMITER = format_option(
+    "csv.field-delimiter", CHARACTER, "The character between fields.", default=","
+)
 DISABLE_QUOTE_CHARACTER = flag_option("csv.disable-quote-character", "Fields are never in quotes.")
 QUOTE_CHARACTER = format_option("csv.quote-character", CHARACTER, "Encloses fields.", default='"')
-ALLOW_COMMENTS = flag_option("csv.allow-comments", "Lines that begin with `#` are no records.")
+ALLOW_COMMENTS = flag_option("csv.allow-comments", "Skips lines that begin with `#`.")
 IGNORE_PARSE_ERRORS = flag_option(
     "csv.ignore-parse-errors",
-    "A field that cannot be converted is null, missing fields too, and a value that is not a record is no "
-    "row.",
+    "Instead of an error, a field that is missing or cannot be converted is null, and a value that is not a "
+    "record gives no row.",
 )
 ARRAY_ELEMENT_DELIMITER = format_option(
-    "csv.array-element-delimiter", VERBATIM, "Stands between elements of arrays and rows.", default=";"
+    "csv.array-element-delimiter", VERBATIM, "The text between elements of arrays and rows.", default=";"
 )
 ESCAPE_CHARACTER = format_option(
-    "csv.escape-character", ESCAPE, "Takes the next character's meaning away.", default_text="not set"
+    "csv.escape-character",
+    ESCAPE,
+    "Takes the special meaning of the next character away.",
+    default_text="not set",
 )
 NULL_LITERAL = format_option(
     "csv.null-literal",
     VERBATIM,
-    "Text that is null. A row with that very text, not null, is not written: it would be read as null.",
+    "The text for null. A row that has this text itself is not written, because it would be read as null.",
     default_text="not set",
 )
 SCIENTIFIC_NOTATION = flag_option(
     "csv.write-bigdecimal-in-scientific-notation",
-    "Writes decimal 100000.00 as 1E+5. Flink's page says true is the default; Flink 2.3.0 does as here.",
+    "Writes decimal 100000.00 as 1E+5. Flink's page says that true is the default; Flink 2.3.0 has false.",
 )
-TRIM_SPACES = flag_option(
-    "csv.trim-spaces", "Spaces around unquoted fields, and around elements, do not count."
+TRIM_SPACES = flag_option("csv.trim-spaces", "Removes spaces around unquoted fields and around elements.")
+IGNORE_TRAILING = flag_option(
+    "csv.ignore-trailing-unmappable", "Ignores fields after the last column, instead of an error."
 )
-IGNORE_TRAILING = flag_option("csv.ignore-trailing-unmappable", "More fields than columns are no error.")
 ALLOW_TRAILING_COMMA = flag_option(
-    "csv.allow-trailing-comma", "A delimiter behind the last field is no error.", default=True
+    "csv.allow-trailing-comma", "Accepts a delimiter after the last field.", default=True
 )
 FAIL_ON_MISSING_COLUMNS = flag_option(
-    "csv.fail-on-missing-columns", "Fewer fields than columns are an error also with `ignore-parse-errors`."
+    "csv.fail-on-missing-columns", "Fewer fields than columns are an error, also with `ignore-parse-errors`."
 )
-EMPTY_STRING_AS_NULL = flag_option("csv.empty-string-as-null", "Empty text is null.")
+EMPTY_STRING_AS_NULL = flag_option("csv.empty-string-as-null", "Reads empty text as null.")
 
 _OPTIONS = (
     FIELD_DELIMITER,
@@ -108,7 +113,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """CSV with its options; the marks as UTF-8, empty where there is none."""
+    """CSV with its options. Delimiter, quote and escape are UTF-8, empty where not set."""
 
     name: ClassVar[str] = "csv"
     metadata: ClassVar[pa.Schema] = NO_METADATA
@@ -128,7 +133,7 @@ class CsvFormat:
     empty_string_as_null: bool = False
     is_decimal_scientific: bool = False
     prefix: str = field(default="", compare=False)
-    """What stands before `csv.` where the user writes the options, for messages."""
+    """The user's prefix before `csv.` in option names, for messages."""
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> CsvFormat:
@@ -166,7 +171,7 @@ class CsvFormat:
         return made
 
     def check_marks(self, given: FormatOptions) -> None:
-        """Raise OptionError where one character would mean two things."""
+        """Raise OptionError where one character would have two meanings."""
         marks = [mark for mark in (self.delimiter, self.quote, self.escape) if mark]
         if len(set(marks)) < len(marks):
             key = given.spelled(FIELD_DELIMITER)
@@ -177,8 +182,8 @@ class CsvFormat:
         if self.allow_comments and b"#" in marks:
             key = given.spelled(ALLOW_COMMENTS)
             raise OptionError(
-                f"Options of '{given.prefix}csv': '#' cannot be a delimiter, quote or escape character where "
-                f"'{key}' makes it the beginning of a comment.",
+                f"Options of '{given.prefix}csv': '#' cannot be a delimiter, quote or escape character, "
+                f"because '{key}' is set and '#' begins a comment.",
                 option=key,
             )
 
@@ -194,17 +199,17 @@ class CsvFormat:
 
 
 def check_csv_schema(schema: pa.Schema) -> None:
-    """Raise SchemaError for maps, and for arrays and rows in arrays and rows: CSV has one level of them."""
+    """Raise SchemaError for maps, and for arrays or rows in arrays or rows: CSV has only one level."""
     for one in schema:
         if pa.types.is_map(one.type):
-            raise unsupported("csv", one.name, one.type, "CSV holds no maps")
+            raise unsupported("csv", one.name, one.type, "CSV has no maps")
     check_schema("csv", schema, has_maps=False)
     if not len(schema):
         raise SchemaError("Format 'csv' needs at least one column.", format="csv")
     for one in schema:
         children = [one.type.field(i) for i in range(one.type.num_fields)]
         if any(pa.types.is_nested(child.type) for child in children):
-            raise unsupported("csv", one.name, one.type, "arrays and rows hold no arrays or rows here")
+            raise unsupported("csv", one.name, one.type, "CSV has no arrays or rows in arrays or rows")
 
 
 class CsvDecoder:
@@ -234,7 +239,7 @@ class CsvEncoder:
         try:
             return _native_encode.encode_csv(rows, self._options)
         except _native_encode.RowFailed as failed:
-            # The native code knows the options without what stands before them.
+            # The native code does not know the user's prefix of the options.
             reason = str(failed.reason).replace("'csv.", f"'{self._options.prefix}csv.")
             spelled = _native_encode.RowFailed(failed.row, reason, failed.path)
             raise row_error("csv", spelled) from None

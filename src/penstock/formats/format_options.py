@@ -1,6 +1,6 @@
-"""How a format reads its options, spelled as in Flink: `<format>.<option>`, with `key.` or `value.` before.
+"""Declares and reads the options of formats, spelled as in Flink: `json.<option>`, `key.json.<option>`.
 
-Runs on the driver. Invariant: every option under a format's name is known to it, or is an error.
+Runs on the driver. Invariant: an unknown option under a format's name is an error.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def format_option(
 
 
 def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
-    """Declare a switch of a format."""
+    """Declare an option of a format that is true or false."""
     return format_option(key, BOOLEAN, doc, default)
 
 
 def refused_option(key: str, doc: str) -> Option[Any]:
-    """Declare an option that Flink's format has and ours has not; `doc` says what to do instead."""
+    """Declare an option that only Flink's format has; `doc` says what to do instead."""
     return refused(key, Dialect.FLINK, Reader.BOTH, doc)
 
 
 def parse_verbatim(text: str) -> str:
-    """Return the text as it is: spaces may be what is meant."""
+    """Return the text unchanged, because spaces may have a meaning."""
     return text
 
 
@@ -64,7 +64,7 @@ class FormatOptions:
         return None if text is None else parse_value(option.type, text, self.spelled(option))
 
     def flag(self, option: Option[bool]) -> bool:
-        """Return a switch; its declared default when it is not set."""
+        """Return true or false; the declared default when the option is not set."""
         return self.value_or_default(option)
 
     def value_or_default(self, option: Option[T]) -> T:
@@ -75,7 +75,7 @@ class FormatOptions:
         """Return the value of an option that must be set.
 
         Raises:
-            MissingOptionError: it is not set.
+            MissingOptionError: the option is not set.
         """
         value = self.value(option)
         if value is None:
@@ -88,8 +88,8 @@ def options_of(known: Sequence[Option[Any]], spec: FormatSpec) -> FormatOptions:
     """Check the options of a format against those that it declares.
 
     Raises:
-        OptionError: an option under the format's name that it does not have.
-        UnsupportedOptionError: one that Flink's format has and ours has not.
+        OptionError: an option under the format's name is unknown.
+        UnsupportedOptionError: only Flink's format has the option.
     """
     declared = {option.key.lower(): option for option in known}
     for key, _ in spec.items:

@@ -1,6 +1,7 @@
-"""From what the native decoders give to `DecodedRows`, the same for every format.
+"""The output of native decoders to `DecodedRows`, the errors of native encoders, and checks of schemas.
 
-Runs on executors. Invariant: nothing here looks at a value, but for the excerpt of one that failed.
+Runs on executors, and on the driver for the checks. Invariant: a value is looked at only for the excerpt of a
+failure.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TYPES = (
 
 
 def check_schema(format_name: str, schema: pa.Schema, *, has_maps: bool = True) -> None:
-    """Raise SchemaError for types that the native columns do not have, or names that come twice."""
+    """Raise SchemaError for types that the native columns cannot hold, or names that come twice."""
     for field in schema:
         _check_field(format_name, field, field.name, has_maps=has_maps)
         _check_native(format_name, field, field.name, "it nests too deep")
@@ -82,11 +83,11 @@ def decoded_rows(
     """Put columns and failures together.
 
     Args:
-        values: What was decoded.
+        values: The values that were decoded.
         schema: The fields that were decoded.
-        columns: Those that are wanted, if not all.
-        decoded: What the native decoder gave.
-        standard: How the format reads timestamps, where they are text.
+        columns: The fields to return; None means all.
+        decoded: The native decoder's output.
+        standard: How the format reads timestamps, if they are text.
     """
     arrays, row_count, indices, failed, ignored_count = decoded
     rows = pa.RecordBatch.from_arrays(list(arrays), schema=schema)
@@ -104,7 +105,7 @@ def _describe(values: pa.Array, standard: TimestampStandard | None, facts: _nati
 
 
 def row_error(format_name: str, failed: RowFailed) -> RowError:
-    """Make the error for a row that an encoder refuses."""
+    """Make the error for a row that an encoder cannot write."""
     where = f"column '{failed.path}' of row {failed.row}" if failed.path else f"row {failed.row}"
     return RowError(
         f"Format '{format_name}' cannot write {where} of the batch: {failed.reason}. Nothing of the batch "

@@ -1,7 +1,7 @@
 """`raw`: one column that is the whole value, as Flink's format of that name.
 
-Runs on executors; options are read on the driver. Invariant: a null value is a row with null and the other
-way around (so a null that is written is a tombstone); a value of the wrong length or charset is a failure.
+Runs on executors; options are read on the driver. Invariant: a null value gives a row with null, and a null
+is written as a null value (a tombstone). A value of the wrong length or charset is a failure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ ENDIANNESS = format_option(
 LINE_DELIMITER = format_option(
     "raw.line-delimiter",
     VERBATIM,
-    "Splits a value into a row for each part; one at the end is no row. Written behind every row. (Ours.)",
+    "Splits a value into a row for each part. At the end of a value it begins no new row. Written after "
+    "each row. (Ours.)",
     default_text="not set",
 )
 _OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)
@@ -58,7 +59,7 @@ _TYPE_CODES: dict[pa.DataType, str] = {
     pa.bool_(): "B",
 }
 _MARKS = {"utf-16": (b"\xff\xfe", b"\xfe\xff"), "utf-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff")}
-"""Charsets whose bytes have an order, and the marks that tell it."""
+"""Charsets with an order of bytes, and the byte order marks that name it."""
 
 _TYPES = "it can hold string, binary, boolean, tinyint, smallint, int, bigint, float, double"
 
@@ -104,7 +105,7 @@ class RawFormat:
 
     @property
     def codec(self) -> str:
-        """The charset's name in Python, whatever the user calls it."""
+        """Return Python's name of the charset."""
         return codecs.lookup(self.charset).name
 
     def text_of(self, value: bytes) -> str:
@@ -115,18 +116,18 @@ class RawFormat:
         return value.decode(codec)
 
     def text_or_none(self, value: bytes) -> str | None:
-        """Decode text, None where the bytes are not of the charset."""
+        """Decode text; None where the bytes are not of the charset."""
         try:
             return self.text_of(value)
         except UnicodeError:
             return None
 
     def bytes_of(self, text: str) -> bytes:
-        """Encode text as Java does: UTF-16 is big-endian behind a byte order mark, UTF-32 without one."""
+        """Encode text as Java does: UTF-16 is big-endian after a byte order mark, UTF-32 has no mark."""
         codec = self.codec
         if codec not in _MARKS:
             return text.encode(codec)
-        # A first character that looks like a mark would be taken for one.
+        # Readers would take a first character U+FEFF for a mark, so a mark is written before it.
         has_mark = text.startswith("\ufeff") or (codec == "utf-16" and text)
         return ("\ufeff" if has_mark else "").encode(f"{codec}-be") + text.encode(f"{codec}-be")
 
@@ -134,7 +135,7 @@ class RawFormat:
 def _only_field(schema: pa.Schema) -> pa.Field:
     if len(schema) != 1:
         raise SchemaError(
-            f"Format 'raw' holds exactly one column, and the table gives it {len(schema)}: {schema.names}.",
+            f"Format 'raw' expected exactly one column, got {len(schema)}: {schema.names}.",
             format="raw",
         )
     field: pa.Field = schema.field(0)
@@ -167,7 +168,7 @@ class RawDecoder:
     ) -> DecodedRows:
         if not self._field.nullable and column.null_count:
             column, indices, failures = self._without_nulls(column, indices, failures)
-        # The one column may not be wanted: then only the number of rows counts.
+        # A query may not read the column. Then only the number of rows counts.
         columns = [column] * len(self._wanted)
         rows = pa.RecordBatch.from_arrays(columns, schema=self._wanted)
         return DecodedRows(rows, len(column), indices, failures)
@@ -175,7 +176,7 @@ class RawDecoder:
     def _without_nulls(
         self, column: pa.Array, indices: pa.Array | None, failures: Sequence[RowFailure]
     ) -> tuple[pa.Array, pa.Array, list[RowFailure]]:
-        """Nulls of a column that is declared NOT NULL are failures."""
+        """Turn nulls into failures, because the column is declared NOT NULL."""
         known = pa.array(range(len(column)), pa.int32()) if indices is None else indices
         is_valid = column.is_valid()
         reason = f"the value is null, and field '{self._field.name}' is declared NOT NULL"
@@ -188,7 +189,7 @@ class RawDecoder:
             try:
                 return self._rows(values.cast(pa.string()), None, [])
             except pa.ArrowInvalid:
-                pass  # some value is not UTF-8: find out which
+                pass  # some value is not UTF-8: the loop finds it
         texts: list[str | None] = []
         indices: list[int] = []
         failures: list[RowFailure] = []
@@ -208,16 +209,19 @@ class RawDecoder:
         if pc.all(is_good).as_py() is not False:
             return self._rows(self._fixed(values, width), None, [])
         is_bad = pc.invert(is_good)
-        reason = f"the value has not the {width} bytes of a {self._kind}"
-        failures = [failure(values, index, reason) for index in _positions(is_bad)]
+        failures = [self._wrong_length(values, index, width) for index in _positions(is_bad)]
         good = pa.array(_positions(is_good), pa.int32())
         return self._rows(self._fixed(values.filter(is_good), width), good, failures)
+
+    def _wrong_length(self, values: pa.Array, index: int, width: int) -> RowFailure:
+        got = len(values[index].as_buffer())
+        return failure(values, index, f"expected {width} bytes for {self._kind}, got {got}")
 
     def _fixed(self, values: pa.Array, width: int) -> pa.Array:
         """Reinterpret values that all have the type's width or are null."""
         filled = values.fill_null(b"\0" * width)
         _, offsets, data = filled.buffers()
-        # All are equally long, so they lie behind each other.
+        # All values have the same length, so their bytes are contiguous.
         first = memoryview(offsets).cast("i")[filled.offset] if len(filled) else 0
         lying = b"" if data is None else memoryview(data)[first : first + len(filled) * width]
         numbers = array.array(_TYPE_CODES[self._kind], bytes(lying))
@@ -250,7 +254,7 @@ class RawDecoder:
         return self._rows(column, pa.array(indices, pa.int32()), failures)
 
     def _decode_parts(self, text: str) -> DecodedRows:
-        """Decode each part as a value of its own."""
+        """Decode each part like a single value."""
         parts = text.split(self._options.line_delimiter)
         if not parts[-1]:
             parts.pop()
@@ -275,7 +279,7 @@ class RawEncoder:
         """Encode rows; see `Encoder.encode`."""
         column, line_delimiter = rows.column(0), self._options.line_delimiter
         if line_delimiter is not None and column.type == pa.string():
-            # One text, so that it has one byte order mark at most.
+            # Encoded as one text, so that there is one byte order mark at most.
             return self._encode(pc.binary_join_element_wise(column, pa.scalar(line_delimiter), ""))
         values = self._encode(column)
         if line_delimiter is None:
@@ -310,7 +314,8 @@ class RawEncoder:
         row = next(i for i, text in enumerate(column.to_pylist()) if not _can(self._options.bytes_of, text))
         return RowError(
             f"Format 'raw' cannot write column '{self._field.name}' of row {row} of the batch: its text has "
-            f"characters that charset {self._options.charset} lacks. Set 'raw.charset' to one that has them.",
+            f"characters that are not in charset {self._options.charset}. Nothing of the batch was written "
+            "by this call. Set 'raw.charset' to a charset that has them.",
             row=row,
             column=self._field.name,
             format="raw",

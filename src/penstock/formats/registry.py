@@ -1,7 +1,7 @@
-"""From the name of a format and its options to the format.
+"""Makes a format from its name and options.
 
-Runs on the driver. The formats are listed in penstock/options/formats.py. Invariant: a format's module is
-imported only when its name is asked for, because some of them need packages that not everyone installs.
+Runs on the driver. penstock/options/formats.py lists the formats. Invariant: a format's module is imported
+only when a table uses it, because some formats need optional packages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def format_of(spec: FormatSpec) -> Format:
     """Make the format that a table names.
 
     Raises:
-        OptionError: one of its options is unknown or wrong.
-        UnsupportedOptionError: one of them is an option of Flink's that penstock does not have.
+        OptionError: an option is unknown or has a value that is not allowed.
+        UnsupportedOptionError: an option exists in Flink only.
     """
     return format_class(spec.name).from_spec(spec)

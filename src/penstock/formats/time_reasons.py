@@ -1,6 +1,7 @@
-"""Why a text is no date or time of its column, and what to declare or set instead.
+"""Explains why a text is not a date or time of its column, and what to declare or set instead.
 
-Runs on executors, for failing values only. Invariant: pure; a text that fits no case gets no advice.
+Runs on executors, for failing values only. Invariant: pure. A text that fits none of the cases gets no
+advice.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ _ZONE = re.compile(r"Z|[+-](0\d|1[0-8]):[0-5]\d", re.ASCII)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 NAMES = {"T": "ISO-8601", " ": "SQL"}
-"""What Flink calls the two standards, by what stands between date and time."""
+"""Flink's names of the two standards, by the character between date and time."""
 
 _TEXT_BYTES_MAX = 48
-"""What native/decode.h keeps of a text: one that is as long may have been cut."""
+"""How much of a text native/decode.h keeps. A text of this length may have been cut."""
 
 _CONVERT = "declare STRING and convert it in the query"
 
 
 @dataclass(frozen=True)
 class TimestampStandard:
-    """How a format reads timestamps: what stands between date and time, and the option that says so."""
+    """How a format reads timestamps: the character between date and time, and the option that sets it."""
 
     separator: str = " "
     option: str = ""
 
 
 def time_advice(text: bytes, kind: str, standard: TimestampStandard) -> str:
-    """Say what is wrong with a text as a date or time, and what to do.
+    """Return what is wrong with a text as a date or time, and what to do.
 
     Args:
-        text: What stands in the record.
-        kind: What the column holds: "timestamp", "timestamp with zone", "date" or "time".
+        text: The text in the record.
+        kind: The kind of the column: "timestamp", "timestamp with zone", "date" or "time".
         standard: How the format reads timestamps.
 
     Returns:
@@ -54,7 +55,7 @@ def time_advice(text: bytes, kind: str, standard: TimestampStandard) -> str:
     if kind.startswith("timestamp"):
         found_wrong = _timestamp_advice(shown, found, kind == "timestamp with zone", standard)
     elif kind == "date" and found:
-        found_wrong = ["it has a time behind the date: declare a timestamp type"]
+        found_wrong = ["it has a time after the date: declare a timestamp type"]
     elif _NUMBER.fullmatch(shown):
         found_wrong = [f"it is a number: {_CONVERT.replace('STRING', 'INT')}"]
     else:
@@ -79,7 +80,7 @@ def _timestamp_advice(
     if is_zoned and zone is None:
         found_wrong.append("it has no zone: declare TIMESTAMP_NTZ")
     elif zone is not None and not _ZONE.fullmatch(zone):
-        found_wrong.append(f"what follows the time is no zone (Z or +hh:mm): {_CONVERT}")
+        found_wrong.append(f"expected a zone (Z or +hh:mm) after the time: {_CONVERT}")
     elif zone is not None and not is_zoned:
         found_wrong.append("it has a zone: declare TIMESTAMP")
     return found_wrong

@@ -1,8 +1,8 @@
 """What a Kafka topic means as a table: keys, metadata, bad records. Arrow in, Arrow out; no Kafka, no Spark.
 
-On the driver: `make_table(schema, spec)` with what `penstock.options` has parsed, then a `TableDecoder` or
-`TableEncoder` to find what does not fit. The `Table` pickles; the executors make their own decoder or
-encoder.
+On the driver: `make_table(schema, spec)` with the specification that `penstock.options` has parsed. The
+driver makes a `TableDecoder` or `TableEncoder` too, to find mistakes in the schema. The `Table` pickles. The
+executors make their own decoder or encoder.
 """
 
 from penstock.table._bad_records import DEAD_LETTERS, BadRecords

@@ -1,7 +1,7 @@
 """Says why records are bad: each distinct reason with its count and its first record.
 
-Runs on executors. Pure. Invariant: every failure is counted under one reason, and a reason is told by what
-went wrong and in which field, never by the byte or the text of one record.
+Runs on executors. Pure. Invariant: every failure is counted under one reason. Two failures have the same
+reason when the same error happened in the same field; bytes and texts of single records make no difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.table._decode import RecordFailure
 
 _REASONS_SHOWN_MAX = 3
 _NEARLY_ALL_SHARE = 0.9
-# Field names tell reasons apart. Other quoted texts and numbers (bytes, values) are those of one record.
+# Field names tell reasons apart. Other quoted texts and numbers (bytes, values) belong to one record.
 _OF_ONE_RECORD = re.compile(r"(?P<kept>\b(?:field|column) '[^']*')|'[^']*'|\"[^\"]*\"|\d+")
 
 
@@ -26,7 +26,7 @@ def record_facts(records: pa.RecordBatch, row: int) -> dict[str, Any]:
 
 
 def describe(records: pa.RecordBatch, failure: RecordFailure) -> str:
-    """Say which record is bad, why, and how it begins."""
+    """Say which record is bad, why, and how the record begins."""
     facts = record_facts(records, failure.record_index)
     return (
         f"topic {facts['topic']}, partition {facts['partition']}, offset {facts['offset']}: {failure.part}: "
@@ -35,7 +35,7 @@ def describe(records: pa.RecordBatch, failure: RecordFailure) -> str:
 
 
 def by_reason(failures: Sequence[RecordFailure]) -> list[list[RecordFailure]]:
-    """Group failures by what went wrong and where in the record, the most frequent reason first."""
+    """Group failures by error and field, the most frequent reason first."""
     groups: dict[tuple[str, str], list[RecordFailure]] = {}
     for one in failures:
         kind = _OF_ONE_RECORD.sub(lambda found: found["kept"] or "?", one.reason)
@@ -44,7 +44,7 @@ def by_reason(failures: Sequence[RecordFailure]) -> list[list[RecordFailure]]:
 
 
 def looks_like_a_wrong_schema(bad_count: int, record_count: int) -> bool:
-    """Whether so many records are bad that the reader is more likely wrong than the records."""
+    """Return whether so many records are bad that the schema is more likely wrong than the records."""
     return bad_count > 1 and bad_count >= _NEARLY_ALL_SHARE * record_count
 
 

@@ -1,7 +1,7 @@
-"""What becomes of records that cannot be decoded: fail, skip, or dead letters; and how many are too many.
+"""The policy for records that cannot be decoded (fail, skip, dead letters), and the limit on their share.
 
-Runs on executors, without I/O: dead letters are handed back as rows for a sink, and the caller delivers them
-before the batch counts as done. Invariant: no record vanishes uncounted; with `fail` none vanishes at all;
+Runs on executors, without I/O: dead letters are returned as rows for a sink, and the caller delivers them
+before the batch counts as done. Invariant: every skipped record is counted; with `fail` no record is skipped;
 a batch that breaks the limit on bad records gives no dead letters.
 """
 
@@ -33,28 +33,30 @@ DEAD_LETTERS = pa.schema(
         pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
-"""Key, value, headers and timestamp of the record, and headers of ours behind its own."""
+"""Key, value, headers and timestamp of the record. Our headers follow the record's own headers."""
 
 
 LEAST_RECORDS = 20
-"""With fewer records a share says little: one bad record of one must stop no query."""
+"""The share is not checked before: one bad record out of one must not stop a query."""
 
 
 class BadRecords:
     """Applies one policy to the bad records of one task, and counts them.
 
     Args:
-        policy: What becomes of a bad record.
-        dead_letter_topic: With `dead-letter`, and only then.
-        max_share: With `skip` and `dead-letter`, the largest share of bad records among those that the task
-            has read so far, from 0 to 1; 1 sets no limit. It counts once the task has read LEAST_RECORDS.
+        policy: What happens with a bad record.
+        dead_letter_topic: Given with `dead-letter`, and only then.
+        max_share: With `skip` and `dead-letter`, the largest share of bad records among the records that the
+            task has read so far, from 0 to 1. 1 sets no limit. It is checked after LEAST_RECORDS records.
     """
 
     def __init__(
         self, policy: OnDecodeError, dead_letter_topic: str | None = None, max_share: float = 1.0
     ) -> None:
         if (policy is OnDecodeError.DEAD_LETTER) != (dead_letter_topic is not None):
-            raise ValueError("a dead-letter topic goes with the dead-letter policy, and only with it")
+            raise ValueError(
+                "the dead-letter policy needs a dead-letter topic, and other policies must have none"
+            )
         self._policy = policy
         self.dead_letter_topic = dead_letter_topic
         self._max_share = max_share
@@ -66,16 +68,16 @@ class BadRecords:
         """Apply the policy to the failures of one batch.
 
         Args:
-            records: The KafkaRecords that were decoded; topic, partition and offset at least, for dead
-                letters key, value, headers and timestamp too (`TableDecoder.record_columns` sees to it).
-            failures: Of these records.
+            records: The KafkaRecords that were decoded, with topic, partition and offset. Dead letters need
+                key, value, headers and timestamp too (`TableDecoder.record_columns` includes them).
+            failures: The failures of these records.
 
         Returns:
-            With `dead-letter` the rows to deliver (DEAD_LETTERS), else None.
+            The rows to deliver (DEAD_LETTERS) with `dead-letter`, else None.
 
         Raises:
-            DecodeError: the policy is `fail`, or more of the task's records are bad than the limit allows;
-                says why, and names the first bad record of each reason.
+            DecodeError: the policy is `fail`, or the share of bad records is above the limit. The message
+                names the first bad record of each reason.
         """
         self.record_count += records.num_rows
         if not failures:
@@ -100,15 +102,15 @@ class BadRecords:
         bad_count = self.skipped_count + self.dead_letter_count + len(failures)
         if self.record_count < LEAST_RECORDS or bad_count <= self._max_share * self.record_count:
             return
-        written = f" {self.dead_letter_count} of them are in topic {self.dead_letter_topic} already." * bool(
-            self.dead_letter_count
-        )
+        written = ""
+        if self.dead_letter_count:
+            written = f" {self.dead_letter_count} of them are in topic {self.dead_letter_topic} already."
         raise _error(
             f"{bad_count} of the {self.record_count} records that this task has read cannot be decoded."
             f"{written} The query stops, because '{MAX_SHARE.key}' is {self._max_share:g}: "
             f"{summarise(records, failures)}{_suspicion(bad_count, self.record_count)} Nothing was lost: the "
             "records are still in Kafka, and the query stops before them. Correct the schema or format. "
-            f"Only if these records really are bad, set '{MAX_SHARE.key}' to 1 until they are read.",
+            f"If these records really are bad, set '{MAX_SHARE.key}' to 1 until the query has read them.",
             records,
             failures,
         )

@@ -1,11 +1,11 @@
 """KafkaRecords to the rows of a table: key, value and metadata brought together.
 
-Runs on executors; made on the driver once, to find what does not fit. Invariant: every row comes from one
-record, in the order of the records; a record whose key or value cannot be decoded gives no row and one
-failure.
+Runs on executors. The driver makes a decoder once, to find mistakes in the schema. Invariant: every row comes
+from one record, in the order of the records. A record whose key or value cannot be decoded gives no row and
+one failure.
 
-Where Flink drops a record in silence because its key is null, the record stays, with null in the key's
-columns. A null value (tombstone) is no row in formats that need a value, and a null in `raw`, as in Flink.
+Flink silently drops a record whose key is null. Here the record stays, with null in the key's columns. A null
+value (tombstone) gives no row in formats that need a value, and a row with null in `raw`, as in Flink.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class RecordFailure:
 class TableRows:
     """The rows of some records.
 
-    `record_indices` has the record of each row, ascending; None means row i is record i's. `dropped_count`
-    counts the records that `ignore-parse-errors` of a format dropped.
+    `record_indices` has the record of each row, ascending. None means that row i comes from record i.
+    `dropped_count` counts the records that `ignore-parse-errors` of a format dropped.
     """
 
     rows: pa.RecordBatch
@@ -56,8 +56,8 @@ class TableDecoder:
 
         Args:
             table: The table.
-            columns: Columns of the table, in the order of the output; None is all of them. What is not
-                wanted is not decoded.
+            columns: Columns of the table, in the order of the output; None means all. Other columns are not
+                decoded.
 
         Raises:
             SchemaError: a format or a metadata key cannot give a column.
@@ -82,7 +82,7 @@ class TableDecoder:
 
     @property
     def record_columns(self) -> tuple[str, ...]:
-        """The KafkaRecords columns that `decode` and the policy for bad records need; no others are built."""
+        """The KafkaRecords columns that `decode` and the policy for bad records need."""
         needed = {"value", "topic", "partition", "offset"}
         if self._table.bad_records.policy is OnDecodeError.DEAD_LETTER:
             needed |= {"key", "headers", "timestamp"}
@@ -110,19 +110,19 @@ class TableDecoder:
         value, key_rows, lost_count = _joined(without_key, value, key)
         arrays = [self._column(name, records, value, key_rows) for name in self._schema.names]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        # What the join lost for a reason is a failure; the rest the key's format dropped.
+        # A record that the join lost is a failure, or the key's format dropped it.
         dropped = value.ignored_count + lost_count - lost_to_failures
         return TableRows(rows, value.row_count, value.value_indices, failures, dropped)
 
     def _origin(self, name: str) -> tuple[str, str]:
-        """Where a column comes from: key, value or metadata, and its name there."""
+        """Return where a column comes from (key, value or metadata), and its name there."""
         table = self._table
         if name in table.metadata:
             key = table.metadata[name]
             return ("metadata", key) if key in READABLE else ("value", key.removeprefix(VALUE_PREFIX))
         if name in table.key_names and table.fields_include is FieldsInclude.EXCEPT_KEY:
             return "key", table.key_schema.names[table.key_names.index(name)]
-        # With ALL both have it and the value wins, so the key need not be read at all.
+        # With ALL, key and value both have the column. The value's counts, so the key is not read.
         return "value", name
 
     def _wanted(self, place: str) -> list[str]:
@@ -145,7 +145,7 @@ class TableDecoder:
 
 
 def _missing_keys(without_key: pa.Int32Array, value: DecodedRows) -> list[RecordFailure]:
-    """A record without a key is bad where the key's columns are declared NOT NULL."""
+    """Return a failure for each record without a key, because the key's columns are declared NOT NULL."""
     missing = without_key.filter(pc.is_in(without_key, value_set=value.indices()))
     reason = "the key is null or empty, and its columns are declared NOT NULL"
     return [RecordFailure(record, "key", reason, "") for record in missing.to_pylist()]
@@ -154,7 +154,7 @@ def _missing_keys(without_key: pa.Int32Array, value: DecodedRows) -> list[Record
 def _joined(
     without_key: pa.Int32Array, value: DecodedRows, key: DecodedRows | None
 ) -> tuple[DecodedRows, pa.RecordBatch | None, int]:
-    """Put the key's rows beside the value's; returns how many records found no key, too."""
+    """Put the key's rows beside the value's. The number is how many records found no key."""
     if key is None:
         return value, None, 0
     if key.value_indices is None and value.value_indices is None:
@@ -168,7 +168,7 @@ def _joined(
 def _beside(
     without_key: pa.Array, value: DecodedRows, key: DecodedRows, positions: pa.Array
 ) -> tuple[DecodedRows, pa.RecordBatch, int]:
-    """Take for each row of the value the key's row at `positions`; null is a missing or a lost key."""
+    """Take for each row of the value the key's row at `positions`; null is a missing or lost key."""
     has_key = positions.is_valid()
     is_null_key = pc.is_in(value.indices(), value_set=without_key)
     keeps = pc.or_(has_key, is_null_key)
@@ -178,7 +178,7 @@ def _beside(
 
 
 def _records_without_key(records: pa.RecordBatch, key: DecodedRows) -> pa.Int32Array:
-    """Records whose key is null or empty, and neither a row nor a failure to the key's format: no key."""
+    """Return the records whose key is null or empty, and gave neither a row nor a failure."""
     lengths = pc.fill_null(pc.binary_length(records.column("key")), 0)
     empty = pc.indices_nonzero(pc.equal(lengths, 0)).cast(pa.int32())
     if not len(empty):
@@ -199,7 +199,7 @@ def _filtered(value: DecodedRows, keeps: pa.Array) -> DecodedRows:
 def _multiplied(
     without_key: pa.Array, value: DecodedRows, key: DecodedRows
 ) -> tuple[DecodedRows, pa.RecordBatch, int]:
-    """Every row of a key with every row of its value, as Flink does it; rare, so done row by row."""
+    """Combine every row of a key with every row of its value, as Flink does. Rare, so it goes row by row."""
     rows_of_key: dict[int, list[int | None]] = {}
     for row, record in enumerate(key.indices().to_pylist()):
         rows_of_key.setdefault(record, []).append(row)
@@ -224,6 +224,6 @@ def _failures(part: str, failures: Sequence[RowFailure]) -> list[RecordFailure]:
 
 
 def _merge(value: list[RecordFailure], key: list[RecordFailure]) -> list[RecordFailure]:
-    """One failure a record, in the order of the records; the key's where both are bad."""
+    """Return one failure for each record, ascending. The key's failure counts where both are bad."""
     by_record = {one.record_index: one for one in (*value, *key)}
     return [by_record[index] for index in sorted(by_record)]

@@ -1,8 +1,8 @@
-"""The rows of a table to what a sink writes: topic, key, value, headers, timestamp.
+"""The rows of a table to the columns that a sink writes: topic, key, value, headers, timestamp.
 
-Runs on executors; made on the driver once, to find what does not fit. Invariant: a record for every row, in
-the order of the rows. Without `key.format` keys are null; without a `timestamp` column the producer's clock
-counts.
+Runs on executors. The driver makes an encoder once, to find mistakes in the schema. Invariant: there is a
+record for every row, in the order of the rows. Without `key.format` keys are null. Without a `timestamp`
+column the producer's clock gives the timestamp.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TableEncoder:
 
         Args:
             table: The table; its schema has the columns of the rows.
-            topic: The sink's one topic; None when a column names each row's.
+            topic: The sink's one topic; None when a column names the topic of each row.
 
         Raises:
             SchemaError: a column cannot be written, or no column names the topic.
@@ -30,7 +30,7 @@ class TableEncoder:
         check_writable(table, topic)
         if topic is None and "topic" not in table.metadata.values():
             raise SchemaError(
-                "Neither option 'topic' nor a metadata column 'topic' says where the rows go. Set one.",
+                "Neither option 'topic' nor a metadata column 'topic' names the topic of the rows. Set one.",
                 metadata="topic",
             )
         self._table = table
@@ -43,7 +43,7 @@ class TableEncoder:
         """Encode rows that have the table's columns, in any order.
 
         Returns:
-            Columns key, value, and those of topic, headers and timestamp that the table has.
+            Columns key and value, and the columns topic, headers and timestamp where the table has them.
 
         Raises:
             RowError: a row cannot be written in its format.

@@ -1,7 +1,7 @@
-"""Which columns of a table are in the key, in the value, and in neither; with Flink's checks.
+"""Divides the columns of a table into key, value and metadata, with Flink's checks.
 
-Runs on the driver. Invariant: a `Table` that was made is consistent: every column is filled from exactly one
-place, and the two formats get exactly the rows that Flink would give them.
+Runs on the driver. Invariant: a `Table` is consistent: every column is filled from exactly one place, and the
+two formats get exactly the rows that Flink would give them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.table._metadata_columns import READABLE, VALUE_PREFIX, WRITABLE
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table, sorted out, and what reads and writes them. It pickles for the tasks.
+    """The columns of a table by their place, and the formats that read and write them. It pickles.
 
     `key_names` are the key's columns as the table names them, in the key's order; `key_schema` has the names
     that the key format sees. `metadata` maps a column to its metadata key.
@@ -38,16 +38,16 @@ class Table:
 
 
 def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
-    """Sort the columns of a table out.
+    """Divide the columns of a table into key, value and metadata.
 
     Args:
         schema: All columns of the table, metadata columns included.
-        spec: What the table's options say.
+        spec: The parsed options of the table.
 
     Raises:
-        OptionError: A format has no such option, or does not allow its value.
-        SchemaError: a name twice, a metadata column that is not in the schema.
-        OptionError: `key.fields` does not fit the schema.
+        OptionError: an option of a format is unknown or has a value that is not allowed, or `key.fields` does
+            not fit the schema.
+        SchemaError: a name comes twice, or a metadata column is not in the schema.
     """
     repeated = [name for name in schema.names if schema.names.count(name) > 1]
     if repeated:
@@ -56,7 +56,7 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
     for column in metadata:
         if column not in schema.names:
             raise SchemaError(
-                f"Option 'metadata.columns' names '{column}', which is no column of the table. Columns: "
+                f"Option 'metadata.columns' names '{column}', which is not a column of the table. Columns: "
                 f"{', '.join(schema.names)}.",
                 column=column,
             )
@@ -88,16 +88,16 @@ def _key_fields(physical: list[pa.Field], spec: TableSpec) -> list[pa.Field]:
     for name in spec.key_fields:
         if name not in by_name:
             raise OptionError(
-                f"Option 'key.fields' names '{name}', which is no regular column of the table (metadata "
-                f"cannot be in the key). Columns to choose from: {', '.join(by_name)}.",
+                f"Option 'key.fields' names '{name}', which is not a regular column of the table (metadata "
+                f"columns cannot be in the key). Columns to choose from: {', '.join(by_name)}.",
                 option="key.fields",
                 column=name,
             )
         bare = name.removeprefix(prefix)
         if not name.startswith(prefix) or not bare:
             raise OptionError(
-                f"Option 'key.fields-prefix' is '{prefix}', and column '{name}' in 'key.fields' does not "
-                "begin with it and a name behind. Prefix every key column in the table.",
+                f"Option 'key.fields-prefix' is '{prefix}', and column '{name}' in 'key.fields' is not this "
+                "prefix followed by a name. Begin the name of every key column of the table with the prefix.",
                 option="key.fields-prefix",
                 column=name,
             )
@@ -111,7 +111,7 @@ def check_readable(table: Table) -> None:
     """Check the metadata columns of a source.
 
     Raises:
-        SchemaError: no such metadata, or a type that it cannot be read as.
+        SchemaError: a metadata key does not exist, or cannot be read as the column's type.
     """
     format_metadata = table.value_format.metadata
     for column, key in table.metadata.items():
@@ -119,7 +119,7 @@ def check_readable(table: Table) -> None:
         if kind is None:
             allowed = [*READABLE, *(VALUE_PREFIX + name for name in format_metadata.names)]
             raise SchemaError(
-                f"Column '{column}' asks for metadata '{key}', which a record does not have. Readable: "
+                f"Column '{column}' asks for metadata '{key}', which does not exist. Readable metadata: "
                 f"{', '.join(allowed)}.",
                 column=column,
             )
@@ -143,15 +143,15 @@ def check_writable(table: Table, topic: str | None) -> None:
         topic: The sink's one topic; None when each row names its own.
 
     Raises:
-        SchemaError: metadata that cannot be written, or twice, or a type that does not fit.
+        SchemaError: metadata cannot be written, is written twice, or has another type than the column.
     """
     writable = [key for key in WRITABLE if key != "topic" or topic is None]
     for column, key in table.metadata.items():
         if key not in writable:
             why = (
-                f"option 'topic' says '{topic}' for all rows"
+                f"option 'topic' is '{topic}' for all rows"
                 if key == "topic"
-                else "a record cannot be given it"
+                else "Kafka or the reader sets it"
             )
             raise SchemaError(
                 f"Column '{column}' is metadata '{key}', which cannot be written: {why}. Leave the column "
@@ -183,27 +183,28 @@ def _check_type(table: Table, column: str, key: str, given: pa.DataType, wanted:
     declared = table.schema.field(column).type
     natural = wanted if declared.equals(given) else given
     raise SchemaError(
-        f"Column '{column}' is declared as {declared}, and metadata '{key}' is {natural}. Declare it so.",
+        f"Column '{column}' is declared as {declared}, and metadata '{key}' is {natural}. Declare the "
+        f"column as {natural}.",
         column=column,
         metadata=key,
     )
 
 
 def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of one type fits into the other; e.g. int into bigint, as in Flink."""
+    """Return whether every value of one type fits into the other, e.g. int into bigint, as in Flink."""
     if given.equals(wanted):
         return True
     if pt.is_nested(given):
         return _is_nested_castable(given, wanted)
     if pt.is_signed_integer(given) and pt.is_signed_integer(wanted):
         return bool(given.bit_width <= wanted.bit_width)
-    # Kafka's timestamps are whole milliseconds, so every unit from there on holds them.
+    # Kafka's timestamps are whole milliseconds. Every unit but seconds holds them.
     both = pt.is_timestamp(given) and pt.is_timestamp(wanted)
     return both and (given.tz is None) == (wanted.tz is None) and wanted.unit != "s"
 
 
 def _holds_nulls_of(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether each field of a struct in `wanted` that may be null in `given` may be null there, too."""
+    """Return whether each field of a struct that may be null in `given` may be null in `wanted` too."""
     pairs = [(given.field(i), wanted.field(i)) for i in range(given.num_fields)]
     if pt.is_struct(given) and any(a.nullable and not b.nullable for a, b in pairs):
         return False
@@ -214,6 +215,6 @@ def _is_nested_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     if given.id != wanted.id or given.num_fields != wanted.num_fields:
         return False
     pairs = [(given.field(i), wanted.field(i)) for i in range(given.num_fields)]
-    # Only a struct's names mean something; those of lists and maps are Arrow's own.
+    # Only a struct's field names have a meaning. Arrow chooses the names in lists and maps.
     is_named = pt.is_struct(given)
     return all(is_castable(a.type, b.type) and (not is_named or a.name == b.name) for a, b in pairs)

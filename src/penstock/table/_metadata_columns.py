@@ -1,7 +1,7 @@
-"""Metadata columns: what a record knows beside its key and value, under Flink's names and types.
+"""Metadata columns: the parts of a record beside key and value, under Flink's names and types.
 
 Runs on executors; names and types are checked on the driver. Invariant: a column is filled from KafkaRecords
-by whole-column operations, and two headers of one name are never confused: `header-list` keeps all of them.
+by whole-column operations. `header-list` keeps all headers, also where two have the same name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VALUE_PREFIX = "value."
 
 @dataclass(frozen=True)
 class ReadableMetadata:
-    """A metadata column of a source: type, nullability, the KafkaRecords columns it is made of, and how."""
+    """A metadata column of a source: type, nullability, the KafkaRecords columns that it needs, function."""
 
     type: pa.DataType
     nullable: bool
@@ -56,7 +56,7 @@ def read_header_list(records: pa.RecordBatch) -> pa.Array:
 
 
 def read_headers(records: pa.RecordBatch) -> pa.Array:
-    """Return headers as maps; of two headers with one name the last one counts."""
+    """Return headers as maps. Of two headers with the same name the last one counts."""
     headers = read_header_list(records)
     entries = headers.flatten()
     rows = pc.list_parent_indices(headers)
@@ -65,7 +65,7 @@ def read_headers(records: pa.RecordBatch) -> pa.Array:
     if distinct.num_rows < len(keys):
         maps = [list({e["key"]: e["value"] for e in one}.items()) for one in headers.to_pylist()]
         return pa.array(maps, HEADERS_MAP)
-    # Offsets of a slice do not begin at zero; those of a rebuilt array do.
+    # The offsets of a slice do not begin at zero. New offsets do.
     offsets = pa.array(_offsets(headers), pa.int32())
     return pa.MapArray.from_arrays(offsets, keys, entries.field("value"))
 
@@ -97,8 +97,8 @@ READABLE: Mapping[str, ReadableMetadata] = {
 
 
 def write_header_list(column: pa.Array) -> pa.Array:
-    """Turn a list of (key, value) into headers; entries without a key are left out, as in Flink."""
-    # All that is behind a slice, because a cast looks there, too.
+    """Turn a list of (key, value) into headers. Entries without a key are left out, as in Flink."""
+    # All entries, also outside of a slice, because a cast converts those too.
     entries = column.values
     if not entries.null_count and not entries.field(0).null_count:
         return column.cast(HEADERS_TYPE)

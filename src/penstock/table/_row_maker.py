@@ -1,6 +1,6 @@
-"""Rows of declared columns from whatever Python code gives for a record.
+"""Rows of declared columns from the objects that a user's deserializer returns.
 
-Runs on executors. Invariant: a value becomes exactly itself in its column, or is refused: nothing is cut off
+Runs on executors. Invariant: a value is stored in its column unchanged, or is refused: nothing is cut off
 or turned into something else.
 """
 
@@ -18,15 +18,15 @@ import pyarrow.types as pt
 from penstock.table._row_values import check_cast, check_of, path_of_null
 
 _NOT_TEXT = re.compile(r"Expected bytes, got a '(.+)' object")
-"""What Arrow says of a value in a column of text or bytes that is neither."""
+"""Arrow's message for a value that is neither text nor bytes, in a column of text or bytes."""
 
 
 class UnfitRowError(Exception):
-    """What the user's code gave is no row of the declared columns."""
+    """The user's code returned something that is not a row of the declared columns."""
 
 
 class RowMaker:
-    """Makes rows of one schema from what users give."""
+    """Makes rows of one schema from the objects that a deserializer returns."""
 
     def __init__(self, schema: pa.Schema, *, gives_values: bool) -> None:
         self._schema = schema
@@ -35,10 +35,10 @@ class RowMaker:
         self._checks = [check_of(field.type) for field in schema]
 
     def rows(self, given: Any) -> list[tuple[Any, ...]]:
-        """The rows in what a deserializer gave for one record.
+        """Return the rows in the object that a deserializer returned for one record.
 
         Raises:
-            UnfitRowError: it is no row.
+            UnfitRowError: the object is not a row.
         """
         if given is None:
             return []
@@ -49,7 +49,7 @@ class RowMaker:
     def _row(self, given: Any) -> tuple[Any, ...]:
         if self._gives_values:
             return (given,)
-        names = getattr(given, "__fields__", None)  # PySpark's Row, where it was made with names
+        names = getattr(given, "__fields__", None)  # of a PySpark Row that was made with names
         if isinstance(given, tuple) and isinstance(names, (list, tuple)):
             given = dict(zip(names, given, strict=True))
         if dataclasses.is_dataclass(given) and not isinstance(given, type):
@@ -59,12 +59,12 @@ class RowMaker:
         if isinstance(given, tuple):
             if len(given) != len(self._names):
                 raise UnfitRowError(
-                    f"the deserializer gave a tuple of {len(given)} values for {len(self._names)} columns"
+                    f"expected a tuple of {len(self._names)} values, got {len(given)} from the deserializer"
                 )
             return given
         raise UnfitRowError(
-            f"the deserializer gave a {type(given).__name__}; a row is a tuple, mapping, Row or dataclass, "
-            "and several rows are a list or iterator of them"
+            "expected a tuple, mapping, Row or dataclass for a row, or a list or iterator of these for "
+            f"several rows, got {type(given).__name__} from the deserializer"
         )
 
     def _by_name(self, given: Mapping[Any, Any]) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ class RowMaker:
         return tuple(given.get(name) for name in self._names)
 
     def batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-        """The rows as Arrow.
+        """Return the rows in Arrow.
 
         Raises:
             UnfitRowError: a value is not of its column's type.
@@ -87,7 +87,7 @@ class RowMaker:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def problem(self, row: tuple[Any, ...]) -> str | None:
-        """Why a row does not fit, if it does not."""
+        """Return why a row does not fit, None if it fits."""
         try:
             self.batch([row])
         except UnfitRowError as error:
@@ -95,10 +95,10 @@ class RowMaker:
         return None
 
     def fitted(self, given: Any) -> pa.RecordBatch:
-        """What a batch-wise deserializer gave, with exactly the declared schema.
+        """Return the batch that a deserializer of batches returned, with exactly the declared schema.
 
         Raises:
-            UnfitRowError: it does not fit.
+            UnfitRowError: the batch does not fit.
         """
         if isinstance(given, pa.Table):
             batches = given.combine_chunks().to_batches() or [self.batch([])]
@@ -106,11 +106,13 @@ class RowMaker:
                 raise UnfitRowError("the deserializer gave a table that is too large for one batch")
             given = batches[0]
         if not isinstance(given, pa.RecordBatch):
-            raise UnfitRowError(f"the deserializer gave a {type(given).__name__}, not an Arrow RecordBatch")
+            raise UnfitRowError(
+                f"expected an Arrow RecordBatch, got {type(given).__name__} from the deserializer"
+            )
         if sorted(given.schema.names) != sorted(self._names):
             raise UnfitRowError(
-                f"the deserializer gave the columns {', '.join(given.schema.names)}; declared are "
-                f"{', '.join(self._names)}"
+                f"expected the columns {', '.join(self._names)}, got {', '.join(given.schema.names)} from "
+                "the deserializer"
             )
         arrays = [_cast(given.column(field.name), field) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

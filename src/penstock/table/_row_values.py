@@ -1,8 +1,8 @@
-"""What a value has to be for its column, where Arrow would take it for something else in silence.
+"""Checks of values that Arrow would convert into something else without an error.
 
-Runs on executors. Invariant: what passes here and in Arrow is in its column as it was given. Arrow cuts off
-fractions, nanoseconds and fields that it does not know, takes numbers for times and text for lists, and lets
-nulls into places that are declared NOT NULL, which Spark then reads as anything.
+Runs on executors. Invariant: a value that passes these checks and Arrow is stored unchanged. Arrow alone cuts
+off fractions, nanoseconds and unknown fields. It takes numbers for times and text for lists. It accepts nulls
+in places that are declared NOT NULL, where Spark then reads random values.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 Check: TypeAlias = Callable[[Any], None]
-"""Raises TypeError or ValueError for a value that its column cannot hold as it is."""
+"""Raises TypeError or ValueError for a value that its column cannot hold unchanged."""
 
 FLOAT_MAX = 3.4028234663852886e38
 
 
 def check_of(kind: pa.DataType) -> Check | None:
-    """What checks the values of a type; None where Arrow does it well."""
+    """Return the check for values of a type; None where Arrow's own check is enough."""
     if pt.is_list(kind):
         return _check_of_list(check_of(kind.value_type))
     if pt.is_map(kind):
@@ -52,12 +52,12 @@ def _check_of_scalar(kind: pa.DataType) -> Check | None:
 
 def _check_integer(value: Any) -> None:
     if value is not None and not hasattr(value, "__index__"):
-        raise TypeError(f"a {type(value).__name__} is no integer")
+        raise TypeError(f"expected an integer, got {type(value).__name__}")
 
 
 def _check_double(value: Any) -> None:
     if isinstance(value, bool):
-        raise TypeError("a bool is no number")
+        raise TypeError("expected a number, got bool")
 
 
 def _check_float(value: Any) -> None:
@@ -70,31 +70,31 @@ def _check_timestamp(value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, datetime):
-        raise TypeError(f"a {type(value).__name__} is no datetime")
+        raise TypeError(f"expected a datetime, got {type(value).__name__}")
     _check_whole(value, "nanosecond")
 
 
 def _check_ntz(value: Any) -> None:
     _check_timestamp(value)
     if value is not None and value.tzinfo is not None:
-        raise TypeError("a datetime with zone is no TIMESTAMP_NTZ")
+        raise TypeError("expected a datetime without zone for TIMESTAMP_NTZ, got one with zone")
 
 
 def _check_of_type(wanted: type, name: str) -> Check:
     def check(value: Any) -> None:
         if value is not None and (not isinstance(value, wanted) or isinstance(value, datetime)):
-            raise TypeError(f"a {type(value).__name__} is no {name}")
+            raise TypeError(f"expected a {name}, got {type(value).__name__}")
         if isinstance(value, time) and value.tzinfo is not None:
-            raise TypeError("a time with zone is no TIME")
+            raise TypeError("expected a time without zone for TIME, got one with zone")
         _check_whole(value, "nanoseconds")
 
     return check
 
 
 def _check_whole(value: Any, attribute: str) -> None:
-    """Times of pandas have nanoseconds, which Spark has not; its NaT has not a number of them."""
+    """Refuse times of pandas with nanoseconds, which Spark cannot hold. Those of NaT are not a number."""
     if getattr(value, attribute, 0) > 0:
-        raise ValueError(f"{value} has nanoseconds")
+        raise ValueError(f"expected at most microseconds, got {value}, which has nanoseconds")
 
 
 def _check_of_items(check: Check | None) -> Check:
@@ -110,9 +110,9 @@ def _check_of_list(check: Check | None) -> Check:
     check_items = _check_of_items(check)
 
     def check_all(values: Any) -> None:
-        # Both are sequences, of letters and of numbers.
+        # Arrow would take these for lists, of letters and of numbers.
         if isinstance(values, (str, bytes, bytearray)):
-            raise TypeError(f"a {type(values).__name__} is no list")
+            raise TypeError(f"expected a list, got {type(values).__name__}")
         check_items(values)
 
     return check_all
@@ -124,11 +124,11 @@ def _check_of_struct(checks: Mapping[str, Check | None]) -> Check:
     def check_all(row: Any) -> None:
         unknown = row.keys() - checks.keys() if isinstance(row, Mapping) else ()
         if unknown:
-            raise TypeError(f"fields that are not declared: {', '.join(sorted(map(str, unknown)))}")
-        # A Row of PySpark goes into Arrow by position.
+            raise TypeError(f"got fields that are not declared: {', '.join(sorted(map(str, unknown)))}")
+        # Arrow takes the fields of a PySpark Row by position.
         of_row = getattr(row, "__fields__", None)
         if isinstance(row, tuple) and of_row is not None and list(of_row) != list(checks):
-            raise TypeError(f"a Row of the fields {', '.join(of_row)}; declared are {', '.join(checks)}")
+            raise TypeError(f"expected a Row of the fields {', '.join(checks)}, got {', '.join(of_row)}")
         check_fields(row)
 
     return check_all
@@ -146,10 +146,10 @@ def _check_of_fields(checks: Mapping[Any, Check | None]) -> Check:
 
 
 def check_cast(given: pa.DataType, wanted: pa.DataType) -> None:
-    """Refuse casts of Arrow that turn a value into another.
+    """Raise TypeError for casts of Arrow that change a value.
 
     Raises:
-        TypeError: e.g. numbers to times, times with zone to times without.
+        TypeError: the cast is e.g. from a number to a time, or from a time with zone to a time without.
     """
     if given.equals(wanted) or pt.is_null(given):
         return
@@ -175,7 +175,7 @@ def _is_another(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def path_of_null(made: pa.Array, field: pa.Field, path: str) -> str | None:
-    """Where a null is that its field does not allow; None if nowhere. What is under a null does not count."""
+    """Return the path of a null that its field does not allow, if any. Values under a null are skipped."""
     if not field.nullable and made.null_count:
         return path
     kind = field.type

@@ -1,8 +1,7 @@
 """KafkaRecords to rows by a deserializer of the user, in Python.
 
-Runs on executors, in the place of a TableDecoder. Invariant: whatever the user's code raises or gives is a
-row of exactly the declared columns or a failure of the one record that it was called for; the other
-records keep their rows.
+Runs on executors, in the place of a TableDecoder. Invariant: each record gives rows of exactly the declared
+columns, or one failure. A failure does not change the rows of other records.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from penstock.table.user_decoder import ConsumerRecord, Gets, TravellingDeserial
 OPTION = "scan.deserializer"
 
 _FEW = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-"""What the policy for bad records may need."""
+"""The columns that the policy for bad records may need."""
 
 REASON_LENGTH_MAX = 1_000
 
@@ -36,11 +35,11 @@ class PythonDecoder:
         """Load the deserializer.
 
         Raises:
-            OptionError: it cannot be loaded here.
+            OptionError: the deserializer cannot be loaded here.
         """
         loaded = DESERIALIZER.load(text, OPTION)
         if not isinstance(loaded, TravellingDeserializer):
-            raise OptionError(f"Option '{OPTION}' holds a {type(loaded).__name__}, no deserializer.")
+            raise OptionError(f"Option '{OPTION}': expected a deserializer, got {type(loaded).__name__}.")
         self._travelling = loaded
         self._schema = schema
         self._made = RowMaker(schema, gives_values=loaded.gives_values)
@@ -92,14 +91,14 @@ class PythonDecoder:
         """Call the user's code for one record.
 
         Raises:
-            UnfitRowError: it failed, or gave no row.
+            UnfitRowError: the user's code failed, or returned something that is not a row.
         """
         try:
-            # An iterator of the user runs here, too.
+            # An iterator of the user runs here too.
             return self._made.rows(self._call(*arguments))
         except (UnfitRowError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             _reraise_ours(error)
             raise UnfitRowError(f"the deserializer failed: {type(error).__name__}: {error}") from None
 
@@ -110,7 +109,7 @@ class PythonDecoder:
         indices: Sequence[int],
         failures: list[RecordFailure],
     ) -> tuple[pa.RecordBatch, list[int]]:
-        """Leave out the records of which a row does not fit; all rows of a record go together."""
+        """Leave out every record that has a row that does not fit, with all of its rows."""
         bad: dict[int, str] = {}
         for index, row in zip(indices, rows, strict=True):
             if index not in bad and (reason := self._made.problem(row)):
@@ -145,19 +144,19 @@ class PythonDecoder:
             return self._made.fitted(self._call(records))
         except (UnfitRowError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             _reraise_ours(error)
             raise UnfitRowError(f"the deserializer failed: {type(error).__name__}: {error}") from None
 
 
 def _reraise_ours(error: Exception) -> None:
-    # A Schema Registry that is down makes no record a bad one.
+    # A record is not bad because a Schema Registry is down.
     if isinstance(error, PenstockError) and not isinstance(error, DecodeError):
         raise error
 
 
 def _prepared(travelling: TravellingDeserializer) -> Callable[..., Any]:
-    """Open the user's object and return what is called."""
+    """Open the user's object and return the function to call."""
     user_object = travelling.user_object
     if travelling.gets is Gets.TOPIC_AND_VALUE and hasattr(user_object, "configure"):
         user_object.configure({}, False)
@@ -170,13 +169,13 @@ def _prepared(travelling: TravellingDeserializer) -> Callable[..., Any]:
 
 def _failure(records: pa.RecordBatch, index: int, reason: str) -> RecordFailure:
     value = records.column("value")[index].as_py()
-    # Errors of users may show whole records, and hold what is no text in UTF-8.
+    # Errors of users may contain whole records, and characters that UTF-8 cannot encode.
     text = reason[:REASON_LENGTH_MAX].encode(errors="backslashreplace").decode()
     return RecordFailure(index, "record", text, excerpt(value or b""))
 
 
 def consumer_records(records: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-    """KafkaRecords one by one."""
+    """Return KafkaRecords one by one."""
     timestamps = records.column("timestamp").view(pa.int64()).to_pylist()
     columns = {name: records.column(name).to_pylist() for name in KAFKA_RECORDS.names if name != "timestamp"}
     for i, timestamp_us in enumerate(timestamps):

@@ -1,7 +1,7 @@
 """KafkaRecords to the rows of a table, with the policy for bad records applied.
 
-Runs on executors, one object for each task. Invariant: a bad record has been dealt with (a dead letter: given
-to `deliver`, which returns when Kafka has acknowledged it) before the rows around it leave.
+Runs on executors, one object for each task. Invariant: the policy is applied to a bad record before the rows
+around it leave. A dead letter is given to `deliver`, which returns after Kafka has acknowledged it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = logging.getLogger("penstock.table")
 
 
 class RecordsToRows(Protocol):
-    """Makes the rows of one task, of a table or of keys and values as bytes."""
+    """Makes the rows of one task: rows of a table, or keys and values as bytes."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -33,7 +33,7 @@ class RecordsToRows(Protocol):
 
 
 class RecordDecoder(Protocol):
-    """A TableDecoder, or what does its work."""
+    """A TableDecoder or a PythonDecoder."""
 
     @property
     def record_columns(self) -> tuple[str, ...]:
@@ -49,9 +49,9 @@ class TableRowMaker:
     """Makes the rows of a table. One for each task.
 
     Args:
-        decoder: makes the rows.
-        bad_records: what becomes of records that cannot be decoded.
-        deliver: writes dead letters (rows of DEAD_LETTERS) and returns when Kafka has acknowledged them.
+        decoder: Makes the rows.
+        bad_records: Applies the policy for records that cannot be decoded.
+        deliver: Writes dead letters (rows of DEAD_LETTERS) and returns after Kafka has acknowledged them.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class TableRowMaker:
         return self._decoder.record_columns
 
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Decode records; there may be fewer rows than records, or more.
+        """Decode records. There may be fewer rows than records, or more.
 
         Raises:
-            DecodeError: a record cannot be decoded, and the policy is to fail; or too many cannot.
+            DecodeError: a record cannot be decoded and the policy is `fail`, or too many records are bad.
             ProduceError: a dead letter was not acknowledged.
         """
         found = self._decoder.decode(records)
@@ -85,5 +85,5 @@ class TableRowMaker:
                 summarise(records, found.failures),
             )
         if found.dropped_count:
-            _log.info("%d records are no rows, as 'ignore-parse-errors' says.", found.dropped_count)
+            _log.info("%d records gave no row, because 'ignore-parse-errors' is set.", found.dropped_count)
         return found.rows

@@ -1,8 +1,8 @@
-"""What a deserializer in Python may be: interfaces for users, and how one of them travels to the executors.
+"""The interfaces of deserializers in Python, and the value by which a deserializer travels to the executors.
 
-Runs on executors; `penstock` exports the interfaces. Invariant: every kind gives rows of the declared
-columns: None for no row, one row (a tuple, mapping, Row, dataclass or, for a single unnamed column, the
-value itself), or many as a list or any iterator.
+Runs on executors; `penstock` exports the interfaces. Invariant: every kind returns rows of the declared
+columns: None for no row; a tuple, mapping, Row or dataclass for one row (for a single unnamed column the
+value itself); a list or iterator of these for several rows.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ class ConsumerRecord(NamedTuple):
     leader_epoch: int | None
 
 
-class _Deserializer(ABC):  # noqa: B024 - only its kinds are abstract
-    def open(self) -> None:  # noqa: B027 - whoever needs it overrides it
-        """Called once in each task, before the first record: the place for connections and caches."""
+class _Deserializer(ABC):  # noqa: B024 - only its subclasses are abstract
+    def open(self) -> None:  # noqa: B027 - overriding it is optional
+        """Open connections and caches. Called once in each task, before the first record."""
 
     def get_produced_type(self) -> Any:
-        """The columns of the rows: a StructType, or text such as `id BIGINT, name STRING`.
+        """Return the columns of the rows: a StructType, or text such as `id BIGINT, name STRING`.
 
-        A type alone, such as `STRING`, is one column named `value`.
+        A type alone, such as `STRING`, means one column named `value`.
         """
         return None
 
 
 class DeserializationSchema(_Deserializer):
-    """Deserializes values: Flink's `DeserializationSchema`. Subclass it; an instance travels by value."""
+    """Deserializes values: Flink's `DeserializationSchema`. Subclass it; instances are pickled by value."""
 
     @abstractmethod
     def deserialize(self, message: bytes | None) -> Any:
-        """The row or rows of one value; None for none. An exception makes the record a bad one.
+        """Return the row or rows of one value; None for no row. An exception makes the record bad.
 
         Args:
-            message: the value; None for a tombstone.
+            message: The value; None for a tombstone.
         """
 
 
@@ -60,11 +60,11 @@ class KafkaRecordDeserializationSchema(_Deserializer):
 
     @abstractmethod
     def deserialize(self, record: ConsumerRecord) -> Any:
-        """The row or rows of one record; None for none. An exception makes the record a bad one."""
+        """Return the row or rows of one record; None for no row. An exception makes the record bad."""
 
     @staticmethod
     def value_only(deserializer: Any) -> ValueOnly:
-        """Use something for values only: a DeserializationSchema, or a Deserializer as Kafka has them."""
+        """Use a DeserializationSchema, or a Deserializer in Kafka's sense, for values only."""
         return ValueOnly(deserializer() if isinstance(deserializer, type) else deserializer)
 
 
@@ -73,12 +73,13 @@ class ArrowDeserializationSchema(_Deserializer):
 
     @abstractmethod
     def deserialize_batch(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch of records, as many as there are, by the names of the declared columns.
+        """Return the rows of a batch of records: any number, with the declared columns by name.
 
-        An exception makes nothing bad yet: the records are given again one by one, to find which one it is.
+        After an exception the method is called again for each record alone, to find the bad one.
 
         Args:
-            records: key, value, topic, partition, offset, timestamp, timestamp_type, leader_epoch, headers.
+            records: Columns key, value, topic, partition, offset, timestamp, timestamp_type, leader_epoch,
+            headers.
         """
 
 
@@ -86,22 +87,22 @@ class Deserializer(ABC):
     """Kafka's own interface of that name, for keys or values. Subclass it for `value_only`."""
 
     def configure(self, configs: Mapping[str, str], is_key: bool) -> None:  # noqa: B027 - Kafka's
-        """Called once, before the first value, with no settings: Kafka's classes have this method."""
+        """Configure, as in Kafka. Called once before the first value, with no settings."""
 
     @abstractmethod
     def deserialize(self, topic: str, data: bytes | None) -> Any:
-        """The value of a record."""
+        """Return the deserialized value of a record."""
 
 
 @dataclass(frozen=True)
 class ValueOnly:
-    """Marks something that gets values instead of records."""
+    """Marks a deserializer that is called with values instead of records."""
 
     deserializer: Any
 
 
 class Gets(Enum):
-    """What a deserializer is called with."""
+    """The argument that a deserializer is called with."""
 
     RECORD = "record"
     VALUE = "value"
@@ -114,9 +115,9 @@ class TravellingDeserializer:
     """A deserializer of the user on its way to the executors.
 
     Attributes:
-        user_object: what the user gave.
-        gets: what it is called with.
-        gives_values: whether a row is the one column's value itself.
+        user_object: The user's object.
+        gets: The argument that it is called with.
+        gives_values: Whether a row is the one column's value itself.
     """
 
     user_object: Any

@@ -416,12 +416,12 @@ NAIVE = pa.timestamp("us")
             "it has a blank between date and time: set 'json.timestamp-format.standard' = 'SQL'; "
             "it has a zone: declare TIMESTAMP",
         ),
-        ('"2026-05-01 12:00:00+0200"', ZONED, {}, "what follows the time is no zone (Z or +hh:mm): declare"),
+        ('"2026-05-01 12:00:00+0200"', ZONED, {}, "expected a zone (Z or +hh:mm) after the time: declare"),
         ('"2026-05-01 12:00"', NAIVE, {}, "it has no seconds: declare STRING"),
         ('"2026-05-01"', NAIVE, {}, "'2026-05-01': it has no time: declare DATE"),
         ("1767323045", ZONED, {}, "'1767323045': it is a number: declare BIGINT"),
         ('"1767323045"', NAIVE, {}, "'1767323045': it is a number: declare BIGINT"),
-        ('"2026-05-01T12:00:00"', pa.date32(), {}, "it has a time behind the date: declare a timestamp type"),
+        ('"2026-05-01T12:00:00"', pa.date32(), {}, "it has a time after the date: declare a timestamp type"),
         ("20574", pa.date32(), {}, "'20574': it is a number: declare INT"),
     ],
 )

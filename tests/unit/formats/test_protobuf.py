@@ -337,15 +337,15 @@ def test_what_names_no_message_is_an_error_on_the_driver(descriptor_file: Path, 
         format_for("protobuf", {})
     with pytest.raises(MissingOptionError, match=r"has 2 messages: shop\.All, shop\.All\.Inner"):
         format_for("protobuf", {"protobuf.descriptor-file": str(descriptor_file)})
-    with pytest.raises(OptionError, match=r"no message of .*: 'shop\.Nope'"):
+    with pytest.raises(OptionError, match=r"'shop\.Nope', which is not a message of"):
         made(descriptor_file, "shop.Nope")
     with pytest.raises(OptionError, match="cannot be read"):
         made(tmp_path / "nope")
-    with pytest.raises(OptionError, match="no generated class"):
+    with pytest.raises(OptionError, match="cannot import the generated Python class"):
         format_for("protobuf", {"protobuf.message-class-name": "shop_pb2.Nope"})
     broken = tmp_path / "broken"
     broken.write_bytes(b"\xff\xff")
-    with pytest.raises(OptionError, match="no descriptor file"):
+    with pytest.raises(OptionError, match="not a descriptor file"):
         made(broken)
     importing = descriptor_pb2.FileDescriptorProto(name="a.proto", dependency=["b.proto"])
     broken.write_bytes(descriptor_pb2.FileDescriptorSet(file=[importing]).SerializeToString())
@@ -440,7 +440,7 @@ def test_types_that_protobuf_does_not_have() -> None:
     ):
         with pytest.raises(SchemaError, match="Protobuf has"):
             type_for(pa.schema([("x", kind)]))
-    with pytest.raises(SchemaError, match="cannot name a field"):
+    with pytest.raises(SchemaError, match="cannot have a field"):
         type_for(pa.schema([("a b", pa.int32())]))
 
 
@@ -508,7 +508,7 @@ def test_one_batch_may_hold_many_schemas_and_messages(registry: Registry) -> Non
     ]
     assert found.indices().to_pylist() == [0, 1, 2, 3]
     assert [failure.value_index for failure in found.failures] == [4, 5, 6, 7, 10, 11, 12]
-    assert "no such message" in found.failures[0].reason
+    assert "does not have this message" in found.failures[0].reason
     assert "of type PROTOBUF, got AVRO" in found.failures[1].reason
     assert "does not know schema id 99" in found.failures[2].reason
     ignoring = decode(confluent(registry, **{"ignore-parse-errors": "true"}), values, COLUMNS)

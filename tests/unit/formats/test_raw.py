@@ -51,7 +51,7 @@ def test_values_of_a_wrong_length_are_failures() -> None:
     assert [failure.value_index for failure in found.failures] == [1, 2]
     assert found.indices().to_pylist() == [0, 3, 4]
     assert found.rows.column(0).to_pylist() == [1, None, 2]
-    assert found.failures[0].reason == "the value has not the 4 bytes of a int32"
+    assert found.failures[0].reason == "expected 4 bytes for int32, got 1"
 
 
 @pytest.mark.parametrize(

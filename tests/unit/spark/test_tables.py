@@ -285,7 +285,7 @@ def test_rows_of_any_session_time_zone_become_the_same_records() -> None:
     ("schema", "options", "message"),
     [
         (StructType([marked("o", LongType(), "offset")]), JSON, "metadata 'offset', which cannot be written"),
-        (StructType([marked("t", StringType(), "topic")]), JSON, "option 'topic' says 'orders' for all rows"),
+        (StructType([marked("t", StringType(), "topic")]), JSON, "option 'topic' is 'orders' for all rows"),
         (ID, JSON | {"key.format": "json", "key.fields": "nope"}, "key.fields' names 'nope'"),
         (DEEP, {"format": "raw", "metadata.columns": ""}, "Format 'raw'"),
     ],

@@ -357,11 +357,11 @@ def test_a_formats_own_metadata_is_read_with_the_value_prefix() -> None:
 @pytest.mark.parametrize(
     ("schema", "columns", "message"),
     [
-        (pa.schema([("x", pa.int8())]), "x=ofset", "metadata 'ofset', which a record does not have"),
+        (pa.schema([("x", pa.int8())]), "x=ofset", "metadata 'ofset', which does not exist"),
         (pa.schema([("x", pa.int32())]), "x=offset", "declared as int32, and metadata 'offset' is int64"),
         (pa.schema([("x", pa.timestamp("us"))]), "x=timestamp", "declared as timestamp"),
         (pa.schema([("x", pa.timestamp("s", "UTC"))]), "x=timestamp", "declared as timestamp"),
-        (pa.schema([("x", pa.int8())]), "y=offset", "names 'y', which is no column"),
+        (pa.schema([("x", pa.int8())]), "y=offset", "names 'y', which is not a column"),
         (
             pa.schema([pa.field("x", pa.int32(), nullable=False)]),
             "x=leader-epoch",
@@ -446,8 +446,8 @@ def test_header_lists_of_a_slice_are_its_own() -> None:
 @pytest.mark.parametrize(
     ("columns", "kinds", "topic", "message"),
     [
-        ("x=offset", [pa.int64()], "t", "cannot be written: a record cannot be given it"),
-        ("x=topic", [pa.string()], "t", "option 'topic' says 't' for all rows"),
+        ("x=offset", [pa.int64()], "t", "cannot be written: Kafka or the reader sets it"),
+        ("x=topic", [pa.string()], "t", "option 'topic' is 't' for all rows"),
         (
             "x=headers;y=header-list",
             [pa.map_(pa.string(), pa.binary()), KAFKA_RECORDS.field("headers").type],
@@ -509,9 +509,9 @@ def test_options_that_contradict_are_refused(
     ("options", "message"),
     [
         ({**KEYED, "key.fields": "k_id;nope"}, r"names 'nope'.* Columns to choose from: k_id, k_sub id, id"),
-        ({**KEYED, "key.fields": "k_id;id"}, r"is 'k_', and column 'id' .* does not begin"),
+        ({**KEYED, "key.fields": "k_id;id"}, r"is 'k_', and column 'id' .* is not this prefix"),
         ({**KEYED, "key.fields": "k_id;k_id"}, "names a column twice"),
-        ({**KEYED, "metadata.columns": "k_id=offset"}, "metadata cannot be in the key"),
+        ({**KEYED, "metadata.columns": "k_id=offset"}, "metadata columns cannot be in the key"),
     ],
 )
 def test_key_fields_that_do_not_fit_the_columns_are_refused(options: dict[str, str], message: str) -> None:

@@ -1,8 +1,8 @@
-"""From an Avro schema and a table's columns to the plan that the native code follows (native/avro.h).
+"""Makes the plan that the native code follows (native/avro.h), from an Avro schema and a table's columns.
 
-Runs on driver and executors. Invariant: a plan pairs what the writer wrote with what the table declares:
-fields by name, numbers promoted as Avro's rules allow, times by their logical types. What does not fit is
-an error where it is met, never a guess.
+Runs on driver and executors. Invariant: a plan pairs the writer's fields with the table's columns by name.
+Numbers are promoted as Avro's rules allow, times by their logical types. A type that does not fit is an error
+when a value has it, never a guess.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OP = {name: number for number, name in enumerate(OPS)}
 _NODE = struct.Struct("@4i3q4i")
 
 _SCALE_MAX = 1_000
-"""Further than any decimal goes; the native code has 32 bits for it."""
+"""Larger than the scale of any decimal; the native code has 32 bits for it."""
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _LOGICAL_UNITS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
@@ -82,8 +82,8 @@ class Mismatch:
         """Make the error for it."""
         return SchemaError(
             f"Column '{self.path}' is of type {self.column_type} in the table and {self.schema_type} in the "
-            "Avro schema, which do not go together. Declare the column as the schema has it, or set another "
-            "schema.",
+            "Avro schema, and these cannot be converted. Declare the column with the schema's type, or set "
+            "another schema.",
             field=self.path,
             column_type=self.column_type,
             schema_type=self.schema_type,
@@ -92,7 +92,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class AvroPlan:
-    """A plan in the native layout, and the columns for which the schema has another type."""
+    """A plan in the native layout, and the columns that cannot hold the schema's type."""
 
     nodes: bytes
     children: bytes
@@ -140,8 +140,8 @@ def writing_plan(schema: Schema, columns: pa.Schema) -> AvroPlan:
     """Plan how columns become values of a schema.
 
     Raises:
-        SchemaError: a column that the schema has no field for, a field that must have a value and has no
-            column, or types that do not fit.
+        SchemaError: a column has no field in the schema, a field without a column cannot be null, or a
+            column's type does not fit.
     """
     made = _Compiler(schema, is_writing=True).plan(columns)
     if made.mismatches:
@@ -180,7 +180,7 @@ class _Compiler:
         return len(self._nodes) - 1
 
     def _node(self, given: Any, namespace: str, kind: pa.DataType | None, path: str) -> int:
-        """Add the node for a schema; `kind` is the column's type, None to read over the value."""
+        """Add the node for a schema. `kind` is the column's type, None to skip the value."""
         if isinstance(given, list):
             return self._union(given, namespace, kind, path)
         definition, name, namespace = self._schema.resolve(given, namespace)
@@ -232,7 +232,7 @@ class _Compiler:
                 raise SchemaError(
                     f"The Avro schema's field '{below}' has no column and cannot be null.", field=below
                 )
-            # A node that reads over a value may be shared, so it never has a target.
+            # A node that skips a value may be shared, so it never has a target.
             index = self._node(field["type"], namespace, wanted, below)
             if at >= 0:
                 self._nodes[index].target = at
@@ -255,12 +255,12 @@ class _Compiler:
         node.null_branch = next((i for i, child in enumerate(found) if self._nodes[child].op == "null"), -1)
         node.value_branch = values[0] if values else -1
         if values:
-            # One branch that fits is enough; the others are errors where a value has them.
+            # One branch that fits is enough. A value in another branch is an error.
             del self._mismatches[before:]
         return index
 
     def _fits(self, node: _Node, definition: Mapping[str, Any], kind: pa.DataType) -> bool:
-        """Whether a type and a column go together; sets the node's conversion."""
+        """Return whether a column can hold a type; sets the node's conversion."""
         logical = str(definition.get("logicalType", ""))
         if pt.is_decimal(kind):
             return self._fits_decimal(node, definition, logical, kind)
@@ -295,7 +295,7 @@ class _Compiler:
 
 
 def _described(definition: Mapping[str, Any]) -> str:
-    """Name a type as messages do: `long (timestamp-millis)`."""
+    """Return the name of a type for messages: `long (timestamp-millis)`."""
     logical = str(definition.get("logicalType", ""))
     if logical == "decimal":
         logical = f"decimal({definition.get('precision')}, {definition.get('scale', 0)})"

@@ -1,7 +1,7 @@
 """The schemas that an Avro schema of a Schema Registry refers to.
 
-Runs on executors. Invariant: bounded in depth and number, and each schema is asked for once; what cannot be
-had stops the query, because the records are not bad.
+Runs on executors. Invariant: depth and number are bounded, and each schema is asked for once. A schema that
+cannot be read stops the query, because the records are not bad.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ REFERENCES_MAX = 1_000
 
 
 def resolved_schema(registry: SchemaRegistry, schema: RegisteredSchema) -> Schema:
-    """Parse a registered schema together with all that it refers to.
+    """Parse a registered schema together with all schemas that it refers to.
 
     Raises:
-        SchemaError: the schema refers to no others and is not an Avro schema.
-        SchemaRegistryError: the registry cannot be reached or lacks a schema that is referred to, or together
-            they are not an Avro schema, or too many.
+        SchemaError: the schema has no references and is not an Avro schema.
+        SchemaRegistryError: the registry cannot be reached, or a schema that is referred to is missing, or
+            there are too many, or together they are not an Avro schema.
     """
     if not schema.references:
         return parse_schema(schema.text)
@@ -50,7 +50,7 @@ def _gather(
 
 def _unusable(schema: RegisteredSchema, why: str) -> SchemaRegistryError:
     return SchemaRegistryError(
-        f"Schema {schema.schema_id} of the Schema Registry and what it refers to cannot be read: {why} No "
-        "record was decoded with it; the query can be started again.",
+        f"Schema {schema.schema_id} of the Schema Registry cannot be read with the schemas that it refers "
+        f"to: {why} No record was decoded with it; the query can be started again.",
         schema_id=schema.schema_id,
     )

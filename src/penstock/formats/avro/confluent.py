@@ -135,7 +135,7 @@ def _unreadable(values: pa.Array, ids: pa.Array, reasons: Mapping[int, str]) -> 
 
 
 def _with_types(one: RowFailure, plan: AvroPlan) -> RowFailure:
-    """Add both types to the reason of a value whose type the column cannot hold."""
+    """Add both types to the reason where a column cannot hold a value's type."""
     for mismatch in plan.mismatches:
         if one.reason.startswith(f"the value has another type (field '{mismatch.path}',"):
             types = f"{mismatch.column_type} in the table, {mismatch.schema_type} in the writer's schema"
@@ -144,7 +144,7 @@ def _with_types(one: RowFailure, plan: AvroPlan) -> RowFailure:
 
 
 class AvroConfluentEncoder:
-    """Encodes rows behind the header of a schema that is registered when the first rows come."""
+    """Encodes rows after the header of a schema. The schema is registered when the first rows come."""
 
     def __init__(self, subject: Subject, text: str, plan: AvroPlan) -> None:
         self._subject = subject

@@ -1,9 +1,8 @@
-"""`avro`: one record of Avro's binary encoding a value, without header, as Flink's format of that name.
+"""`avro`: each value is one record in Avro's binary encoding, without header, as Flink's format of that name.
 
-Runs on executors; options are read on the driver. Decoding and encoding are native
-(native/avro_decode.c). Invariant: a value is read with exactly one writer's schema: `avro.schema` where
-it is set, else the one that the table's columns make. A value that does not end where its record ends is
-an error (the usual sign of a wrong schema).
+Runs on executors; options are read on the driver. Decoding and encoding are native (native/avro_decode.c).
+Invariant: all values are read with one writer's schema: `avro.schema` if it is set, else the schema made from
+the table's columns. Bytes after the end of the record are an error, because they usually mean a wrong schema.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from penstock.options.values import choice
 
 
 def legacy_timestamps(name: str) -> Option[Any]:
-    """Declare Flink's option for timestamps of the format `name`, which no schema of ours needs."""
+    """Declare Flink's option for timestamps of the format `name`, which is refused here."""
     return refused_option(
         f"{name}.timestamp_mapping.legacy",
         "How Flink maps timestamps to Avro. Here they are microseconds (`timestamp-micros` of TIMESTAMP, "
-        "`local-timestamp-micros` of TIMESTAMP_NTZ), while Flink writes milliseconds, whatever it says. For "
-        f"a topic that Flink reads or writes, set `{name}.schema` to a schema with `timestamp-millis` "
+        "`local-timestamp-micros` of TIMESTAMP_NTZ). Flink writes milliseconds with every setting. For a "
+        f"topic that Flink reads or writes, set `{name}.schema` to a schema with `timestamp-millis` "
         "(docs/formats.md).",
     )
 
@@ -106,7 +105,7 @@ class AvroDecoder:
 
 
 class AvroEncoder:
-    """Encodes rows as Avro values, each behind the same header."""
+    """Encodes rows as Avro values, each after the same header."""
 
     def __init__(self, format_name: str, plan: AvroPlan, header: bytes = b"") -> None:
         self._format_name = format_name

@@ -1,7 +1,7 @@
 """Avro schemas: parsed from JSON, or made from a table's columns.
 
-Runs on driver and executors. Invariant: a parsed schema's names all resolve, and its depth is bounded,
-whoever wrote it (schemas come from a registry, too).
+Runs on driver and executors. Invariant: all names of a parsed schema resolve, and its depth is bounded,
+because schemas come from a registry too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Schema:
-    """A parsed schema: its root, and every named type by full name with the namespace inside of it."""
+    """A parsed schema: its root, and every named type by full name, with its inner namespace."""
 
     root: Any
     names: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def fullname(name: str, namespace: str) -> str:
 
 
 class _Fault(Exception):
-    """What is wrong with a schema, and in which field ("" is the root)."""
+    """A mistake in a schema, and its field ("" is the root)."""
 
     def __init__(self, path: str, why: str) -> None:
         where = f"field '{path}'" if path else "at its root"
@@ -88,7 +88,7 @@ def parse_schema(text: str, *, option: str = "", referenced: Sequence[str] = ())
         made = Schema(root, names)
         _check(made, root, "", set(), "", 0)
     except (_Fault, RecursionError) as error:
-        what = f"What option '{option}' is set to" if option else "The schema"
+        what = f"The value of option '{option}'" if option else "The schema"
         raise SchemaError(f"{what} is not an Avro schema: {error}.", format="avro") from None
     return made
 
@@ -133,7 +133,7 @@ def _collect(given: Any, namespace: str, names: Names, path: str, depth: int) ->
         inner = name.rpartition(".")[0]
         definition = {**given, "type": "record"} if kind == "error" else given
         if name in names and names[name][0] != definition:
-            raise _Fault(path, f"type '{name}' is defined twice, and not in the same way")
+            raise _Fault(path, f"type '{name}' is defined twice, with different definitions")
         names[name] = (definition, inner)
         for one in _need(given, "fields", list, path) if kind in ("record", "error") else ():
             below = _below(path, _need(one, "name", str, path))
@@ -208,8 +208,8 @@ def _record(fields: list[pa.Field], name: str, path: str) -> dict[str, Any]:
         below = f"{path}.{one.name}".lstrip(".")
         if not _NAME.fullmatch(one.name):
             raise SchemaError(
-                f"Format 'avro' cannot name a field '{one.name}' (column '{below}'): names are letters, "
-                "digits and underscores, and begin with no digit.",
+                f"Format 'avro' cannot have a field '{one.name}' (column '{below}'): names have letters, "
+                "digits and underscores, and do not begin with a digit.",
                 field=below,
             )
         entry: dict[str, Any] = {"name": one.name, "type": _type_of(one, f"{name}_{one.name}", below)}
@@ -264,4 +264,4 @@ def _time_type_of(kind: pa.DataType, path: str) -> Any:
     if pt.is_time(kind):
         # Spark's times are whole microseconds, in nanoseconds.
         return {"type": "long", "logicalType": "time-micros"}
-    raise unsupported("avro", path, kind, "Avro has no such type")
+    raise unsupported("avro", path, kind, "Avro does not have this type")

@@ -1,6 +1,6 @@
 """Rows to JSON values (native/json_encode.c).
 
-Runs on executors. Invariant: what is written here, the decoder of the same format reads back unchanged.
+Runs on executors. Invariant: the decoder of the same format reads the written values back unchanged.
 """
 
 from __future__ import annotations

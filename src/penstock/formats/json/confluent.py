@@ -75,7 +75,7 @@ class JsonConfluentFormat:
 
 
 class JsonConfluentDecoder:
-    """Takes the header off and decodes what is behind it."""
+    """Skips the header and decodes the JSON after it."""
 
     def __init__(self, inner: Decoder) -> None:
         self._inner = inner
@@ -92,7 +92,7 @@ class JsonConfluentDecoder:
 
 
 class JsonConfluentEncoder:
-    """Encodes rows behind the header of a schema that is registered when the first rows come."""
+    """Encodes rows after the header of a schema. The schema is registered when the first rows come."""
 
     def __init__(self, subject: Subject, text: str, inner: Encoder) -> None:
         self._subject = subject
@@ -132,7 +132,7 @@ def _bare_schema_of(kind: pa.DataType) -> dict[str, Any]:
         return {"type": "array", "items": _schema_of(kind.value_field)}
     if pt.is_map(kind):
         return {"type": "object", "additionalProperties": _schema_of(kind.item_field)}
-    # Not-a-number and the infinities are written as strings: JSON has no such numbers.
+    # NaN and the infinities are written as strings, because JSON does not have these numbers.
     kinds: tuple[tuple[Any, Any], ...] = (
         (pt.is_boolean, "boolean"),
         (pt.is_signed_integer, "integer"),

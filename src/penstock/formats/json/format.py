@@ -1,16 +1,19 @@
-"""`json`: one JSON object a row (or an array of objects, a row each), as Flink's format of that name.
+"""`json`: one JSON object for each row, or an array of objects, as Flink's format of that name.
 
 Runs on executors; options are read on the driver. Decoding is native (native/json_decode.c). Invariant: a
-value that is not exactly one JSON document never becomes a row, and nothing is changed in silence. Where
-Flink's format does change values in silence, this one fails instead:
+value that is not exactly one JSON document never becomes a row, and no value changes silently. This format
+fails in cases where Flink's format changes values silently:
 
-- a fraction in an integer column (Flink cuts it off), a number beyond its type's range (null or infinity);
-- a word that is neither true nor false in a boolean column (Flink: false);
-- February 30th (Flink: the 28th); anything behind the end of the document (Flink: ignored).
+- a fraction in an integer column (Flink cuts it off);
+- a number outside of its type's range (Flink reads null or infinity);
+- a word that is neither true nor false in a boolean column (Flink reads false);
+- February 30th (Flink reads the 28th);
+- more text after the end of the document (Flink ignores it).
 
-The last field of a name counts, also where an earlier one could not be converted or is null and NOT NULL.
-Decimals are rounded half up to their scale, and digits of a second beyond a column's unit are cut off, as in
-Flink. A string column takes any JSON: an object or array as its own text without the space between tokens.
+If a field comes twice, the last one counts, also if an earlier one could not be converted. Decimals are
+rounded half up to their scale. Digits of a second that are too fine for a column's unit are cut off, as in
+Flink. A string column takes any JSON value; objects and arrays become their text, without space between
+tokens.
 """
 
 from __future__ import annotations
@@ -32,36 +35,37 @@ from penstock.options.table_spec import FormatSpec
 from penstock.options.values import choice
 
 FAIL_ON_MISSING_FIELD = flag_option(
-    "json.fail-on-missing-field", "A field that a value does not have is an error, instead of null."
+    "json.fail-on-missing-field", "A field that is missing in a value is an error, instead of null."
 )
 IGNORE_PARSE_ERRORS = flag_option(
     "json.ignore-parse-errors",
-    "A field that cannot be converted is null and a value that is not JSON is no row, instead of an error.",
+    "Instead of an error, a field that cannot be converted is null, and a value that is not JSON gives no "
+    "row.",
 )
 TIMESTAMP_STANDARD = format_option(
     "json.timestamp-format.standard",
     choice("SQL", "ISO-8601"),
-    "How timestamps are written: `SQL` is `2026-01-31 23:59:59.123`, `ISO-8601` has a `T` between; with zone "
-    "`Z` follows (when reading, an offset such as `+01:00` too).",
+    "How timestamps are written: `SQL` is `2026-01-31 23:59:59.123`, `ISO-8601` has a `T` between date and "
+    "time. Timestamps with zone end with `Z`; an offset such as `+01:00` can be read too.",
     default="SQL",
 )
 MAP_NULL_KEY_MODE = format_option(
     "json.map-null-key.mode",
     choice("FAIL", "DROP", "LITERAL"),
-    "Accepted for Flink's sake, no effect: maps of Spark and Arrow have no null keys.",
+    "No effect, accepted because Flink has it: maps of Spark and Arrow have no null keys.",
     default="FAIL",
 )
 MAP_NULL_KEY_LITERAL = format_option(
-    "json.map-null-key.literal", VERBATIM, "Accepted for Flink's sake, no effect.", default="null"
+    "json.map-null-key.literal", VERBATIM, "No effect, accepted because Flink has it.", default="null"
 )
 DECIMAL_AS_PLAIN_NUMBER = flag_option(
     "json.encode.decimal-as-plain-number",
-    "Writes decimals with all digits of their scale, 0.000000027 and 1.50 instead of 2.7E-8 and 1.5.",
+    "Writes decimals with all digits of their scale: 0.000000027 and 1.50 instead of 2.7E-8 and 1.5.",
 )
-IGNORE_NULL_FIELDS = flag_option("json.encode.ignore-null-fields", "Leaves null fields out when writing.")
+IGNORE_NULL_FIELDS = flag_option("json.encode.ignore-null-fields", "Does not write fields that are null.")
 JSON_PARSER_ENABLED = flag_option(
     "json.decode.json-parser.enabled",
-    "Accepted for Flink's sake, no effect: there is one decoder here.",
+    "No effect, accepted because Flink has it: there is only one decoder here.",
     default=True,
 )
 
@@ -91,7 +95,7 @@ class JsonFormat:
     decimal_as_plain_number: bool = False
     ignore_null_fields: bool = False
     standard_option: str = field(default=TIMESTAMP_STANDARD.key, compare=False)
-    """How the user spells the option of the timestamps' standard, for messages."""
+    """The user's spelling of the option for the timestamps' standard, for messages."""
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> JsonFormat:
@@ -104,7 +108,7 @@ class JsonFormat:
 
     @classmethod
     def from_format_options(cls, given: FormatOptions, name: str = "json") -> JsonFormat:
-        """Read the format's options, which the user spells under `name`; see `from_spec`."""
+        """Read the format's options, which the user writes under `name`; see `from_spec`."""
         fail_on_missing_field = given.flag(FAIL_ON_MISSING_FIELD)
         ignore_parse_errors = given.flag(IGNORE_PARSE_ERRORS)
         if fail_on_missing_field and ignore_parse_errors:
@@ -125,7 +129,7 @@ class JsonFormat:
 
     @property
     def separator(self) -> str:
-        """What stands between a date and a time."""
+        """The character between a date and a time."""
         return "T" if self.timestamp_standard == "ISO-8601" else " "
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
@@ -149,7 +153,7 @@ class JsonDecoder:
         self._options = options
         self._header_size = header_size
         self._columns = columns
-        # A field that must not be missing is missed whether a query reads it or not.
+        # A missing field is an error also where a query does not read it.
         self._schema = schema if options.fail_on_missing_field else selected(schema, columns)
 
     def decode(self, values: pa.Array) -> DecodedRows:

@@ -1,14 +1,14 @@
-/* Avro's binary encoding, driven by a plan: the writer's schema with, at each place, what the table wants of it.
+/* The plan for Avro's binary encoding: the writer's schema, with the table's column for each field.
  *
- * A plan is made once a schema (avro_plan.py) and never changes. Nodes lie in one array and name each other by
- * index, so a schema that refers to itself is a plan that does.
+ * avro/_plan.py makes a plan once for each schema. Nodes lie in one array and refer to each other by index, so the
+ * plan of a recursive schema is recursive too.
  */
 #ifndef PENSTOCK_FORMATS_AVRO_H
 #define PENSTOCK_FORMATS_AVRO_H
 
 #include <stdint.h>
 
-/* Kept in step with OPS in avro_plan.py. */
+/* Kept in step with OPS in avro/_plan.py. */
 enum {
     AVRO_NULL,
     AVRO_BOOLEAN,
@@ -26,7 +26,7 @@ enum {
     AVRO_RECORD,
     AVRO_DECIMAL_BYTES,
     AVRO_DECIMAL_FIXED,
-    AVRO_MISMATCH /* the writer's type does not fit the column: an error where it is met */
+    AVRO_MISMATCH /* the column cannot hold the writer's type: an error when a value has it */
 };
 
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
     int64_t divisor;
     int32_t scale;        /* of the writer's decimals */
     int32_t null_branch;  /* of a union, when writing: -1 none */
-    int32_t value_branch; /* likewise */
+    int32_t value_branch; /* when writing: -1 none */
     int32_t first_symbol; /* into AvroPlan.symbol_offsets */
 } AvroNode;
 

@@ -7,7 +7,7 @@
 #include "text.h"
 
 #define DEPTH_MAX 1000
-/* Elements that take no bytes (nulls, empty records): as many as anyone could mean. */
+/* How many elements without bytes (nulls, empty records) a value may have. */
 #define EMPTY_ELEMENTS_MAX 100000
 
 typedef struct {
@@ -72,7 +72,7 @@ static int append_whole(Reader *reader, const AvroNode *node, Column *column, in
 }
 
 static int append_decimal(Reader *reader, const AvroNode *node, Column *column, const uint8_t *bytes, int64_t length) {
-    /* Big-endian two's complement; leading sign bytes carry nothing. */
+    /* Big-endian two's complement. Leading sign bytes are skipped. */
     int is_negative = length > 0 && bytes[0] & 0x80;
     unsigned __int128 bits = is_negative ? ~(unsigned __int128)0 : 0;
     for (; length > 16; bytes++, length--) {
@@ -156,7 +156,7 @@ static int read_record(Reader *reader, const AvroNode *node, Column *column) {
     return OK;
 }
 
-/* Reads the head of a block: how many elements follow; 0 is the end. */
+/* Reads the head of a block: the number of elements, 0 at the end. */
 static int read_block(Reader *reader, int64_t *count, int64_t *empty_count) {
     int64_t size;
     int status = read_long(reader, count);
@@ -266,7 +266,7 @@ static int read_value(Reader *reader, int32_t index, Column *column) {
     if (reader->depth == DEPTH_MAX) return fail(reader, TOO_DEEP, NULL);
     reader->depth++;
     int status = read_node(reader, &reader->plan->nodes[index], column);
-    /* The innermost column that is known: a number that breaks off knows none itself. */
+    /* The innermost known column, because the readers of numbers do not know their column. */
     if (status && !reader->output->column) reader->output->column = column;
     reader->depth--;
     return status;
@@ -300,7 +300,7 @@ int avro_decode(Column *root, const AvroPlan *plans, const int32_t *plan_of_valu
     return OK;
 }
 
-/* Confluent's header: a zero byte and the schema's id. -1: no value, -2: no such header. */
+/* Confluent's header: a zero byte and the schema's id. -1: no value, -2: no header. */
 void confluent_ids(const Values *values, int32_t *ids) {
     for (int64_t i = 0; i < values->length; i++) {
         int64_t length;

@@ -45,7 +45,7 @@ static int write_avro_decimal(Encoder *encoder, const AvroNode *node, const View
     for (int n = 0; n < 16; n++) bytes[15 - n] = (uint8_t)((unsigned __int128)value >> (8 * n));
     int first = 0;
     if (node->op == AVRO_DECIMAL_FIXED) {
-        /* Sign bytes in front as many as it takes. */
+        /* Fills the front with sign bytes. */
         for (int64_t n = 16; n < node->size; n++) {
             int status = write_byte(encoder->writer, value < 0 ? 0xff : 0);
             if (status) return status;

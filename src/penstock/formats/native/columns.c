@@ -92,7 +92,7 @@ int column_reserve(Column *column, int64_t capacity) {
 int column_grow(Column *column) { return column_reserve(column, column->capacity * 2); }
 
 int column_grow_bytes(Column *column, int64_t needed) {
-    /* Arrow's 32-bit offsets end here; the batches that come in are far smaller. */
+    /* The limit of Arrow's 32-bit offsets. Incoming batches are far smaller. */
     if (needed > BYTES_MAX) return NO_MEMORY;
     int64_t capacity = column->bytes_capacity * 2;
     if (capacity < needed) capacity = needed;
@@ -103,8 +103,8 @@ int column_grow_bytes(Column *column, int64_t needed) {
 }
 
 void column_truncate(Column *column, int64_t length) {
-    /* Bits behind the new end are cleared, because an append only sets them. A struct that failed half way
-     * has children that are longer than itself, so children are cut even where the length stays. */
+    /* Bits after the new end are cleared, because an append only sets bits. A struct that failed in the middle has
+     * children that are longer than itself, so children are cut even where the length stays. */
     for (int64_t i = length; i < column->length; i++) column->validity[i >> 3] &= (uint8_t)~(1u << (i & 7));
     if (column->length > length) column->length = length;
     int64_t child_length = length;
@@ -133,7 +133,7 @@ int column_append_null(Column *column) {
     if (column->nullable) {
         column->length++;
     } else {
-        /* A place holder under a null struct: the schema promises no null of its own here. */
+        /* A placeholder under a null struct, because the column is declared NOT NULL. */
         column_set_valid(column);
     }
     return OK;
@@ -177,7 +177,7 @@ static int is_same_key(const Column *keys, int64_t a, int64_t b) {
            memcmp(keys->values + keys->offsets[a], keys->values + keys->offsets[b], (size_t)length) == 0;
 }
 
-/* Marks in *drops every entry whose key comes again later; NULL when there is none. */
+/* Marks in *drops every entry whose key comes again later; NULL without such an entry. */
 int column_repeated_keys(const Column *keys, int64_t first, uint8_t **drops) {
     int64_t count = keys->length - first;
     *drops = NULL;
@@ -186,7 +186,7 @@ int column_repeated_keys(const Column *keys, int64_t first, uint8_t **drops) {
     while (slots < 2 * count) slots *= 2;
     int64_t *table = calloc((size_t)slots, sizeof(int64_t));
     if (!table) return NO_MEMORY;
-    /* The seed keeps a sender from choosing keys that all fall into one slot. */
+    /* The seed prevents a sender from choosing keys that all have the same slot. */
     uint64_t seed = (uint64_t)(uintptr_t)table * 0x9e3779b97f4a7c15ULL;
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *key = keys->values + keys->offsets[first + i];

@@ -1,8 +1,8 @@
-/* Growable Arrow columns: what the decoders of all formats write into.
+/* Growable Arrow columns: the decoders of all formats write into them.
  *
- * One tree of columns mirrors one Arrow schema; its root is a struct column whose length is the number of
- * rows. A decoder appends one entry to a column or fails and leaves debris; column_truncate() takes the debris
- * of a failed row away, so a bad value never moves its neighbours. No Python, no GIL.
+ * One tree of columns mirrors one Arrow schema. Its root is a struct column, and the root's length is the number of
+ * rows. A decoder that fails may leave a partly written row. column_truncate() removes it, so a bad value never
+ * moves other rows. No Python, no GIL.
  */
 #ifndef PENSTOCK_FORMATS_COLUMNS_H
 #define PENSTOCK_FORMATS_COLUMNS_H
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kept in step with KINDS in _native.pyx. */
+/* Kept in step with kind_of() in _native.pyx. */
 enum {
     KIND_NULL,
     KIND_BOOL,
@@ -33,7 +33,7 @@ enum {
     KIND_STRUCT
 };
 
-/* What became of one value. Kept in step with REASONS in _native.pyx. */
+/* The result of reading or writing one value. Kept in step with REASONS in _native.pyx. */
 enum {
     OK = 0,
     NO_MEMORY,
@@ -45,7 +45,7 @@ enum {
     NOT_AN_OBJECT,
     TRUNCATED,
     BAD_ROW,
-    /* One field cannot be converted; the rest of the value can be read on. From here on. */
+    /* From here on: one field cannot be converted, and the rest of the value can be read. */
     FIRST_FIELD_REASON,
     WRONG_TYPE = FIRST_FIELD_REASON,
     OUT_OF_RANGE,
@@ -88,7 +88,7 @@ typedef struct Column {
     uint8_t *validity;
     uint8_t *values; /* fixed-width values, bits, or the bytes of strings */
     int64_t bytes_capacity;
-    int32_t *offsets; /* strings, lists, maps: offsets[length] is the end of what was written */
+    int32_t *offsets; /* strings, lists, maps: offsets[length] is the end of the written entries */
     const uint8_t *name;
     int32_t name_length;
     int is_name_plain; /* the name is written the same way in JSON */
@@ -119,7 +119,7 @@ static inline void column_set_valid(Column *column) {
     column->length++;
 }
 
-/* Room for `count` more bytes of the string under way; *at is where they go. */
+/* Makes room for `count` more bytes of the current string; sets *at to their place. */
 static inline int column_bytes_room(Column *column, int64_t count, uint8_t **at) {
     int64_t used = column->offsets[column->length];
     if (used + count > column->bytes_capacity) {
@@ -141,7 +141,7 @@ static inline int column_append_bytes(Column *column, const uint8_t *bytes, int6
     if (status) return status;
     status = column_bytes_room(column, count, &at);
     if (status) return status;
-    if (count) memcpy(at, bytes, (size_t)count); /* neither pointer need be one when there is nothing */
+    if (count) memcpy(at, bytes, (size_t)count); /* the pointers may be invalid when count is 0 */
     column_finish_bytes(column, count);
     return OK;
 }
@@ -180,7 +180,7 @@ static inline int column_append_i128(Column *column, __int128 value) {
     return OK;
 }
 
-/* Marks in *repeated every key from `first` on that comes again later; NULL when there is none. The caller frees. */
+/* Marks in *repeated every key after `first` that comes again later; NULL without such a key. The caller frees. */
 int column_repeated_keys(const Column *keys, int64_t first, uint8_t **repeated);
 
 /* Appends a whole number to an integer column of any width. */

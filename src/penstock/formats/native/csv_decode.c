@@ -1,7 +1,7 @@
 /* CSV values to typed columns: one record a value, fields by position.
  *
- * A record is a line; a line break inside quotes belongs to the field. Anything behind the line's end is an
- * error, so that a value of two lines never becomes one row.
+ * A record is a line. A line break inside quotes belongs to the field. Bytes after the end of the line are an error,
+ * so a value of two lines never becomes one row.
  */
 #include "decode.h"
 #include "text.h"
@@ -35,7 +35,7 @@ static inline int is_line_end(const Parser *parser) {
     return parser->at >= parser->end || *parser->at == '\n' || *parser->at == '\r';
 }
 
-/* What an escaped character stands for, as Jackson reads it. */
+/* The meaning of an escaped character, as in Jackson. */
 static uint8_t unescaped(uint8_t c) {
     switch (c) {
     case '0': return 0;
@@ -70,7 +70,7 @@ static int scan_quoted(Parser *parser, Field *field) {
     field->text = parser->scratch;
     field->length = out - parser->scratch;
     for (;;) {
-        /* The delimiter first: it may be a blank or a tab itself. */
+        /* The delimiter is tested first, because it may be a blank or a tab. */
         if (is_line_end(parser) || is_at(parser->at, parser->end, &options->delimiter)) return OK;
         if (*parser->at != ' ' && *parser->at != '\t') return fail(parser, BAD_SYNTAX, NULL);
         parser->at++;
@@ -139,7 +139,7 @@ static int append_element(Parser *parser, Column *column, const uint8_t *text, c
     return append_field(parser, column, text, end - text);
 }
 
-/* Blank text is an array without elements, as in Flink. */
+/* A blank text is an array without elements, as in Flink. */
 static int append_list(Parser *parser, Column *column, const uint8_t *text, int64_t length) {
     const Mark *mark = &parser->options->element_delimiter;
     const uint8_t *end = text + length;
@@ -156,7 +156,7 @@ static int append_list(Parser *parser, Column *column, const uint8_t *text, int6
     return OK;
 }
 
-/* With ignored errors a row may lack elements at its end, as a record may lack fields. */
+/* With ignored errors, elements at the end of a row may be missing, like fields of a record. */
 static int append_struct(Parser *parser, Column *column, const uint8_t *text, int64_t length) {
     const Mark *mark = &parser->options->element_delimiter;
     const uint8_t *end = text + length;
@@ -292,12 +292,12 @@ static int parse_value(Parser *parser, Column *root) {
     }
     if (csv_has_byte_order_mark(parser->at, length)) {
         parser->at += CSV_BYTE_ORDER_MARK_BYTES;
-        if (parser->at == parser->end) return OK; /* as an empty value: no row */
+        if (parser->at == parser->end) return OK; /* like an empty value: no row */
     }
     while (parser->options->allow_comments && parser->at < parser->end && *parser->at == '#') {
         while (!is_line_end(parser)) parser->at++;
         while (parser->at < parser->end && is_line_end(parser)) parser->at++;
-        if (parser->at == parser->end) return OK; /* nothing but comments: no row */
+        if (parser->at == parser->end) return OK; /* only comments: no row */
     }
     return parse_record(parser, root);
 }

@@ -1,4 +1,4 @@
-/* Arrow rows to CSV records without a line break at the end. What is written, csv_decode.c reads back. */
+/* Arrow rows to CSV records without a line break at the end. csv_decode.c reads them back unchanged. */
 #include <math.h>
 
 #include "encode.h"
@@ -54,7 +54,7 @@ static int write_text(Encoder *encoder, const View *view, const uint8_t *text, i
     return write_quoted(encoder->writer, options, text, length);
 }
 
-/* Writes the text of anything but a struct or a list, unquoted. */
+/* Writes a value that is not a struct or a list, without quotes. */
 static int write_scalar(Encoder *encoder, const View *view, int64_t i) {
     Writer *writer = encoder->writer;
     const uint8_t *bytes;
@@ -91,13 +91,13 @@ static int is_null_literal(const CsvOptions *options, const uint8_t *text, int64
     return options->has_null_literal && length == null->length && memcmp(text, null->bytes, (size_t)length) == 0;
 }
 
-/* Takes the text from `start` on off the writer, and writes it again, in quotes where it needs them. */
+/* Writes the writer's text from `start` on again, in quotes where it needs quotes. */
 static int rewrite_text(Encoder *encoder, const View *view, int64_t start) {
     Writer *writer = encoder->writer;
     int64_t length = writer->used - start;
     if (!needs_quotes(encoder->options, writer->bytes + start, length) && view->kind != KIND_STRING &&
         view->kind != KIND_LIST && view->kind != KIND_STRUCT) {
-        return OK; /* the text of a number, date or the like is UTF-8 */
+        return OK; /* texts of numbers and dates are UTF-8 */
     }
     uint8_t *copy = malloc((size_t)length + 1);
     if (!copy) return NO_MEMORY;
@@ -108,7 +108,7 @@ static int rewrite_text(Encoder *encoder, const View *view, int64_t start) {
     return status;
 }
 
-/* Where the element delimiter first is in a text, which may end with the delimiter behind it. */
+/* Returns the first place of the element delimiter in a text; the text may end with the delimiter. */
 static int64_t find_delimiter(const CsvOptions *options, const uint8_t *text, int64_t length) {
     const Mark *mark = &options->element_delimiter;
     for (int64_t i = 0; i + mark->length <= length; i++) {
@@ -117,7 +117,7 @@ static int64_t find_delimiter(const CsvOptions *options, const uint8_t *text, in
     return length;
 }
 
-/* Whether an element would be read as what it is, being the writer's text from `start` on. */
+/* Checks that an element, the writer's text from `start` on, would read back unchanged. */
 static int check_element(Encoder *encoder, const View *view, int64_t start, int is_null) {
     const CsvOptions *options = encoder->options;
     const uint8_t *text = encoder->writer->bytes + start;
@@ -128,7 +128,7 @@ static int check_element(Encoder *encoder, const View *view, int64_t start, int 
     return options->trim_spaces && has_blank_end ? fail(encoder, AMBIGUOUS_TEXT, view) : OK;
 }
 
-/* Writes an element, and the delimiter behind it unless it is the last one. */
+/* Writes an element, and the delimiter after it if it is not the last one. */
 static int write_element(Encoder *encoder, const View *view, int64_t i, int is_last) {
     const CsvOptions *options = encoder->options;
     const Mark *null = &options->null_literal, *mark = &options->element_delimiter;
@@ -145,7 +145,7 @@ static int write_element(Encoder *encoder, const View *view, int64_t i, int is_l
     return found == length ? OK : fail(encoder, HAS_ELEMENT_DELIMITER, view);
 }
 
-/* Elements lie behind each other in the writer first, then are taken off and written as one text. */
+/* Writes the elements one after the other first, then all of them again as one text. */
 static int write_elements(Encoder *encoder, const View *view, int64_t i) {
     Writer *writer = encoder->writer;
     int64_t start = writer->used;
@@ -159,7 +159,7 @@ static int write_elements(Encoder *encoder, const View *view, int64_t i) {
     if (status) return status;
     const uint8_t *text = writer->bytes + start;
     int64_t length = writer->used - start;
-    /* One element that is null or empty: the same text as no array or an empty one; a blank array is empty, too. */
+    /* One null or empty element has the same text as a null or empty array. A blank array is empty too. */
     int is_empty = is_list ? csv_is_blank(text, length) : length == 0;
     if (count > 0 && (is_empty || is_null_literal(encoder->options, text, length))) {
         return fail(encoder, AMBIGUOUS_TEXT, view);
@@ -176,7 +176,7 @@ static int write_field(Encoder *encoder, const View *view, int64_t i) {
     if (view->kind == KIND_LIST || view->kind == KIND_STRUCT) return write_elements(encoder, view, i);
     if (view->kind == KIND_STRING) {
         text = view_bytes(view, i, &length);
-        /* An empty literal says that empty text is null. */
+        /* With an empty literal, empty text means null. */
         if (length && is_null_literal(options, text, length)) return fail(encoder, IS_NULL_LITERAL, view);
         return write_text(encoder, view, text, length);
     }
@@ -186,7 +186,7 @@ static int write_field(Encoder *encoder, const View *view, int64_t i) {
     if (length && is_null_literal(options, encoder->writer->bytes + start, length)) {
         return fail(encoder, IS_NULL_LITERAL, view);
     }
-    /* A delimiter such as '-' or '.' is in the text of numbers and dates, too. */
+    /* The text of numbers and dates may contain a delimiter such as '-' or '.'. */
     return rewrite_text(encoder, view, start);
 }
 
@@ -200,7 +200,7 @@ static int write_record(Encoder *encoder, const View *rows, int64_t i) {
         status = write_field(encoder, rows->children[c], i);
     }
     if (status || writer->used > start || rows->child_count == 0) return status;
-    /* One empty field: written bare it would be an empty value, which is no row. */
+    /* One empty field: without quotes it would be an empty value, which gives no row. */
     if (!options->quote.length) return fail(encoder, AMBIGUOUS_TEXT, rows->children[0]);
     return write_quoted(writer, options, (const uint8_t *)"", 0);
 }

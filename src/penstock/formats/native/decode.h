@@ -1,4 +1,4 @@
-/* What every decoder gets and gives: Arrow binary values in, rows and failures out. */
+/* Input and output of every decoder: Arrow binary values in, rows and failures out. */
 #ifndef PENSTOCK_FORMATS_DECODE_H
 #define PENSTOCK_FORMATS_DECODE_H
 
@@ -15,7 +15,7 @@ typedef struct {
 
 #define FAILED_TEXT_MAX 48
 
-/* The beginning of a text that could not be converted; length 0 where there is none to show. */
+/* The beginning of a text that could not be converted; length 0 without such a text. */
 typedef struct {
     uint8_t bytes[FAILED_TEXT_MAX];
     int32_t length;
@@ -30,26 +30,26 @@ typedef struct {
 } Failure;
 
 typedef struct {
-    int32_t *value_indices; /* for every row, the value that it came from */
+    int32_t *value_indices; /* for every row, the index of its value */
     int64_t row_count;
     int64_t row_capacity;
     Failure *failures;
     int64_t failure_count;
     int64_t failure_capacity;
     int64_t ignored_count; /* values dropped because parse errors are ignored */
-    int64_t position;      /* the error under way */
+    int64_t position;      /* of the current error */
     const Column *column;
     FailedText text;
 } Output;
 
-/* Notes the error under way. */
+/* Stores position and column of the current error. */
 static inline void output_fail(Output *output, int64_t position, const Column *column) {
     output->position = position;
     output->column = column;
     output->text.length = 0;
 }
 
-/* The text that the error under way is about. */
+/* Stores the text of the current error. */
 static inline void output_text(Output *output, const uint8_t *text, int64_t length) {
     output->text.length = (int32_t)(length < FAILED_TEXT_MAX ? length : FAILED_TEXT_MAX);
     memcpy(output->text.bytes, text, (size_t)output->text.length);

@@ -36,7 +36,7 @@ int writer_start(Writer *writer, int64_t row_count) {
 
 int writer_grow(Writer *writer, int64_t count) {
     int64_t needed = writer->used + count;
-    if (needed > INT32_MAX) return OUT_OF_RANGE; /* Arrow's 32-bit offsets end here */
+    if (needed > INT32_MAX) return OUT_OF_RANGE; /* the limit of Arrow's 32-bit offsets */
     int64_t capacity = writer->capacity * 2 > needed ? writer->capacity * 2 : needed;
     uint8_t *larger = realloc(writer->bytes, (size_t)capacity);
     if (!larger) return NO_MEMORY;
@@ -71,7 +71,7 @@ static int write_special(Writer *writer, double value) {
     return write_bytes(writer, word, (int64_t)strlen(word));
 }
 
-/* Makes "1e+16" and "12" read as the doubles that they are. */
+/* Writes ".0" after a text such as "12", so that it reads back as a double. */
 static int write_floating_text(Writer *writer, const char *text) {
     int status = write_bytes(writer, text, (int64_t)strlen(text));
     if (status || strpbrk(text, ".e")) return status;
@@ -80,8 +80,8 @@ static int write_floating_text(Writer *writer, const char *text) {
 
 #define PLACES_MAX 6
 
-/* Writes a double that is some n / 10^places exactly rounded, as prices and sensors have them; else DOES_NOT_FIT.
- * One correctly rounded division is what a reader does, too, so the text reads back as the same double. */
+/* Writes a double that equals some n / 10^places, as most prices do; returns DOES_NOT_FIT for others. A reader does
+ * the same correctly rounded division, so the text reads back as the same double. */
 enum { DOES_NOT_FIT = -1 };
 
 static int write_short_double(Writer *writer, double value) {
@@ -155,8 +155,8 @@ static int write_plain_decimal(Writer *writer, const char *digits, int64_t count
     return write_bytes(writer, digits, count);
 }
 
-/* Plain: with all digits of the scale. Else as Java's BigDecimal prints it once its trailing zeros are gone. Flink
- * has both. */
+/* Plain: with all digits of the scale. Else as Java's BigDecimal prints the number without trailing zeros. Flink has
+ * both. */
 int write_decimal(Writer *writer, __int128 value, int scale, int is_plain) {
     char text[48], exponent[16], *end = text + sizeof(text);
     int status;
@@ -241,7 +241,7 @@ int write_timestamp(Writer *writer, int64_t value, int fraction_digits, int sepa
     int64_t per_day = 86400 * units[fraction_digits];
     int64_t days = value / per_day - (value % per_day < 0);
     int status;
-    /* days * per_day may lie outside of 64 bits where the value itself does not. */
+    /* days * per_day may be outside of 64 bits although the value is not. */
     if ((status = write_date(writer, days))) return status;
     if ((status = write_byte(writer, separator))) return status;
     if ((status = write_time(writer, (int64_t)(value - (__int128)days * per_day), fraction_digits))) return status;

@@ -1,4 +1,4 @@
-/* What every encoder gets and gives: Arrow arrays in, the bytes of one value a row out. */
+/* Input and output of every encoder: Arrow arrays in, one value for each row out. */
 #ifndef PENSTOCK_FORMATS_ENCODE_H
 #define PENSTOCK_FORMATS_ENCODE_H
 
@@ -14,7 +14,7 @@ typedef struct View {
     const uint8_t *validity;
     const uint8_t *values;
     const int32_t *offsets;
-    const uint8_t *label; /* how a format writes the field's name; not ended by a zero */
+    const uint8_t *label; /* the field's name as the format writes it; not ended by a zero */
     int32_t label_length;
     int branch; /* Avro: which branch of a union of null and this type is null; -1 none */
     struct View **children;
@@ -91,7 +91,7 @@ static inline const uint8_t *view_bytes(const View *view, int64_t i, int64_t *le
     return view->values + offsets[0];
 }
 
-/* Text of scalars, as JSON and CSV share it. */
+/* The text of scalars, in JSON and CSV. */
 int write_integer(Writer *writer, int64_t value);
 int write_double(Writer *writer, double value);
 int write_float(Writer *writer, float value);

@@ -1,8 +1,8 @@
 /* JSON values to typed columns, by schema, one value at a time.
  *
- * The whole value is checked against RFC 8259, the fields that nobody asked for included, so what is accepted
- * does not depend on the columns that a query reads. Recursion goes as deep as the schema; what is skipped
- * is walked with a stack of 1,000 levels. Time is linear in the value.
+ * The whole value is checked against RFC 8259, with the fields that the query does not read. So the columns of a
+ * query make no difference to whether a value is accepted. Recursion goes as deep as the schema. Skipped values are
+ * read with a stack of 1,000 levels. Time is linear in the value.
  */
 #include "json_scan.h"
 
@@ -38,7 +38,7 @@ static int append_scalar_text(Parser *parser, Column *column, const Text *text) 
     return status;
 }
 
-/* The text of an object or array without the space between its tokens. */
+/* Appends the text of an object or array, without the space between its tokens. */
 static int append_compact(Parser *parser, Column *column, const uint8_t *at, const uint8_t *end) {
     uint8_t *out, *start;
     int status = column_make_room(column);
@@ -103,7 +103,7 @@ static int parse_scalar(Parser *parser, Column *column) {
     return fail(parser, WRONG_TYPE, column);
 }
 
-/* A value that must be an object or array and is not: still has to be JSON. */
+/* A value that is not the expected object or array. It still has to be JSON. */
 static int wrong_container(Parser *parser, const Column *column) {
     const uint8_t *start = parser->at;
     int status = skip_value(parser);
@@ -112,7 +112,7 @@ static int wrong_container(Parser *parser, const Column *column) {
     return fail(parser, WRONG_TYPE, column);
 }
 
-/* Parses one value into `child`, which has `base` entries; with ignored errors, null where it fails. */
+/* Parses one value into `child`, which has `base` entries. With ignored errors, a value that fails is null. */
 static inline int parse_child(Parser *parser, Column *child, int64_t base) {
     const uint8_t *start = parser->at;
     int status = parse_value(parser, child);
@@ -130,7 +130,7 @@ static inline int is_expected_key(const Parser *parser, const Column *child) {
            memcmp(parser->at + 1, child->name, (size_t)length) == 0;
 }
 
-/* Reads a key and the colon; *index is the child of that name or -1. */
+/* Reads a key and the colon; sets *index to the child of that name, or -1. */
 static int parse_key(Parser *parser, Column *column, int expected, int *index) {
     Text key;
     if (peek(parser) != '"') return bad_syntax(parser);
@@ -169,9 +169,9 @@ static int finish_struct(Parser *parser, Column *column) {
     return OK;
 }
 
-/* Whether the field whose value begins at `start` comes again in its object, which makes that value void. If so, the
- * parser is behind the value; else where it was. The first time that it comes again is enough, so fields that all
- * fail cost a scan of the object each at most. */
+/* Returns whether the field with the value at `start` comes again in its object, so that this value does not count.
+ * If so, the parser is moved to the end of the value. Reading stops where the field comes again, so each field that
+ * fails costs at most one scan of the object. */
 static int comes_again(Parser *parser, const uint8_t *start, const Column *column, int index) {
     const uint8_t *before = parser->at, *behind, *name;
     Output noted = *parser->output;
@@ -189,7 +189,7 @@ static int comes_again(Parser *parser, const uint8_t *start, const Column *colum
         }
         if (is_again) before = behind;
     }
-    /* What reading ahead met is not the error. */
+    /* Errors found while reading ahead do not count. */
     parser->output->position = noted.position;
     parser->output->column = noted.column;
     parser->output->text = noted.text;
@@ -212,7 +212,7 @@ static int parse_struct(Parser *parser, Column *column) {
             if ((status = skip_value(parser))) return status;
         } else {
             Column *child = column->children[index];
-            /* A name that comes twice: the last one counts. */
+            /* If a name comes twice, the last one counts. */
             if (child->length > base) column_truncate(child, base);
             const uint8_t *start = parser->at;
             status = parse_child(parser, child, base);
@@ -259,7 +259,7 @@ static int parse_list(Parser *parser, Column *column) {
 
 /* -- maps ---------------------------------------------------------------------------------------------- */
 
-/* At the opening brace; entries marked in `drops` are read over. */
+/* At the opening brace. Entries marked in `drops` are skipped. */
 static int parse_entries(Parser *parser, Column *column, const uint8_t *drops) {
     Column *keys = column->children[0], *items = column->children[1];
     Text key;
@@ -297,7 +297,7 @@ static int parse_map(Parser *parser, Column *column) {
     if ((status = parse_entries(parser, column, NULL))) return status;
     if ((status = column_repeated_keys(keys, base, &drops))) return status;
     if (drops) {
-        /* Rare, so it is read again rather than prepared for. Maps nest only as deep as the schema. */
+        /* Rare, so the map is read again. Maps nest only as deep as the schema. */
         column_truncate(keys, base);
         column_truncate(items, base);
         parser->at = start;
@@ -345,7 +345,7 @@ static int parse_row(Parser *parser, Column *root) {
     return status == WRONG_TYPE ? fail(parser, NOT_AN_OBJECT, NULL) : status;
 }
 
-/* An array of objects is a row for each of them. */
+/* An array of objects gives a row for each object. */
 static int parse_rows(Parser *parser, Column *root) {
     parser->at++;
     skip_space(parser);
@@ -412,7 +412,7 @@ int json_decode(Column *root, const JsonOptions *options, const Values *values, 
     for (int64_t i = 0; i < values->length && status == OK; i++) {
         int64_t length;
         const uint8_t *value = values_at(values, i, &length);
-        /* As in Flink, no value and an empty value are no row. */
+        /* As in Flink, null and empty values give no row. */
         if (length <= options->header_size || values_is_null(values, i)) continue;
         status = decode_value(&parser, root, i, value, length);
     }

@@ -1,4 +1,4 @@
-/* Arrow rows to JSON objects, one value a row. What is written here, json_decode.c reads back unchanged. */
+/* Arrow rows to JSON objects, one value for each row. json_decode.c reads them back unchanged. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #endif
@@ -52,7 +52,7 @@ static int encode_floating(Encoder *encoder, const View *view, int64_t i) {
     int is_float = view->kind == KIND_FLOAT;
     float narrow = is_float ? ((const float *)view->values)[view->offset + i] : 0;
     double value = is_float ? (double)narrow : ((const double *)view->values)[view->offset + i];
-    /* JSON has no such numbers; Jackson writes them as strings, and reads them back. */
+    /* JSON does not have NaN and infinity. Jackson writes them as strings, and reads them back. */
     int is_quoted = !isfinite(value), status;
     if (is_quoted && (status = write_byte(writer, '"'))) return status;
     if ((status = is_float ? write_float(writer, narrow) : write_double(writer, value))) return status;

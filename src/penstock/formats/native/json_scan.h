@@ -1,4 +1,4 @@
-/* JSON's tokens: strings and their escapes, and reading over whole values.
+/* JSON's tokens: strings and their escapes, and skipping of whole values.
  *
  * Only json_decode.c includes this: the functions are static so that the compiler may inline them.
  */
@@ -21,7 +21,7 @@ typedef struct {
 } Parser;
 
 typedef struct {
-    const uint8_t *start; /* behind the opening quote */
+    const uint8_t *start; /* after the opening quote */
     const uint8_t *end;   /* the closing quote */
     int has_escapes;
 } Text;
@@ -50,7 +50,7 @@ static inline int peek(const Parser *parser) { return parser->at < parser->end ?
 
 static inline uint64_t has_zero_byte(uint64_t word) { return (word - ONES) & ~word & HIGHS; }
 
-/* The next quote or backslash. */
+/* Returns the next quote or backslash. */
 static inline const uint8_t *find_special(const uint8_t *at, const uint8_t *end) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     while (end - at >= 8) {
@@ -77,7 +77,7 @@ static int hex_unit(const uint8_t *at) {
     return unit;
 }
 
-/* At a backslash: checks the escape and steps behind it. */
+/* At a backslash: checks the escape and moves after it. */
 static int check_escape(Parser *parser) {
     parser->at++;
     if (parser->at >= parser->end) return bad_syntax(parser);
@@ -95,7 +95,7 @@ static int check_escape(Parser *parser) {
     }
 }
 
-/* At an opening quote. Control characters stand for themselves, as in Flink. */
+/* At an opening quote. Control characters are accepted, as in Flink. */
 static inline int scan_string(Parser *parser, Text *text) {
     text->start = ++parser->at;
     text->has_escapes = 0;
@@ -130,7 +130,7 @@ static uint8_t *put_utf8(uint8_t *out, uint32_t code) {
     return out;
 }
 
-/* Decodes \uXXXX, a pair of surrogates included; returns the next input, or NULL for a lone surrogate. */
+/* Decodes \uXXXX, also a pair of surrogates; returns the next input, or NULL for a lone surrogate. */
 static const uint8_t *unescape_unit(const uint8_t *at, const uint8_t *end, uint8_t **out) {
     uint32_t code = (uint32_t)hex_unit(at);
     at += 4;
@@ -146,7 +146,7 @@ static const uint8_t *unescape_unit(const uint8_t *at, const uint8_t *end, uint8
     return at;
 }
 
-/* Unescapes a checked string; what comes out is never longer. Returns the end, NULL for a lone surrogate. */
+/* Unescapes a checked string. The result is never longer. Returns its end, NULL for a lone surrogate. */
 static uint8_t *unescape(const Text *text, uint8_t *out) {
     const uint8_t *at = text->start;
     while (at < text->end) {
@@ -172,7 +172,7 @@ static uint8_t *unescape(const Text *text, uint8_t *out) {
     return out;
 }
 
-/* The text without escapes: where it lies, or in the scratch buffer. */
+/* Sets *start to the text without escapes: in the value, or in the scratch buffer. */
 static int plain_text(Parser *parser, const Text *text, const uint8_t **start, int64_t *length) {
     *start = text->start;
     *length = text->end - text->start;
@@ -248,7 +248,7 @@ static int skip_value(Parser *parser) {
         } else if ((status = skip_scalar(parser))) {
             return status;
         }
-        /* A value has ended, or an empty object or array is about to. */
+        /* After a value, or in an empty object or array. */
         for (;;) {
             if (depth == 0) return OK;
             skip_space(parser);
@@ -258,7 +258,7 @@ static int skip_value(Parser *parser) {
                 depth--;
                 continue;
             }
-            /* Only behind a value: an empty object or array has been closed above. */
+            /* Only after a value: an empty object or array has been closed above. */
             if (c != ',') return bad_syntax(parser);
             parser->at++;
             if (closers[depth - 1] == '}' && (status = skip_key(parser, &key))) return status;

@@ -10,7 +10,7 @@
 #include <xlocale.h>
 #endif
 
-/* strtod must not see the decimal comma of a process's locale. */
+/* strtod must not use the decimal comma of a process's locale. */
 static locale_t c_locale;
 
 int text_start(void) {
@@ -95,7 +95,7 @@ static const uint8_t *first_significant(const Number *number) {
 
 #define DECIMAL_DIGITS_MAX 38
 
-/* value * 10^scale as an integer; digits behind it are rounded half up, or are an error where `is_exact`. */
+/* Sets *value to value * 10^scale. Further digits are rounded half up, or are an error with `is_exact`. */
 static int scaled_integer(const Number *number, int scale, int is_exact, unsigned __int128 *value) {
     *value = 0;
     if (number->digit_count == 0) return OK;
@@ -148,7 +148,7 @@ int number_to_decimal(const Number *number, int precision, int scale, __int128 *
 static const double POWERS_OF_TEN[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* More digits than this cannot change a double, except by not being all zero. */
+/* Further digits change a double only if one of them is not zero. */
 #define DOUBLE_DIGITS_MAX 770
 
 static void canonical_number(const Number *number, char *text) {
@@ -464,14 +464,14 @@ int append_base64(Column *column, const uint8_t *text, int64_t length) {
         bits = bits << 6 | (uint32_t)digit;
         if (++count == 4) {
             if (padding > 2) return BAD_BASE64;
-            /* Bits that padding leaves over must be zero, or two texts would mean one value. */
+            /* The unused bits before padding must be zero, or two texts would mean the same value. */
             if ((padding == 1 && (bits & 0xff)) || (padding == 2 && (bits & 0xffff))) return BAD_BASE64;
             *out++ = (uint8_t)(bits >> 16);
             if (padding < 2) *out++ = (uint8_t)(bits >> 8);
             if (padding < 1) *out++ = (uint8_t)bits;
             bits = 0;
             count = 0;
-            if (padding) count = INT32_MIN; /* nothing but spaces may follow */
+            if (padding) count = INT32_MIN; /* only spaces may follow */
         } else if (count < 0) {
             return BAD_BASE64;
         }

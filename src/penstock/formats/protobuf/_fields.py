@@ -1,7 +1,7 @@
-"""Which columns a Protobuf field can fill, and be filled from.
+"""Pairs the columns of a table with the fields of a Protobuf message, by name, and checks their types.
 
-Runs on driver and executors. Invariant: a pair that is let through here loses nothing: what does not fit
-into the narrower side is an error of the value, never another value.
+Runs on driver and executors. Invariant: no pair changes a value. A value that does not fit into the narrower
+side is an error.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def pairs_of(
     Args:
         descriptor: The message.
         columns: The columns.
-        path: Where the message stands in the row, for messages.
-        writes: Whether the fields are filled from the columns.
+        path: The path of the Protobuf message in the row, for error messages.
+        writes: Whether the columns are written to the fields.
         may_lack: Whether a column may have no field (None in its pair).
 
     Raises:
-        SchemaError: a column has no field, or one of another type.
+        SchemaError: a column has no field, or a field of another type.
     """
     found: list[tuple[FieldPair | None, pa.Field]] = []
     for column in columns:
@@ -65,7 +65,7 @@ def pairs_of(
         if field is None and not may_lack:
             names = ", ".join(list(descriptor.fields_by_name)[:20])
             raise SchemaError(
-                f"Column '{below}' has no field in the Protobuf message '{descriptor.full_name}'. Its "
+                f"The Protobuf message '{descriptor.full_name}' has no field for column '{below}'. Its "
                 f"fields: {names}.",
                 field=below,
             )
@@ -77,7 +77,7 @@ def pairs_of(
 
 
 def entry_pairs(pair: FieldPair) -> tuple[FieldPair, FieldPair]:
-    """The key and the value of a map."""
+    """Return the pairs of a map's key and value."""
     fields, kind = pair.field.message_type.fields_by_name, pair.column.type
     return (
         FieldPair(fields["key"], pa.field("key", kind.key_type, nullable=False), f"{pair.path}{{}}"),
@@ -115,14 +115,14 @@ def mismatch(pair: FieldPair, kind: pa.DataType) -> SchemaError:
     name = message.full_name if message is not None else _TYPE_NAMES.get(pair.field.type, "enum")
     return SchemaError(
         f"Column '{pair.path}' is {kind}, and the field '{pair.field.full_name}' is "
-        f"{'repeated ' if pair.field.is_repeated else ''}{name}. Declare a column that holds it.",
+        f"{'repeated ' if pair.field.is_repeated else ''}{name}. Declare a column type that can hold this.",
         field=pair.path,
         type=str(kind),
     )
 
 
 def is_timestamp(field: Any, kind: pa.DataType) -> bool:
-    """Whether a field of the well-known Timestamp is a timestamp column, rather than a row of its fields."""
+    """Return whether a field is the well-known Timestamp and its column a timestamp, not a row."""
     is_instant = pt.is_timestamp(kind) and kind.tz is not None
     return bool(field.message_type.full_name == TIMESTAMP and is_instant)
 
@@ -133,7 +133,7 @@ def _fits(field: Any, kind: pa.DataType, *, writes: bool) -> bool:
         is_wide = pt.is_decimal128(kind) and kind.scale == 0 and kind.precision >= 20
         return bool(pt.is_signed_integer(kind) or (is_wide and cpp_type == _UINT64))
     if cpp_type == _FLOAT:
-        # A double in a float field would lose digits; a float in a double column loses nothing.
+        # A double would lose digits in a float field. A float loses nothing in a double column.
         return bool(pt.is_float32(kind) or (pt.is_float64(kind) and not writes))
     if cpp_type == _DOUBLE:
         return bool(pt.is_float64(kind) or (pt.is_float32(kind) and writes))
@@ -165,22 +165,22 @@ _TYPE_NAMES = {
 
 
 def is_enum(field: Any) -> bool:
-    """Whether a field holds an enum."""
+    """Return whether a field holds an enum."""
     return bool(field.cpp_type == _ENUM)
 
 
 def is_message(field: Any) -> bool:
-    """Whether a field holds messages."""
+    """Return whether a field holds messages."""
     return bool(field.cpp_type == _MESSAGE)
 
 
 def is_uint64(field: Any) -> bool:
-    """Whether a field may hold more than a bigint."""
+    """Return whether a field may hold a number that is too large for a bigint."""
     return bool(field.cpp_type == _UINT64)
 
 
 def enum_names(field: Any) -> dict[int, str]:
-    """The names of an enum's numbers; the first where two names have one number."""
+    """Return the names of an enum's numbers. The first name counts where two have the same number."""
     names: dict[int, str] = {}
     for value in field.enum_type.values:
         names.setdefault(value.number, value.name)

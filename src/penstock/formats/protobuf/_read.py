@@ -97,7 +97,7 @@ class MessageReader:
                     failures.append((at, f"required fields are missing: {lacking}"))
                     continue
             except self._decode_error:
-                failures.append((at, f"the bytes are no message '{self._class.DESCRIPTOR.full_name}'"))
+                failures.append((at, f"the bytes are not a message '{self._class.DESCRIPTOR.full_name}'"))
                 continue
             messages.append((at, message))
         return messages

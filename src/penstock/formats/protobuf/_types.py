@@ -1,8 +1,8 @@
 """Protobuf's message types: found by name in descriptor files or modules, or made from a table's columns.
 
-Runs on driver and executors. Invariant: a `MessageType` holds everything that its message needs, so neither
-the descriptor file nor the generated module has to be where it is used; each has a pool of its own, and
-types of equal names in two tables do not meet.
+Runs on driver and executors. Invariant: a `MessageType` holds all definitions that its message needs, so
+executors need neither the descriptor file nor the generated module. Each message type has its own pool, so
+types with equal names in two tables do not conflict.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MessageType:
     files: bytes = field(repr=False)
 
     def descriptor(self) -> Any:
-        """Return the message's descriptor, in a pool of its own."""
+        """Return the message's descriptor, in a new pool."""
         return message_of(pool_of(_file_set(self.files, "the format's files")), self.full_name)
 
 
@@ -50,14 +50,14 @@ def from_options(descriptor_file: str | None, message_name: str | None, key: str
     """Find the message type that a table names.
 
     Args:
-        descriptor_file: What `protoc --include_imports --descriptor_set_out` wrote.
-        message_name: A message's full name, as in Protobuf or as in Java; without a descriptor file a class
-            of Python, `package.module_pb2.Message`.
-        key: The option of the name, for messages.
+        descriptor_file: The output of `protoc --include_imports --descriptor_set_out`.
+        message_name: A message's full name, as in Protobuf or as in Java. Without a descriptor file a Python
+            class, `package.module_pb2.Message`.
+        key: The option of the name, for error messages.
 
     Raises:
-        OptionError: there is no such file, module or message.
-        MissingOptionError: no name, and more than one message to choose from.
+        OptionError: the file, module or message does not exist.
+        MissingOptionError: no name is set, and there is more than one message.
     """
     if descriptor_file is not None:
         return _from_file(descriptor_file, message_name, key)
@@ -93,7 +93,8 @@ def _from_file(name: str, message_name: str | None, key: str) -> MessageType:
     found = [full for full, java in names.items() if message_name in (full, java)]
     if not found:
         raise OptionError(
-            f"Option '{key}' names no message of '{name}': '{message_name}'. Its messages: {_some(names)}.",
+            f"Option '{key}' is '{message_name}', which is not a message of '{name}'. Its messages: "
+            f"{_some(names)}.",
             option=key,
         )
     return MessageType(found[0], content)
@@ -112,9 +113,9 @@ def _from_class(name: str, key: str) -> MessageType:
         return type_of(descriptor)
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(
-            f"Option '{key}' names no generated class of Python that the driver can import: '{name}' "
-            f"({type(error).__name__}: {error}). Or set 'protobuf.descriptor-file', and the message's name "
-            "in it here.",
+            f"Option '{key}': the driver cannot import the generated Python class '{name}' "
+            f"({type(error).__name__}: {error}). Correct the name, or set 'protobuf.descriptor-file' and the "
+            "name of a message in that file.",
             option=key,
         ) from None
 
@@ -140,13 +141,13 @@ def _file_set(content: bytes, where: str) -> list[Any]:
         return list(library("descriptor_pb2").FileDescriptorSet.FromString(content).file)
     except library("message").DecodeError:
         raise OptionError(
-            f"{where} is no descriptor file. Make it with `protoc --include_imports "
+            f"{where} is not a descriptor file. Make it with `protoc --include_imports "
             "--descriptor_set_out=...`."
         ) from None
 
 
 def pool_of(files: Iterable[Any]) -> Any:
-    """Make a descriptor pool of files (FileDescriptorProto) and the well-known ones that they import.
+    """Make a descriptor pool of files (FileDescriptorProto) and the well-known files that they import.
 
     Raises:
         SchemaError: an import is missing, or the files contradict each other.
@@ -160,11 +161,13 @@ def pool_of(files: Iterable[Any]) -> Any:
 
 
 def _add(pool: Any, by_name: Mapping[str, Any], name: str, done: set[str], path: tuple[str, ...]) -> None:
-    """Add a file behind those that it imports."""
+    """Add a file after the files that it imports."""
     if name in done:
         return
     if name in path or len(path) > 100:
-        raise SchemaError(f"The Protobuf file '{name}' imports itself, or too deep.", file=name)
+        raise SchemaError(
+            f"The Protobuf file '{name}' imports itself, or its imports nest too deep.", file=name
+        )
     one = by_name[name] if name in by_name else _well_known(name)
     for imported in one.dependency:
         _add(pool, by_name, imported, done, (*path, name))
@@ -185,8 +188,8 @@ def _well_known(name: str) -> Any:
         else:
             return library("descriptor_pb2").FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
     raise SchemaError(
-        f"The Protobuf file '{name}' is imported and not there. Make descriptor files with "
-        "--include_imports.",
+        f"The Protobuf file '{name}' is imported, and the descriptor file does not have it. Make the "
+        "descriptor file with --include_imports.",
         file=name,
     )
 
@@ -195,16 +198,18 @@ def message_of(pool: Any, full_name: str) -> Any:
     """Return a message's descriptor by name.
 
     Raises:
-        SchemaError: there is none.
+        SchemaError: the pool does not have the message.
     """
     try:
         return pool.FindMessageTypeByName(full_name)
     except KeyError:
-        raise SchemaError(f"There is no Protobuf message '{full_name}'.", message_type=full_name) from None
+        raise SchemaError(
+            f"The Protobuf message '{full_name}' does not exist.", message_type=full_name
+        ) from None
 
 
 def _names(one: Any) -> list[tuple[str, str]]:
-    """Return the full names of a file's messages, and what their classes are called in Java."""
+    """Return the full names of a file's messages, and the names of their classes in Java."""
     package = one.options.java_package or one.package
     outer = one.options.java_outer_classname or _camel(Path(one.name).stem)
     begin = f"{package}." if package else ""

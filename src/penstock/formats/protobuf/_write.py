@@ -264,7 +264,7 @@ def _converter(field: Any, kind: pa.DataType) -> Callable[[Any], Any]:
                 return numbers[name]
             if name.removeprefix("-").isdecimal():
                 return int(name)
-            raise ValueError(f"'{name[:50]}' is no value of the enum {field.enum_type.full_name}")
+            raise ValueError(f"'{name[:50]}' is not a value of the enum {field.enum_type.full_name}")
 
         return number
     return int if pt.is_decimal(kind) else _same

@@ -1,9 +1,9 @@
 """`protobuf-confluent`: Protobuf behind the Schema Registry's header, as Confluent's serializers write it.
 
-The header is a zero byte, the schema's id, and which of the schema's messages it is (a path of indexes).
-Runs on executors; options are read on the driver. Invariant: without a message of the table's own, every
-value is read with the schema and message that its header names, so one batch may hold many; with one, that
-is used and the registry is asked for nothing, because Protobuf's messages say for themselves what they hold.
+The header is a zero byte, the schema's id, and the place of the message in the schema (a path of indexes).
+Runs on executors; options are read on the driver. Invariant: a table with its own message reads every value
+with that message, and does not ask the registry. Other tables read every value with the schema and message
+that its header names, so one batch may hold many.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WELL_KNOWN = "google/protobuf/"
 
 REGISTRY = RegistryOptions("protobuf-confluent")
 OPTIONS = ProtobufOptions("protobuf-confluent")
-# A schema is given by descriptor file or class here, not as text.
+# Here a descriptor file or a class gives the schema, not a text.
 _OPTIONS = (
     *(option for option in REGISTRY.all() if option is not REGISTRY.schema),
     *vars(OPTIONS).values(),
@@ -69,7 +69,8 @@ class ProtobufConfluentFormat:
         """Read the format's options.
 
         Raises:
-            OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
+            OptionError: an option is unknown or has a value that is not allowed, or the message does not
+            exist.
             MissingOptionError: no URL of a registry.
         """
         given = options_of(cls.options, spec)
@@ -90,7 +91,7 @@ class ProtobufConfluentFormat:
         wanted = selected(schema, columns)
         defaults = self.read_default_values
         if self.message_type is None:
-            type_for(schema)  # finds types that no message can give
+            type_for(schema)  # checks that a message can have these types
             found: Readers = _WriterReaders(registry_for(self.subject.registry), wanted, defaults)
         else:
             descriptor = self.message_type.descriptor()
@@ -160,7 +161,7 @@ class _WriterReaders:
             if isinstance(pool, str):
                 return pool
             if len(self._readers) > 1_000:
-                self._readers.clear()  # made-up indexes must not fill the memory
+                self._readers.clear()  # bounded, because indexes may be made up
             self._readers[key] = self._made(schema_id, indexes, *pool)
         return self._readers[key]
 
@@ -206,24 +207,24 @@ def _file(name: str, text: str) -> Any:
         )
     except (binascii.Error, ValueError, library("message").DecodeError):
         raise SchemaError(
-            "the registry gave no serialized file (`?format=serialized`). Set "
-            "'protobuf-confluent.descriptor-file' to read without its schemas."
+            "the registry did not return a serialized file (`?format=serialized`). Set "
+            "'protobuf-confluent.descriptor-file' to read without the registry's schemas."
         ) from None
-    # The registry names every file "default"; imports go by the names of the references.
+    # The registry names every file "default". Imports use the names of the references.
     found.name = name
     return found
 
 
 def _name_at(root: Any, indexes: Sequence[int]) -> str:
-    """The full name of the message at a path of indexes.
+    """Return the full name of the message at a path of indexes.
 
     Raises:
-        IndexError: there is none.
+        IndexError: the schema does not have this message.
     """
     messages, names = root.message_type, [root.package] if root.package else []
     for index in indexes:
         if not 0 <= index < len(messages):
-            raise IndexError("the schema has no such message")
+            raise IndexError("the schema does not have this message")
         names.append(messages[index].name)
         messages = messages[index].nested_type
     return ".".join(names)
@@ -233,14 +234,14 @@ def read_header(value: bytes) -> tuple[int, tuple[int, ...], int]:
     """Read a value's header: schema id, message indexes, and where the message begins.
 
     Raises:
-        ValueError: there is no such header.
+        ValueError: the value does not begin with a header.
     """
     if len(value) <= HEADER_BYTES or value[0] != 0:
         raise ValueError(NO_HEADER_REASON)
     schema_id = int.from_bytes(value[1:HEADER_BYTES], "big")
     count, at = _zigzag(value, HEADER_BYTES)
     if not 0 <= count <= INDEXES_MAX:
-        raise ValueError("the message indexes behind the schema id are broken")
+        raise ValueError("the message indexes after the schema id are not valid")
     indexes = []
     for _ in range(count):
         index, at = _zigzag(value, at)
@@ -258,7 +259,7 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at
-    raise ValueError("the message indexes behind the schema id are broken")
+    raise ValueError("the message indexes after the schema id are not valid")
 
 
 class ProtobufConfluentDecoder:
@@ -301,7 +302,7 @@ class ProtobufConfluentDecoder:
     def _grouped(
         self, values: pa.Array, reasons: dict[int, str]
     ) -> dict[MessageReader, tuple[list[int], list[bytes]]]:
-        """The values of each reader; null and empty ones are in none."""
+        """Return the values of each reader. Null and empty values are left out."""
         groups: dict[MessageReader, tuple[list[int], list[bytes]]] = {}
         self._readers.start_batch()
         for at, value in enumerate(values.to_pylist()):
@@ -333,7 +334,7 @@ class ProtobufConfluentDecoder:
 
 
 class ProtobufConfluentEncoder:
-    """Encodes rows behind the header of a schema that is registered when the first rows come."""
+    """Encodes rows after the header of a schema. The schema is registered when the first rows come."""
 
     def __init__(self, subject: Subject, message_type: MessageType, writer: MessageWriter) -> None:
         self._subject = subject
@@ -361,7 +362,7 @@ class ProtobufConfluentEncoder:
     def _references(
         self, registry: SchemaRegistry, by_name: Mapping[str, Any], one: Any
     ) -> tuple[Reference, ...]:
-        """Register what a file imports, each under its own name, as Confluent's serializers do."""
+        """Register the imports of a file, each under its own name, as Confluent's serializers do."""
         found = []
         for name in one.dependency:
             if name.startswith(_WELL_KNOWN):
@@ -378,13 +379,13 @@ def _text(one: Any) -> str:
 
 
 def _place(files: Sequence[Any], full_name: str) -> tuple[Any, list[int]]:
-    """The file of a message, and its path of indexes there."""
+    """Return the file of a message, and the message's path of indexes in that file."""
     for one in files:
         begin = f"{one.package}." if one.package else ""
         indexes = _path(one.message_type, full_name.removeprefix(begin).split("."))
         if full_name.startswith(begin) and indexes is not None:
             return one, indexes
-    raise SchemaError(f"There is no Protobuf message '{full_name}'.", message_type=full_name)
+    raise SchemaError(f"The Protobuf message '{full_name}' does not exist.", message_type=full_name)
 
 
 def _path(messages: Sequence[Any], names: Sequence[str]) -> list[int] | None:
@@ -399,7 +400,7 @@ def _path(messages: Sequence[Any], names: Sequence[str]) -> list[int] | None:
 
 
 def write_indexes(indexes: Sequence[int]) -> bytes:
-    """Write message indexes: the first message, by far the most common, is one zero byte."""
+    """Write message indexes. One zero byte is the first message, by far the most common."""
     if list(indexes) == [0]:
         return b"\0"
     return b"".join(_varint(2 * number) for number in (len(indexes), *indexes))

@@ -1,12 +1,11 @@
-"""`protobuf`: one message a value, without header, as Flink's format of that name.
+"""`protobuf`: each value is one message, without header, as Flink's format of that name.
 
-Runs on executors; options, descriptor files and generated classes are read on the driver. Invariant: a
-value that is not a message of the table's type, or does not fit its columns, never becomes a row. Fields
-that the table does not name, and those that nobody knows, are left alone. An empty value is a message
-without fields, and so a row.
+Runs on executors; options, descriptor files and generated classes are read on the driver. Invariant: a value
+that is not a message of the table's type, or does not fit its columns, never becomes a row. Unknown fields,
+and fields without a column, are ignored. An empty value is a message without fields, and gives a row.
 
-As in Flink, what a message does not have is null (proto3 fields without `optional` have no such state and
-give their default), empty arrays and maps are null, and nulls in arrays and maps are written as defaults.
+As in Flink, a field that is absent in a message is null. A proto3 field without `optional` is never absent,
+and gives its default. Empty arrays and maps are null. Nulls in arrays and maps are written as defaults.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ class ProtobufOptions:
         self.message_name = format_option(
             f"{name}.message-class-name",
             TEXT,
-            "The message: its name in the descriptor file (as in Protobuf or as in Java), or without such a "
-            "file a generated Python class that the driver can import.",
+            "The message: its name in the descriptor file (as in Protobuf or as in Java). Without a "
+            "descriptor file a generated Python class that the driver can import.",
         )
         self.descriptor_file = format_option(
             f"{name}.descriptor-file",
             TEXT,
-            "What `protoc --include_imports --descriptor_set_out` wrote; only the driver reads it. (Ours.)",
+            "Output of `protoc --include_imports --descriptor_set_out`; only the driver reads it. (Ours.)",
         )
         self.ignore_parse_errors = flag_option(
-            f"{name}.ignore-parse-errors", "A value that cannot be read is no row, instead of an error."
+            f"{name}.ignore-parse-errors", "A value that cannot be read gives no row, instead of an error."
         )
         self.read_default_values = flag_option(
-            f"{name}.read-default-values", "What a message does not have is its default, instead of null."
+            f"{name}.read-default-values", "A field that is absent gives its default, instead of null."
         )
         self.null_literal = format_option(
             f"{name}.write-null-string-literal",
             VERBATIM,
-            "What a null in an array or map of strings is written as.",
+            "The text that is written for a null in an array or map of strings.",
             default="",
         )
 
@@ -79,8 +78,9 @@ class ProtobufFormat:
         """Read the format's options.
 
         Raises:
-            OptionError: an option is unknown or has a value that is not allowed, or there is no such message.
-            MissingOptionError: nothing names the message.
+            OptionError: an option is unknown or has a value that is not allowed, or the message does not
+            exist.
+            MissingOptionError: the message is not named.
         """
         given = options_of(cls.options, spec)
         return cls(
@@ -99,7 +99,7 @@ class ProtobufFormat:
         check_names(self.name, schema.names)
         descriptor = self.message_type.descriptor()
         if columns is not None:
-            MessageReader(descriptor, schema, reads_defaults=False)  # finds what does not fit
+            MessageReader(descriptor, schema, reads_defaults=False)  # checks all columns
         wanted = selected(schema, columns)
         reader = MessageReader(descriptor, wanted, reads_defaults=self.read_default_values)
         return ProtobufDecoder(reader, wanted, self.ignore_parse_errors)
@@ -135,7 +135,7 @@ class ProtobufDecoder:
 
 
 class ProtobufEncoder:
-    """Encodes rows as messages, each behind the same header."""
+    """Encodes rows as messages, each after the same header."""
 
     def __init__(self, writer: MessageWriter, header: bytes = b"") -> None:
         self._writer = writer

@@ -1,7 +1,7 @@
-"""A message type for a table's columns, where nobody gives one.
+"""Makes a message type from a table's columns, for tables without a message.
 
-Runs on the driver. Invariant: what is written with it reads back as it was: every nullable column is
-`optional`, so that null and zero are not the same. Only lists and maps cannot tell null from empty.
+Runs on the driver. Invariant: written rows read back unchanged. Every nullable column is `optional`, so null
+and zero are not the same. Only lists and maps read back as null when they are empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def type_for(columns: pa.Schema, name: str = "Row", package: str = "penstock") -
     """Make a message type for the rows of a table.
 
     Raises:
-        SchemaError: a name or a type that Protobuf does not have.
+        SchemaError: Protobuf does not have a column's name or type.
     """
     descriptors = library("descriptor_pb2")
     made = descriptors.FileDescriptorProto(name=f"{name}.proto", package=package, syntax="proto3")
@@ -46,15 +46,15 @@ class _Maker:
     def message(
         self, message: Any, columns: list[pa.Field], full_name: str, path: str, *, is_entry: bool = False
     ) -> None:
-        """Add a field for each column; the two fields of a map's entry have no presence."""
+        """Add a field for each column. The two fields of a map's entry have no presence."""
         check_names("protobuf", [one.name for one in columns])
         used = {one.name for one in columns}
         for number, one in enumerate(columns, start=1):
             below = f"{path}.{one.name}".lstrip(".")
             if not _NAME.fullmatch(one.name):
                 raise SchemaError(
-                    f"Format 'protobuf' cannot name a field '{one.name}' (column '{below}'): names are "
-                    "letters, digits and underscores, and begin with no digit.",
+                    f"Format 'protobuf' cannot have a field '{one.name}' (column '{below}'): names have "
+                    "letters, digits and underscores, and do not begin with a digit.",
                     field=below,
                 )
             made = message.field.add(name=one.name, number=number if number < 19_000 else number + 1_000)
@@ -117,7 +117,7 @@ def _check_map(kind: pa.DataType, path: str) -> None:
 
 
 def _free(name: str, used: set[str]) -> str:
-    """A name like this one that nothing else in the message has."""
+    """Return a similar name that is not used in the message."""
     while name in used:
         name += "_"
     used.add(name)

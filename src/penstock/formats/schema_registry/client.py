@@ -315,7 +315,7 @@ def _tls(settings: RegistrySettings) -> ssl.SSLContext | None:
     """Make the context for servers that are asked over TLS.
 
     Raises:
-        SchemaRegistryError: a file is missing or is none of certificates, or the key's password is wrong.
+        SchemaRegistryError: a file is missing or does not hold certificates, or the key's password is wrong.
     """
     if not any(url.startswith("https:") for url in settings.urls):
         return None
