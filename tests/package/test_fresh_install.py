@@ -28,6 +28,7 @@ EXTRAS = {  # in this order: the next one brings what the one before is for
     "protobuf": "from penstock.formats.protobuf._types import library; library('message')",
     # Without what it needs PySpark ends such a process with status 0.
     "connect": "import grpc, grpc_status, pandas; from pyspark.sql.connect.session import SparkSession",
+    "pkcs12": "from penstock.security._pkcs12 import _loaded; _loaded.__module__; import cryptography",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }
 SPARKS_LIMIT = "Python worker failed to connect back"

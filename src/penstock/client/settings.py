@@ -13,11 +13,12 @@ from functools import partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client.security.login import SecuritySettings, security_settings
+from penstock.client._login import sasl_kwargs
 from penstock.errors import MissingOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
 from penstock.options.properties import default_of, property_value
 from penstock.options.properties.promise import produce_promise
+from penstock.security.settings import SecuritySettings, security_settings
 
 MAX_RESPONSE_BYTES = 256 << 20
 """A longer answer is no answer of Kafka's. Below a TLS alert read as a length, so that a TLS port taken
@@ -72,7 +73,7 @@ class ConnectionSettings:
             "socket_options": self._socket_options(),
             "security_protocol": self.security.protocol,
         }
-        return kwargs | self._sasl_kwargs() | self._tls_kwargs()
+        return kwargs | sasl_kwargs(self.security.sasl) | self._tls_kwargs()
 
     def _socket_options(self) -> list[tuple[int, int, int]]:
         options = [
@@ -84,19 +85,6 @@ class ConnectionSettings:
         if self.receive_buffer_bytes > 0:
             options.append((socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes))
         return options
-
-    def _sasl_kwargs(self) -> dict[str, Any]:
-        if self.security.sasl_mechanism is None:
-            return {}
-        username = self.security.sasl_username or ""
-        if self.security.sasl_mechanism.startswith("SCRAM-"):
-            # RFC 5802: these two are signs of the message itself. kafka-python sends the name as it is.
-            username = username.replace("=", "=3D").replace(",", "=2C")
-        return {
-            "sasl_mechanism": self.security.sasl_mechanism,
-            "sasl_plain_username": username,
-            "sasl_plain_password": self.security.sasl_password,
-        }
 
     def _tls_kwargs(self) -> dict[str, Any]:
         return {} if self.security.tls is None else {"ssl_context": self.security.tls.ssl_context()}

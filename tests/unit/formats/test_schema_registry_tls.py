@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import OptionError, SchemaRegistryError
+from penstock.errors import SchemaRegistryError
+from penstock.formats.avro.confluent import REGISTRY
+from penstock.formats.format_options import FormatOptions
 from penstock.formats.schema_registry.client import RegistrySettings, SchemaRegistry
+from penstock.options.config import KafkaProperties
 from tests.registry_server import Registry, running_registry
 from tests.table_specs import format_for
 
@@ -37,9 +40,21 @@ def identity(tmp_path: Path) -> str:
     return str(store)
 
 
-def asked(registry: Registry, **settings: str | None) -> str:
+def asked(
+    registry: Registry,
+    ca_file: str | None = None,
+    certificate_file: str | None = None,
+    key_password: str | None = None,
+) -> str:
     schema_id = registry.register("s", '"string"')
-    found = SchemaRegistry(RegistrySettings((registry.url,), **settings)).schema(schema_id)  # type: ignore[arg-type]  # texts only
+    given = {
+        "ssl.truststore.location": ca_file,
+        "ssl.keystore.location": certificate_file,
+        "ssl.keystore.password": key_password,
+    }
+    items = tuple(sorted((name, text) for name, text in given.items() if text is not None))
+    tls = KafkaProperties(items, "avro-confluent.")
+    found = SchemaRegistry(RegistrySettings((registry.url,), tls=tls)).schema(schema_id)
     assert found is not None
     return found.text
 
@@ -77,15 +92,19 @@ def test_without_a_certificate_of_its_own_the_client_is_refused(registry: Regist
 def test_a_key_that_does_not_open_is_named(registry: Registry, identity: str, password: str | None) -> None:
     """Without a password OpenSSL would ask at the terminal."""
     with pytest.raises(
-        SchemaRegistryError, match=r"client.pem' for TLS .* 'ssl.keystore.password'"
+        SchemaRegistryError,
+        match=r"'avro-confluent.ssl.keystore.password'\) does not open the key.*No record",
     ) as caught:
         asked(registry, ca_file=CA, certificate_file=identity, key_password=password)
     assert "wr0ng" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["missing.pem", "broker-key.pem"])
-def test_a_file_without_authorities_is_named(registry: Registry, name: str) -> None:
-    with pytest.raises(SchemaRegistryError, match=f"{name}' for TLS with the Schema Registry cannot be used"):
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("missing.pem", "missing.pem' cannot be read here"), ("broker-key.pem", "no certificate")],
+)
+def test_a_file_without_authorities_is_named(registry: Registry, name: str, what: str) -> None:
+    with pytest.raises(SchemaRegistryError, match=f"'avro-confluent.ssl.truststore.location'.*{what}"):
         asked(registry, ca_file=str(DATA / name))
 
 
@@ -105,7 +124,24 @@ def test_the_options_of_a_format(registry: Registry, identity: str, format_name:
     assert KEY_PASSWORD not in repr(made)
 
 
-def test_a_java_key_store_is_refused_with_a_way_out() -> None:
-    options = {"avro-confluent.url": "https://r", "avro-confluent.ssl.truststore.location": "/a/trust.JKS"}
-    with pytest.raises(OptionError, match="PEM; convert a JKS or PKCS12 store first"):
-        format_for("avro-confluent", options)
+STORES = DATA.parent / "stores"
+
+
+def test_java_stores_and_a_wrong_store_password(registry: Registry) -> None:
+    def settings(password: str) -> dict[str, str]:
+        places = {"truststore": STORES / "trust.jks", "keystore": STORES / "client.p12"}
+        stores = {f"ssl.{store}.location": str(path) for store, path in places.items()}
+        return stores | {f"ssl.{store}.password": password for store in places} | {"url": registry.url}
+
+    schema_id = registry.register("s", '"string"')
+    asked_with = [
+        REGISTRY.settings(FormatOptions("", {f"avro-confluent.{key}": text for key, text in given.items()}))
+        for given in (settings("store-horse"), settings("wrong-staple"))
+    ]
+    found = SchemaRegistry(asked_with[0]).schema(schema_id)
+    assert found is not None
+    with pytest.raises(
+        SchemaRegistryError, match=r"'avro-confluent.ssl.truststore.password' is not its"
+    ) as caught:
+        SchemaRegistry(asked_with[1]).schema(schema_id)
+    assert "wrong-staple" not in str(caught.value)

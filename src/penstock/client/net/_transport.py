@@ -25,6 +25,7 @@ from kafka.protocol.parser import KafkaProtocol
 
 from penstock.codec import Block
 
+_CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 _READ_AT_ONCE_BYTES = 4 << 20
 """After so many bytes the other tasks of the IO thread get a turn."""
 
@@ -130,12 +131,20 @@ def _receive_responses(
     except kafka_errors.KafkaProtocolError as error:
         return error  # type: ignore[no-any-return]  # kafka-python is untyped
     except OSError as error:
-        return kafka_errors.KafkaConnectionError(str(error))  # type: ignore[no-any-return]  # kafka-python is untyped
+        return _broken_by(error)
     except Exception as error:  # noqa: BLE001  # a crash in here must not leave a connection that never answers
         return kafka_errors.KafkaProtocolError(f"response is not readable: {error!r}")  # type: ignore[no-any-return]  # kafka-python is untyped
     if not is_open:
         return kafka_errors.KafkaConnectionError("the broker closed the connection")  # type: ignore[no-any-return]  # kafka-python is untyped
     return None
+
+
+def _broken_by(error: OSError) -> Exception:
+    """Return what ends a connection: with TLS 1.3 a broker refuses our certificate after the handshake."""
+    reason = str(getattr(error, "reason", ""))
+    if "ALERT" in reason and any(word in reason for word in _CERTIFICATE_ALERTS):
+        return TlsHandshakeError(f"the broker refused the client's certificate: {error}")
+    return kafka_errors.KafkaConnectionError(str(error))  # type: ignore[no-any-return]  # kafka-python is untyped
 
 
 def _receive_available(parser: FrameParser, receive: Callable[[memoryview], int | None]) -> bool:

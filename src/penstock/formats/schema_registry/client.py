@@ -17,10 +17,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.errors import SchemaRegistryError
+from penstock.errors import OptionError, SchemaRegistryError
+from penstock.options.config import KafkaProperties
+from penstock.security.http import http_request, safe_url
+from penstock.security.tls import tls_settings
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-ANSWER_BYTES_MAX = 16 << 20
 UNKNOWN_ID_SECONDS = 30.0
 """How long an id that the registry does not know is not asked for again."""
 
@@ -34,24 +36,19 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class RegistrySettings:
-    """Where the registry is and who asks. Hashable: it is the key of the process's cache."""
+    """Where the registry is and who asks. Hashable: it is the key of the process's cache.
+
+    `tls` holds `ssl.*` under the names of Kafka's properties. The process that asks opens the stores.
+    """
 
     urls: tuple[str, ...]
     user_info: str | None = field(default=None, repr=False)
     bearer_token: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_password: str | None = field(default=None, repr=False)
+    tls: KafkaProperties = field(default_factory=KafkaProperties)
     timeout_ms: int = 10_000
 
     def __repr__(self) -> str:
         return f"RegistrySettings({', '.join(safe_url(url) for url in self.urls)})"
-
-
-def safe_url(url: str) -> str:
-    """Return a URL without user and password."""
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @dataclass(frozen=True)
@@ -267,26 +264,16 @@ def _request(
     path: str,
     body: dict[str, Any] | None,
 ) -> tuple[int, dict[str, Any]]:
-    """Make one HTTP request; redirects are not followed, so credentials stay with the host they are for."""
     parts = urllib.parse.urlsplit(url)
-    timeout = settings.timeout_ms / 1000
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        connection = http.client.HTTPSConnection(
-            parts.hostname or "", parts.port, timeout=timeout, context=tls
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
-    try:
-        content = None if body is None else json.dumps(body)
-        connection.request(method, parts.path.rstrip("/") + path, content, _headers(settings, parts))
-        response = connection.getresponse()
-        answer = response.read(ANSWER_BYTES_MAX + 1)
-        if len(answer) > ANSWER_BYTES_MAX:
-            raise ValueError(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
-        return response.status, _parsed(response.status, answer)
-    finally:
-        connection.close()
+    status, answer = http_request(
+        method,
+        safe_url(url).rstrip("/") + path,
+        headers=_headers(settings, parts),
+        body=None if body is None else json.dumps(body).encode(),
+        tls=tls,
+        timeout_ms=settings.timeout_ms,
+    )
+    return status, _parsed(status, answer)
 
 
 def _parsed(status: int, answer: bytes) -> dict[str, Any]:
@@ -315,25 +302,16 @@ def _tls(settings: RegistrySettings) -> ssl.SSLContext | None:
     """Make the context for servers that are asked over TLS.
 
     Raises:
-        SchemaRegistryError: a file is missing or does not hold certificates, or the key's password is wrong.
+        SchemaRegistryError: a store is missing or damaged, or its password is wrong.
     """
     if not any(url.startswith("https:") for url in settings.urls):
         return None
-    file = settings.ca_file
     try:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-        if settings.certificate_file is not None:
-            file = settings.certificate_file
-            # Without any password OpenSSL would ask the terminal for one, and wait.
-            context.load_cert_chain(file, password=settings.key_password or "")
-    except (OSError, ValueError) as error:
+        return tls_settings(settings.tls).ssl_context()
+    except OptionError as error:
         raise SchemaRegistryError(
-            f"The file '{file}' for TLS with the Schema Registry cannot be used: {error}. Check "
-            "'ssl.truststore.location' (certificates in PEM), 'ssl.keystore.location' (certificate and key "
-            "in PEM) and 'ssl.keystore.password' of the format. No record was decoded or written with it.",
-            file=file,
+            f"{error.message} No record was decoded or written with the Schema Registry.", **error.facts
         ) from error
-    return context
 
 
 _registries: dict[RegistrySettings, SchemaRegistry] = {}

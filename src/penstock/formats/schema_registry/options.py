@@ -10,6 +10,7 @@ from typing import Any
 from penstock.errors import OptionError
 from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option, format_option
 from penstock.formats.schema_registry.client import RegistrySettings
+from penstock.options.config import KafkaProperties
 from penstock.options.declare import Option
 from penstock.options.values import SECRET, TEXT, ValueType, choice
 
@@ -23,23 +24,15 @@ def parse_urls(text: str) -> tuple[str, ...]:
 
 
 URLS = ValueType("secret", "URLs separated by commas", parse_urls)
-PEM = "a file in PEM; convert a JKS or PKCS12 store first (`keytool`, `openssl pkcs12`)"
-
-
-def _pem_file(text: str) -> str:
-    name = text.strip()
-    if name.lower().endswith((".jks", ".p12", ".pfx")):
-        raise ValueError(PEM)
-    return name
-
-
-PEM_FILE = ValueType("file", "a file in PEM", _pem_file)
+_STORE = "in JKS, PKCS12 or PEM"
 
 
 class RegistryOptions:
     """Declares and reads the options of one format."""
 
     def __init__(self, name: str) -> None:
+        self._name = name
+
         def text(key: str, doc: str) -> Option[str]:
             return format_option(f"{name}.{key}", TEXT, doc)
 
@@ -55,14 +48,15 @@ class RegistryOptions:
             "Registers the schema to write if need be; otherwise it has to be registered already.",
             default=True,
         )
-        self.truststore = format_option(
-            f"{name}.ssl.truststore.location", PEM_FILE, f"Authorities to trust: {PEM}."
+        self.truststore = text("ssl.truststore.location", f"File of the authorities to trust, {_STORE}.")
+        self.truststore_password = format_option(
+            f"{name}.ssl.truststore.password", SECRET, "Password of a trust store in JKS or PKCS12."
         )
-        self.keystore = format_option(
-            f"{name}.ssl.keystore.location", PEM_FILE, f"The client's certificate and key: {PEM}."
-        )
+        self.keystore = text("ssl.keystore.location", f"File of the client's certificate and key, {_STORE}.")
         self.keystore_password = format_option(
-            f"{name}.ssl.keystore.password", SECRET, "Password of that key, where it is encrypted."
+            f"{name}.ssl.keystore.password",
+            SECRET,
+            "Password of the key store, or of an encrypted key in PEM.",
         )
         self.basic_source = format_option(
             f"{name}.basic-auth.credentials-source",
@@ -78,7 +72,7 @@ class RegistryOptions:
 
     def all(self) -> tuple[Option[Any], ...]:
         """Every option, for parsing and for the reference page."""
-        return tuple(vars(self).values())
+        return tuple(each for each in vars(self).values() if isinstance(each, Option))
 
     def settings(self, given: FormatOptions) -> RegistrySettings:
         """Read the settings of the registry.
@@ -95,10 +89,16 @@ class RegistryOptions:
             urls=given.required(self.url),
             user_info=given.value(self.user_info),
             bearer_token=given.value(self.bearer_token),
-            ca_file=given.value(self.truststore),
-            certificate_file=given.value(self.keystore),
-            key_password=given.value(self.keystore_password),
+            tls=self._tls(given),
         )
+
+    def _tls(self, given: FormatOptions) -> KafkaProperties:
+        """Return `ssl.*` under the names that Kafka's properties have."""
+        options = (self.truststore, self.truststore_password, self.keystore, self.keystore_password)
+        place = f"{self._name}."
+        found = {option.key.removeprefix(place): given.value(option) for option in options}
+        items = tuple(sorted((key, text) for key, text in found.items() if text is not None))
+        return KafkaProperties(items, given.prefix + place)
 
     def subject_of(self, given: FormatOptions, topic: str | None) -> str | None:
         """Return the subject to write under: the option's, else one made from the table's one topic."""

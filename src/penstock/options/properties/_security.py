@@ -15,11 +15,7 @@ from penstock.options.properties._declare import (
 from penstock.options.values import SECRET, WORDS, ValueType, choice
 
 _C = Role.COMMON
-_PEM = "Only `PEM`. Convert a JKS or PKCS12 store, e.g. with `keytool -exportcert -rfc`."
-_NO_STORE = dict.fromkeys(
-    ("jks", "pkcs12"),
-    "Java key stores are not supported yet: convert it to PEM and set the type to PEM",
-)
+_FORMS = "JKS, PKCS12 (needs the extra `pkcs12`) or PEM. Unset: the file tells."
 _KERBEROS = "Kerberos (GSSAPI) is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
 _OAUTH = "OAUTHBEARER is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
 _JAVA_CLASS = "Java classes do not run here: give the user name and password in `sasl.jaas.config`."
@@ -132,12 +128,7 @@ SASL_PROPERTIES: tuple[Property, ...] = (
 
 TLS_PROPERTIES: tuple[Property, ...] = (
     translated(
-        "ssl.truststore.type",
-        _C,
-        f"Form of the trust store. {_PEM} Required with a trust store.",
-        _STORE_TYPE,
-        java_default="JKS",
-        unsupported_values=_NO_STORE,
+        "ssl.truststore.type", _C, f"Form of the trust store: {_FORMS}", _STORE_TYPE, java_default="JKS"
     ),
     translated(
         "ssl.truststore.certificates",
@@ -148,23 +139,10 @@ TLS_PROPERTIES: tuple[Property, ...] = (
     translated(
         "ssl.truststore.location",
         _C,
-        "The certificate authorities to trust, as a PEM file on the machine where the task runs.",
+        "The certificate authorities to trust, as a JKS, PKCS12 or PEM file where the task runs.",
     ),
-    unsupported(
-        "ssl.truststore.password",
-        _C,
-        "Java key stores are not supported yet, and PEM certificates have no password: set "
-        "`ssl.truststore.type` = `PEM` and leave this out.",
-        SECRET,
-    ),
-    translated(
-        "ssl.keystore.type",
-        _C,
-        f"Form of the key store. {_PEM} Required with a key store.",
-        _STORE_TYPE,
-        java_default="JKS",
-        unsupported_values=_NO_STORE,
-    ),
+    translated("ssl.truststore.password", _C, "The password of a JKS or PKCS12 trust store.", SECRET),
+    translated("ssl.keystore.type", _C, f"Form of the key store: {_FORMS}", _STORE_TYPE, java_default="JKS"),
     translated(
         "ssl.keystore.certificate.chain",
         _C,
@@ -175,16 +153,16 @@ TLS_PROPERTIES: tuple[Property, ...] = (
     translated(
         "ssl.keystore.location",
         _C,
-        "Private key and certificate chain in one PEM file, on the machine where the task runs.",
+        "Private key and certificate chain in one JKS, PKCS12 or PEM file, where the task runs. "
+        "The store holds one private key.",
     ),
-    unsupported(
-        "ssl.keystore.password",
+    translated("ssl.keystore.password", _C, "The password of the key store.", SECRET),
+    translated(
+        "ssl.key.password",
         _C,
-        "Java key stores are not supported yet: set `ssl.keystore.type` = `PEM`, leave this out, and give "
-        "the password of an encrypted key as `ssl.key.password`.",
+        "The password of the private key. Unset: that of the key store.",
         SECRET,
     ),
-    translated("ssl.key.password", _C, "The password of an encrypted private key.", SECRET),
     translated(
         "ssl.endpoint.identification.algorithm",
         _C,
@@ -204,7 +182,13 @@ TLS_PROPERTIES: tuple[Property, ...] = (
         _C,
         "Penstock uses the newest version in `ssl.enabled.protocols` that both sides know.",
     ),
-    unsupported("ssl.cipher.suites", _C, "OpenSSL chooses safe cipher suites: leave it out.", WORDS),
+    translated(
+        "ssl.cipher.suites",
+        _C,
+        "The cipher suites to allow, under Java's names. Unset: OpenSSL's own safe choice. "
+        "Of TLS 1.3 name all three suites or none.",
+        WORDS,
+    ),
     unsupported("ssl.engine.factory.class", _C, "Java classes do not run here: use the PEM properties."),
     unsupported("security.providers", _C, "Java classes do not run here: leave it out."),
     no_effect("ssl.provider", _C, _OPENSSL),

@@ -1,6 +1,6 @@
 r"""The value of `sasl.jaas.config`: which login module, with which options.
 
-Sans I/O. The grammar is Java's `module flag name="value" ...;` with `//` and `/* */` comments and C
+Pure. The grammar is Java's `module flag name="value" ...;` with `//` and `/* */` comments and C
 escapes in quotes. Also read is the form of Flink's SQL documents, where each quote has a backslash
 (`username=\"alice\"`). Invariant: an error never shows any part of the text, because it holds passwords.
 """

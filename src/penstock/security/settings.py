@@ -1,4 +1,4 @@
-"""How a connection proves who we are: protocol, SASL/PLAIN and SCRAM from Java-style properties.
+"""How a connection proves who we are: protocol, TLS and SASL from Java-style properties.
 
 Runs wherever settings are made from properties. Invariant: hashable, and neither `repr` nor an error
 shows a secret.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from penstock.client.security._jaas import KEY as JAAS_KEY
-from penstock.client.security._jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
-from penstock.client.security._tls import TlsSettings, tls_settings
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.properties import property_value
 from penstock.options.warn import warn_once
+from penstock.security.jaas import KEY as JAAS_KEY
+from penstock.security.jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
+from penstock.security.tls import TlsSettings, tls_settings
 
 _log = logging.getLogger(__name__)
 
@@ -27,14 +27,24 @@ _MODULE_OF_MECHANISM = {
 
 
 @dataclass(frozen=True)
+class PasswordLogin:
+    """A user name and a password, with SASL/PLAIN or SCRAM."""
+
+    mechanism: str
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+
+
+SaslSettings = PasswordLogin
+
+
+@dataclass(frozen=True)
 class SecuritySettings:
     """Protocol, TLS and SASL of a connection."""
 
     protocol: str = "PLAINTEXT"
     tls: TlsSettings | None = None
-    sasl_mechanism: str | None = None
-    sasl_username: str | None = field(default=None, repr=False)
-    sasl_password: str | None = field(default=None, repr=False)
+    sasl: SaslSettings | None = None
 
 
 def security_settings(properties: KafkaProperties) -> SecuritySettings:
@@ -42,7 +52,7 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
 
     Raises:
         OptionError: they are incomplete, contradictory or malformed.
-        UnsupportedOptionError: a mechanism, login module or key store that is not supported.
+        UnsupportedOptionError: a mechanism or login module that is not supported.
     """
     key = properties.spelled
     protocol = property_value(properties, "security.protocol")
@@ -56,8 +66,7 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
             )
         return SecuritySettings(protocol, tls)
     mechanism = _mechanism(properties)
-    username, password = _credentials(properties, mechanism)
-    return SecuritySettings(protocol, tls, mechanism, username, password)
+    return SecuritySettings(protocol, tls, _password_login(properties, mechanism))
 
 
 def _mechanism(properties: KafkaProperties) -> str:
@@ -79,7 +88,7 @@ def _mechanism(properties: KafkaProperties) -> str:
     return str(mechanism)
 
 
-def _credentials(properties: KafkaProperties, mechanism: str) -> tuple[str, str]:
+def _password_login(properties: KafkaProperties, mechanism: str) -> PasswordLogin:
     text, key = properties.get(JAAS_KEY), properties.spelled(JAAS_KEY)
     if text is None:
         line = PLAIN_LINE if mechanism == "PLAIN" else SCRAM_LINE
@@ -97,7 +106,7 @@ def _credentials(properties: KafkaProperties, mechanism: str) -> tuple[str, str]
             'needs username="..." and password="...".',
             option=key,
         )
-    return username, password
+    return PasswordLogin(mechanism, username, password)
 
 
 def _check_module(module: LoginModule, mechanism: str, properties: KafkaProperties) -> None:

@@ -1,0 +1,87 @@
+"""One HTTP request, bounded in time and size: for the Schema Registry and for token endpoints.
+
+Runs on driver and executors, never on an IO thread of connections. Invariants: redirects are not followed, so
+that credentials stay with the host that they are for; the whole request takes no longer than its time limit.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import urllib.parse
+from collections.abc import Mapping
+from contextlib import suppress
+
+ANSWER_BYTES_MAX = 16 << 20
+
+
+def http_request(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    tls: ssl.SSLContext | None = None,
+    timeout_ms: int = 10_000,
+) -> tuple[int, bytes]:
+    """Make a request and return status and content of the answer.
+
+    Args:
+        method: GET or POST.
+        url: http: or https:, without user and password.
+        headers: of the request.
+        body: content of a POST.
+        tls: for https; None: the system's authorities.
+        timeout_ms: for the whole request.
+
+    Raises:
+        OSError: the server could not be reached, is not trusted, or took too long.
+        http.client.HTTPException: the answer is not HTTP.
+        ValueError: the answer is larger than `ANSWER_BYTES_MAX`, or the URL is malformed.
+    """
+    connection = _connection(urllib.parse.urlsplit(url), tls, timeout_ms / 1000)
+    watch = threading.Timer(timeout_ms / 1000, _cut, (connection,))
+    watch.daemon = True
+    watch.start()
+    try:
+        parts = urllib.parse.urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request(method, target, body, dict(headers))
+        response = connection.getresponse()
+        content = response.read(ANSWER_BYTES_MAX + 1)
+    finally:
+        is_late = not watch.is_alive()
+        watch.cancel()
+        connection.close()
+    if is_late:
+        raise TimeoutError(f"no whole answer within {timeout_ms} ms")
+    if len(content) > ANSWER_BYTES_MAX:
+        raise ValueError(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
+    return response.status, content
+
+
+def _connection(
+    parts: urllib.parse.SplitResult, tls: ssl.SSLContext | None, timeout_s: float
+) -> http.client.HTTPConnection:
+    if parts.scheme == "https":
+        context = tls if tls is not None else ssl.create_default_context()
+        return http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=timeout_s, context=context
+        )
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """End a request whose time is over: a server that sends a byte now and then would never time out."""
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def safe_url(url: str) -> str:
+    """Return a URL without user, password and query."""
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
