@@ -67,11 +67,11 @@ class LogContents:
 
     def moved_to(self, query_id: str) -> list[Place]:
         """Where the query has moved, if it has; errors as `decision`."""
-        return [
-            self._read(newest.offset, lambda: decode_moved(newest.value))  # noqa: B023 - called at once
-            for (moved, _), newest in self._moved.items()
-            if moved == query_id
-        ]
+        places = [self._place(newest) for (moved, _), newest in self._moved.items() if moved == query_id]
+        return [place for place in places if place is not None]
+
+    def _place(self, marker: _Newest) -> Place | None:
+        return self._read(marker.offset, lambda: decode_moved(marker.value))
 
     def remember(self, query_id: str, decision: Decision | None) -> None:
         """What this process has written down itself."""
@@ -118,8 +118,9 @@ class LogContents:
                 self.through = held.through
                 self._newest = {each: _Newest(record.offset, value) for each, value in held.decisions.items()}
                 self._moved = {
-                    (query_id, decode_moved(value).prefix): _Newest(record.offset, value)
+                    (query_id, place.prefix): _Newest(record.offset, value)
                     for query_id, value in held.moved
+                    if (place := decode_moved(value)) is not None
                 }
                 return True
         return False
@@ -142,7 +143,8 @@ class LogContents:
     def snapshot(self, through: int) -> bytes:
         """The value of a snapshot of all that is known, which is what the log says before `through`."""
         kept = {query_id: encode(each) for query_id, each in self.decisions().items() if not each.is_over}
-        moved = [(query_id, newest.value) for (query_id, _), newest in self._moved.items()]
+        markers = ((query_id, newest) for (query_id, _), newest in self._moved.items())
+        moved = [(query_id, newest.value) for query_id, newest in markers if self._place(newest) is not None]
         return encode_snapshot(through, kept, moved)
 
 

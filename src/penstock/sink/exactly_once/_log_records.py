@@ -31,7 +31,10 @@ can have a slash, so that version 0.1.0 takes it for another prefix's record:
 
     key    {"prefix": "app/moved", "query_id": "moved:6f7a...", "to": "other"}
     value  {"version": 1, "status": "moved", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
-    value  null: it has come back
+    value  {"version": 1, "status": "back", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
+
+The second one takes the first one back. It is not a tombstone: compaction removes tombstones after a while,
+and then a snapshot that holds the marker would bring it back.
 
 Before its first decision about a query that its log does not know, a prefix leaves a trace, so that another
 prefix of the query finds this one. Compaction removes it in time:
@@ -58,6 +61,7 @@ NO_QUERY = ""
 """Stands for a query in the key of the record that says that a prefix has used the log."""
 _STARTED = "started"
 _MOVED = "moved"
+_BACK = "back"
 _MOVED_PREFIX = "/moved"
 _MOVED_QUERY = "moved:"
 _FIRST_PREFIX = "/first"
@@ -144,11 +148,18 @@ def encode_moved(place: Place) -> bytes:
     return json.dumps(stored).encode()
 
 
-def decode_moved(value: bytes) -> Place:
-    """Read what `encode_moved` made. Errors as `decode`."""
+def encode_back(place: Place) -> bytes:
+    """Return the value that takes a marker back: the query has come back from this place."""
+    return json.dumps({"version": VERSION, "status": _BACK, "at_ms": now_ms(), **place._asdict()}).encode()
+
+
+def decode_moved(value: bytes | None) -> Place | None:
+    """Return where the query has moved; None where it has come back. Errors as `decode`."""
+    if value is None:
+        return None
     stored = json.loads(value)
     _check_version(stored)
-    return Place(str(stored["prefix"]), str(stored["topic"]))
+    return None if stored["status"] == _BACK else Place(str(stored["prefix"]), str(stored["topic"]))
 
 
 def decode_moved_key(prefix: str, key: bytes | None) -> tuple[str, str] | None:

@@ -22,6 +22,7 @@ from penstock.sink.exactly_once._log_records import (
     Place,
     decode_key,
     encode,
+    encode_back,
     encode_moved,
     encode_started,
     first_key_of,
@@ -257,10 +258,10 @@ class DecisionLog:
         self._mark(query_id, place, encode_moved(place))
 
     def mark_back(self, query_id: str, place: Place) -> None:
-        """Remove that marker: the query has come back."""
-        self._mark(query_id, place, None)
+        """Take that marker back: the query has come back."""
+        self._mark(query_id, place, encode_back(place))
 
-    def _mark(self, query_id: str, place: Place, value: bytes | None) -> None:
+    def _mark(self, query_id: str, place: Place, value: bytes) -> None:
         key = moved_key_of(self._prefix, query_id, place.prefix)
         self._store.append_plainly(key, value)
         self._contents.apply(LogRecord(self._next_offset, key, value))
