@@ -286,7 +286,7 @@ class Transactions:
 
         def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
             (name,) = asked
-            yield Reply(name, response.error_code, _next_identity(by_name[name], response))
+            yield Reply(name, _end_code(response.error_code), _next_identity(by_name[name], response))
 
         def error(name: str, code: int) -> PenstockError:
             what = "Committing the transaction" if is_commit else "Aborting the transaction"
@@ -403,6 +403,15 @@ def _end_state(error: PenstockError) -> EndState:
     if code in _UNKNOWN_ID_CODES:
         return EndState.UNKNOWN_ID
     return EndState.REFUSED if code in _REFUSED_CODES else EndState.UNKNOWN
+
+
+def _end_code(error_code: int) -> int:
+    """Return the error code that the answer to EndTxn means.
+
+    Kafka 4.3 answers "unexpected server error" while another producer is just taking the id (its log:
+    IllegalStateException, "already a pending state PREPARE_EPOCH_FENCE"). A moment later it knows.
+    """
+    return codes.CONCURRENT_TRANSACTIONS if error_code == codes.UNKNOWN_SERVER_ERROR else error_code
 
 
 def has_moved_on(
