@@ -5,6 +5,7 @@ Each `driver()` has connections and memory of its own, as another process would 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.markers import Witness
+from penstock.options.config import SinkConfig
+from penstock.options.parse import parse_write
 from penstock.sink.exactly_once._open_transaction import open_transaction
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
@@ -24,7 +27,9 @@ from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.sink.exactly_once.names import TransactionNames
 from penstock.types import TopicPartition
+from tests import judge
 from tests.kafka.transaction_writer import write_values
+from tests.waiting import wait_until
 
 QUERY = "6f7a2c1e"
 
@@ -98,3 +103,43 @@ def expected(batch_count: int, count: int = 3) -> dict[int, list[bytes | None]]:
     return {
         at: [row for batch_id in range(batch_count) for row in rows_of(batch_id, at)] for at in range(count)
     }
+
+
+def seen(bootstrap: str, topic: str) -> dict[int, list[bytes | None]]:
+    """What a read_committed consumer sees, partition by partition in order."""
+    found: defaultdict[int, list[bytes | None]] = defaultdict(list)
+    for record in judge.consume_all(bootstrap, topic):
+        found[record.partition or 0].append(record.value)
+    return dict(found)
+
+
+def assert_seen(bootstrap: str, topic: str, wanted: dict[int, list[bytes | None]]) -> None:
+    """Wait for the commits' markers, then compare."""
+    count = sum(map(len, wanted.values()))
+    judge.consume_until(bootstrap, topic, count)
+    assert seen(bootstrap, topic) == wanted
+
+
+def assert_none_open(sink: SinkUnderTest) -> None:
+    """Those that are ending get the time to write their markers."""
+    wait_until(lambda: not sink.open_ids(), "no transaction of the prefix to be open")
+
+
+def sink_config(bootstrap: str, sink: SinkUnderTest, **options: str) -> SinkConfig:
+    return parse_write(
+        {
+            "kafka.bootstrap.servers": bootstrap,
+            "topic": sink.topic,
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": sink.prefix,
+            **options,
+        }
+    ).sink
+
+
+def run_batch(sink: SinkUnderTest, batch_id: int) -> None:
+    with sink.driver() as recovering:
+        mandate = recovering.recover()
+    reports = sink.tasks(mandate, batch_id)
+    with sink.driver() as committing:
+        committing.commit(reports)

@@ -8,25 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.client.net.connection import KafkaConnections
-from penstock.client.settings import ConnectionSettings
 from penstock.errors import DecidedError
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from tests.fault_proxy import proxies_for, route
-from tests.fix_broker import MakeTopic
-from tests.kafka.sink_driver import QUERY, SinkUnderTest, expected
-from tests.kafka.test_committer import assert_none_open, assert_seen
-
-
-@pytest.fixture
-def sink(bootstrap: str, make_topic: MakeTopic) -> Iterator[SinkUnderTest]:
-    settings = ConnectionSettings(tuple(bootstrap.split(",")), "test-decided")
-    connections = KafkaConnections(settings)
-    topic = make_topic(3)
-    yield SinkUnderTest(settings, connections, topic, prefix=topic)
-    connections.close()
-    observe(None)
+from tests.kafka.sink_driver import QUERY, SinkUnderTest, assert_none_open, assert_seen, expected
 
 
 @contextmanager
