@@ -104,7 +104,7 @@ def test_target_that_is_created_again_before_the_commit_is_an_error(
     with sink.driver() as side:
         mandate = side.recover()
         # The worker still knows the old topic; it says so and knows better the next time.
-        with pytest.raises(ProduceError, match="deleted and created anew"):
+        with pytest.raises(ProduceError, match="deleted and created again"):
             write(sink, mandate, ROWS)
         side.commit([write(sink, side.recover(), ROWS)])
     judge.consume_until(bootstrap, sink.topic, 3)

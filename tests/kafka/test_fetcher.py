@@ -557,7 +557,7 @@ def test_an_unclean_leader_election_is_an_error_that_says_so(
         cluster.kill(1)
         cluster.restart(2)
         wait_until(lambda: leader_of(bootstrap, topic_name) == 2, "broker 2 leads")
-        with pytest.raises(LogTruncatedError, match="was cut back: records were read up to offset"):
+        with pytest.raises(LogTruncatedError, match="was truncated: records were read up to offset"):
             list(reader)
 
 

@@ -419,7 +419,7 @@ def test_a_recreated_topic_is_not_the_same(
     judge.delete_topic(bootstrap, topic)
     judge.create_topic(bootstrap, topic)
     append(producer, TopicPartition(topic, 0), [b"y"])
-    with pytest.raises(ProduceError, match=f"{topic}.*created anew"):
+    with pytest.raises(ProduceError, match=f"{topic}.*created again"):
         producer.flush()
     assert values_of(bootstrap, topic) == []
 

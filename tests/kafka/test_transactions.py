@@ -292,7 +292,7 @@ def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
     )
     _abort_before_the_commit(monkeypatch, transactions, identity)  # what taking an id begins with
     appender = TransactionalAppender(connections, TopicPartition(topic, 0))
-    with pytest.raises(ProducerFencedError, match="Another producer takes this transactional id"):
+    with pytest.raises(ProducerFencedError, match="Another producer is taking over this transactional id"):
         appender.append(ProducerSession(identity), b"k", b"aborted")
     assert values(bootstrap, topic) == []
 

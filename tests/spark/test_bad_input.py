@@ -294,7 +294,7 @@ def mistaken(mistake: str, bootstrap: str, guarded: DevCluster) -> tuple[dict[st
         ),
         "missing topic": (good, "UnknownTopicOrPartitionError", "Not on the Kafka cluster: topic"),
         "wrong password": (wrong_login, "AuthenticationError", ""),
-        "format without schema": (good | {"format": "json"}, "SchemaError", "A read with a format has"),
+        "format without schema": (good | {"format": "json"}, "SchemaError", "A read with a format needs"),
     }[mistake]
 
 

@@ -291,7 +291,7 @@ def test_a_new_checkpoint_is_another_query(
 
 
 def test_a_checkpoint_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=f"cannot be read from {tmp_path}/none/metadata"):
+    with pytest.raises(CheckpointError, match=f"could not be read from {tmp_path}/none/metadata"):
         query_id_of_checkpoint(spark, f"{tmp_path}/none/")
     (tmp_path / "metadata").write_text('{"name": "q"}')
     with pytest.raises(CheckpointError, match="KeyError: 'id'"):
@@ -356,7 +356,7 @@ def test_a_second_write_of_a_batch_is_not_taken_for_its_repetition(
     judge.produce(broker.bootstrap_servers, source, b"a")
     stream = counts(spark, broker, source).writeStream.outputMode("update").foreachBatch(write_twice)
     query = stream.option("checkpointLocation", str(tmp_path)).trigger(**NOW).start()
-    with stopped(query), pytest.raises(Exception, match="is written already under the transactional id pre"):
+    with stopped(query), pytest.raises(Exception, match="was already written under the transactional id pre"):
         query.awaitTermination(TIMEOUT_S)
     assert seen(broker, topic) == Counter([b"a=1"])
 

@@ -1,7 +1,7 @@
 """The command line: `penstock`.
 
 Runs on the driver's machine. Invariant: `penstock --help` imports typer and nothing heavy; each command
-imports what it needs when it runs. An error of penstock is shown as its message, without a traceback.
+imports its modules when it runs. An error of penstock is shown as its message, without a traceback.
 """
 
 from __future__ import annotations

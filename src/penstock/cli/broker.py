@@ -1,4 +1,4 @@
-"""`penstock broker`: a real Kafka for trying things out, as a child process, without Docker.
+"""`penstock broker`: a real Kafka for experiments, as a child process, without Docker.
 
 Runs on the developer's machine. Invariant: every command has text for people and JSON for programs.
 """
@@ -40,7 +40,7 @@ def start(
     name: _Name = "default",
     as_json: _Json = False,
 ) -> None:
-    """Start Kafka in the background and print its address. It runs until `penstock broker stop`."""
+    """Start Kafka in the background and print its address. Kafka runs until `penstock broker stop`."""
     from penstock.devbroker.background import ClusterRequest, start_in_background  # noqa: PLC0415 - lazy
     from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
 
@@ -60,7 +60,7 @@ def start(
 
 @broker_app.command()
 def stop(name: _Name = "default", as_json: _Json = False) -> None:
-    """Stop what `penstock broker start` started, and nothing else."""
+    """Stop the Kafka that `penstock broker start` started, and nothing else."""
     from penstock.devbroker.background import stop_in_background  # noqa: PLC0415 - lazy
     from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
 
@@ -73,7 +73,7 @@ def stop(name: _Name = "default", as_json: _Json = False) -> None:
 
 @broker_app.command()
 def status(name: _Name = "default", as_json: _Json = False) -> None:
-    """Say whether Kafka runs and answers. Exit status: 0 it does, 3 none runs, 4 a broker does not answer."""
+    """Show whether Kafka runs and answers. Exit status: 0 yes, 3 not running, 4 a broker does not answer."""
     from penstock.devbroker.probe import ask_cluster  # noqa: PLC0415 - lazy
     from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
 
@@ -118,7 +118,8 @@ def _parse_properties(pairs: list[str]) -> dict[str, str]:
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             # Only the key: a value may be a password.
-            msg = f"--property wants key=value, but {key!r} has no key or no '='."
-            raise DevBrokerError(msg, option="--property")
+            raise DevBrokerError(
+                f"expected --property key=value, got {key!r} and no value", option="--property"
+            )
         parsed[key.strip()] = value
     return parsed

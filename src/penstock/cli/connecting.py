@@ -1,7 +1,7 @@
-"""Which Kafka a command talks to: the options that say it, and the client properties that they make.
+"""The command-line options that name a Kafka, and the client properties made of them.
 
-Runs on any machine that reaches the brokers. Invariant: a command that changes something talks to the
-brokers that were named, or to the development broker that `penstock broker start` started; to no others.
+Runs on any machine that reaches the brokers. Invariant: a command that changes something connects only to the
+brokers that the user named, or to the development broker that `penstock broker start` started.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def _development_broker() -> str:
     state = StateFolder().running()
     if state is None:
         raise MissingOptionError(
-            "No broker is named, and `penstock broker start` has started none (name: default). Start one, or "
-            "give --bootstrap-server host:port.",
+            "No broker is named, and no development broker runs (name: default). Give --bootstrap-server "
+            "host:port, or run `penstock broker start` first.",
             option="--bootstrap-server",
         )
     return state.bootstrap_servers
@@ -69,7 +69,7 @@ def _development_broker() -> str:
 
 @contextmanager
 def connected(properties: KafkaProperties) -> Iterator[KafkaConnections]:
-    """Connections for one command, closed at its end."""
+    """Open connections for one command; close them at its end."""
     from penstock.client.net.connection import KafkaConnections  # noqa: PLC0415 - lazy
     from penstock.client.settings import connection_settings  # noqa: PLC0415 - lazy
 
@@ -81,7 +81,7 @@ def connected(properties: KafkaProperties) -> Iterator[KafkaConnections]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """A Java properties file as people write them: one key=value a line, # for remarks."""
+    """Read a Java properties file in its usual form: one key=value a line, # for comments."""
     text = path.read_text(encoding="utf-8").replace("\\\n", "")
     lines = [line.strip() for line in text.splitlines()]
     pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")

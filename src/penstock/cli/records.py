@@ -1,7 +1,7 @@
-"""`penstock produce` and `penstock cat`: a few records into a topic, and what is in it.
+"""`penstock produce` and `penstock cat`: write a few records into a topic, and print a topic's records.
 
-Runs on any machine that reaches the brokers. Invariants: `produce` says a count only when Kafka has
-acknowledged every record; `cat` reads what the topic holds when it starts, then ends, and commits nothing.
+Runs on any machine that reaches the brokers. Invariants: `produce` prints a count only after Kafka has
+acknowledged every record; `cat` reads the records that the topic holds at its start, and commits nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cat(
         bool, typer.Option("--json", help="Print each record as a JSON object, with key and offset.")
     ] = False,
 ) -> None:
-    """Print the values that the topic holds now, a line each; only those of committed transactions."""
+    """Print the values that the topic holds now, one a line, without those of uncommitted transactions."""
     with connected(client_properties(bootstrap_server, command_config)) as connections:
         for records in _records(connections, topic):
             for record in records.to_pylist():
@@ -63,7 +63,7 @@ def _values(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 
 
 def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBatch]:
-    """What the topic holds now, one partition after the other."""
+    """Yield the records that the topic holds now, one partition after another."""
     from penstock.client.cluster.log_offsets import (  # noqa: PLC0415 - lazy
         describe_topics,
         list_offsets,
@@ -87,7 +87,7 @@ def _records(connections: KafkaConnections, topic: str) -> Iterator[pa.RecordBat
 
 
 def _text(value: bytes | None) -> str:
-    """Text for a terminal: what is no UTF-8, and no value at all, can be told apart from text."""
+    """Return text for a terminal, which shows invalid UTF-8 and a missing value differently from text."""
     return "(null)" if value is None else value.decode(errors="backslashreplace")
 
 

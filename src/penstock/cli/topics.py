@@ -1,4 +1,4 @@
-"""`penstock topics`: making and listing topics, for trying things out.
+"""`penstock topics`: create and list topics, for experiments.
 
 Runs on any machine that reaches the brokers. Invariant: a topic that exists is never changed.
 """

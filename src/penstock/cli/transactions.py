@@ -1,7 +1,7 @@
-"""`penstock transactions`: what the exactly-once sink has open, and finishing or aborting it by hand.
+"""`penstock transactions`: list the exactly-once sink's transactions, and finish or abort them by hand.
 
-Runs on any machine that reaches the brokers. Invariants: without --yes nothing is changed: `recover` and
-`abort` then only show what they would do; warnings and what takes long go to stderr, so that JSON stays JSON.
+Runs on any machine that reaches the brokers. Invariants: without --yes nothing is changed, and `recover` and
+`abort` only show what they would do; warnings and progress go to stderr, so that stdout stays valid JSON.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def list_transactions(
     log_topic: _Topic = None,
     as_json: _Json = False,
 ) -> None:
-    """Show the open transactions of the prefix: since when, and which topic partitions wait for them."""
+    """Show the open transactions of the prefix: their age, and the topic partitions where readers wait."""
     with _patience(bootstrap_server):
         tools = _tools(prefix, bootstrap_server, command_config, log_topic)
         _warn_of_log(tools)
@@ -88,7 +88,7 @@ def describe(
     log_topic: _Topic = None,
     as_json: _Json = False,
 ) -> None:
-    """Show the newest decision about each query: which batch, and what became of its transactions."""
+    """Show the newest decision about each query: its batch, and the outcome of its transactions."""
     with _patience(bootstrap_server):
         tools = _tools(prefix, bootstrap_server, command_config, log_topic)
         _warn_of_log(tools)
@@ -111,7 +111,7 @@ def recover(
     yes: _Yes = False,
     as_json: _Json = False,
 ) -> None:
-    """Commit what is decided and abort what is not, as the next start of the query would."""
+    """Commit decided transactions and abort the others, as the next start of the query would."""
     _settle(
         prefix,
         bootstrap_server,
@@ -134,14 +134,15 @@ def abort(
     resolution: Annotated[
         str | None,
         typer.Option(
-            help="With --query: write-again (the batch's replay is written whole, what is committed of it is "
-            "doubled) or take-as-written (the replay is drained, what is lost of it stays lost)."
+            help="With --query: write-again (the batch is written again as a whole, so that its committed "
+            "records are doubled) or take-as-written (the batch is not written again, so that its lost "
+            "records stay lost)."
         ),
     ] = None,
     yes: _Yes = False,
     as_json: _Json = False,
 ) -> None:
-    """Do what recover does, also under a prefix that is another program's; or end a decision (--query)."""
+    """Do the same as recover, also under the prefix of another program; or end a decision (--query)."""
     if query is None:
         _settle(
             prefix,
@@ -169,7 +170,7 @@ def prefixes(bootstrap_server: _Servers, command_config: _Config = None, as_json
         typer.echo(json.dumps(found))
         return
     if not found:
-        typer.echo("No topic is named like a decision log, <prefix>-decisions.")
+        typer.echo("No topic has the name of a decision log, <prefix>-decisions.")
     for each in found:
         typer.echo(each)
 
@@ -183,7 +184,7 @@ def _settle(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Show what is open, and with --yes bring it to its end."""
+    """Show the open transactions, and with --yes finish them."""
     with _patience(bootstrap_server):
         tools = make_tools()
         if not yes:
@@ -210,7 +211,7 @@ def _resolve(
     allowed = [each.value for each in Resolution]
     if resolution not in allowed:
         raise OptionError(
-            f"--query wants --resolution with one of {', '.join(allowed)}. Nothing was changed.",
+            f"--query needs --resolution with one of {', '.join(allowed)}. Nothing was changed.",
             option="--resolution",
             value=resolution,
         )
@@ -254,7 +255,7 @@ def _connection(bootstrap_server: str, command_config: Path | None) -> Connectio
 
 @contextmanager
 def _patience(bootstrap_server: str) -> Iterator[None]:
-    """Say on stderr what is waited for, if it takes long."""
+    """Print to stderr which brokers are being tried, if that takes long."""
 
     def say() -> None:
         typer.echo(f"trying {bootstrap_server} ...", err=True)
@@ -273,15 +274,17 @@ def _warn_of_log(tools: TransactionTools) -> None:
     problem = tools.log_problem()
     if problem is not None:
         typer.echo(
-            f"Warning: {problem} (--log-topic names it here.) What is shown as not decided may be decided.",
+            f"Warning: {problem} (Name it here with --log-topic.) Transactions that are shown as not decided "
+            "may be decided.",
             err=True,
         )
 
 
 def _about_log(topic: str, exists: bool) -> str:
     if exists:
-        return f"Its decision log is there (topic {topic})."
+        return f"Its decision log exists (topic {topic})."
     return (
-        f"Its decision log (topic {topic}) does not exist: the prefix was never used, or is misspelt, or its "
-        "query has a sink.commit-log.topic (--log-topic). `penstock transactions prefixes` lists those known."
+        f"Its decision log (topic {topic}) does not exist: the prefix was never used or is misspelt, or its "
+        "query has a sink.commit-log.topic (--log-topic). `penstock transactions prefixes` lists the known "
+        "prefixes."
     )

@@ -1,4 +1,4 @@
-"""What `penstock transactions` prints: for people as text, for programs as JSON.
+"""The output of `penstock transactions`: text for people, JSON for programs.
 
 Runs on the machine of the command. Invariant: nothing here asks the cluster.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:
-    """Print what was done, or would be."""
+    """Print the transactions that were ended, or would be."""
     if as_json:
         typer.echo(json.dumps({**plan, "done": is_done}))
         return
@@ -32,7 +32,7 @@ def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:
 
 
 def open_as_json(found: OpenTransaction) -> dict[str, Any]:
-    """An open transaction, for programs."""
+    """Return an open transaction, for programs."""
     description = found.description
     return {
         "transactional_id": description.identity.transactional_id,
@@ -48,7 +48,7 @@ def open_as_json(found: OpenTransaction) -> dict[str, Any]:
 
 
 def open_as_text(found: OpenTransaction) -> str:
-    """An open transaction, for people."""
+    """Return an open transaction, for people."""
     description = found.description
     held_back = ", ".join(map(str, description.topic_partitions)) or "none"
     fate = f"decided by {found.decided_by.where}" if found.decided_by else "not decided"
@@ -60,7 +60,7 @@ def open_as_text(found: OpenTransaction) -> str:
 
 
 def decision_as_json(decision: Decision) -> dict[str, Any]:
-    """A decision, for programs."""
+    """Return a decision, for programs."""
     return {
         "query_id": decision.query_id,
         "batch_id": decision.batch_id,
@@ -75,7 +75,7 @@ def decision_as_json(decision: Decision) -> dict[str, Any]:
 
 
 def decision_as_text(decision: Decision) -> str:
-    """A decision, for people."""
+    """Return a decision, for people."""
     lines = [
         f"{decision.where}: {decision.status.value} at {_time(decision.at_ms)}, "
         f"{decision.record_count} records"

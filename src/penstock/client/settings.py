@@ -1,8 +1,8 @@
-"""Kafka client properties under the Java client's names, as settings for kafka-python and our own loops.
+"""Turn Kafka client properties (Java's names) into settings for kafka-python and our own loops.
 
-Runs on the driver (so that a mistake stops the query before a job starts); the settings are pickled to
-the executors. Invariant: settings are frozen and hashable (they key the process-wide connection cache),
-and neither their `repr` nor an error made here shows a secret.
+Runs on the driver, so that a mistake stops the query before a job starts; the settings are pickled to
+the executors. Invariant: settings are frozen and hashable (they are the keys of the process-wide connection
+cache), and neither their `repr` nor an error made here shows a secret.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from penstock.options.properties.promise import produce_promise
 from penstock.security.settings import SecuritySettings, security_settings
 
 MAX_RESPONSE_BYTES = 256 << 20
-"""A longer answer is no answer of Kafka's. Below a TLS alert read as a length, so that a TLS port taken
-for a plain one is noticed at once instead of after a time-out."""
+"""The longest response that is accepted. A TLS alert, read as a length, is larger: so connecting without TLS
+to a TLS port fails at once instead of timing out."""
 
 _RESPONSE_MARGIN_BYTES = 16 << 20
 _NO_CONNECTION_LIMIT = 1 << 20
@@ -50,10 +50,10 @@ class ConnectionSettings:
     receive_buffer_bytes: int = default_of("receive.buffer.bytes")
     max_response_bytes: int = MAX_RESPONSE_BYTES
     property_prefix: str = ""
-    """What the user writes before the names of properties; for messages."""
+    """The prefix that the user writes before the names of properties; for messages."""
 
     def kafka_python_kwargs(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python's `KafkaConnectionManager`."""
+        """Return the keyword arguments for kafka-python's `KafkaConnectionManager`."""
         kwargs: dict[str, Any] = {
             "bootstrap_servers": list(self.bootstrap_servers),
             "client_id": self.client_id,
@@ -68,7 +68,7 @@ class ConnectionSettings:
             "connections_max_idle_ms": self.connections_max_idle_ms,
             "metadata_max_age_ms": self.metadata_max_age_ms,
             "receive_message_max_bytes": self.max_response_bytes,
-            # Our loops limit themselves; kafka-python would fail a request above its own limit.
+            # Our loops have their own limit; kafka-python would fail a request above its limit.
             "max_in_flight_requests_per_connection": _NO_CONNECTION_LIMIT,
             "socket_options": self._socket_options(),
             "security_protocol": self.security.protocol,
@@ -92,7 +92,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """How the fetch loop of one split asks for records."""
+    """Sizes and time-outs of reading records."""
 
     max_partition_fetch_bytes: int = default_of("max.partition.fetch.bytes")
     fetch_max_bytes: int = default_of("fetch.max.bytes")
@@ -106,7 +106,7 @@ class FetchSettings:
 
 @dataclass(frozen=True)
 class ProduceSettings:
-    """How the produce loop of one task sends records. `acks` is -1 (all), 0 or 1."""
+    """Sizes, time-outs and guarantees of writing records. `acks` is -1 (all), 0 or 1."""
 
     acks: int = default_of("acks")
     enable_idempotence: bool = True
@@ -165,7 +165,7 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
 
 
 def check_connection(properties: KafkaProperties) -> None:
-    """Find on the driver what would fail each task that connects: logins and certificates, not the network.
+    """Check on the driver the logins and certificates that every task would fail with. Does not connect.
 
     Raises:
         OptionError: a property is missing, malformed or contradicts another, or a certificate or key is bad.
@@ -195,7 +195,7 @@ def fetch_settings(properties: KafkaProperties) -> FetchSettings:
 
 
 def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProduceSettings:
-    """Make the settings of a produce loop, and hold them to the delivery guarantee.
+    """Make the settings of a produce loop, and check them against the delivery guarantee.
 
     Raises:
         OptionError: a property is malformed, or contradicts another or the guarantee.

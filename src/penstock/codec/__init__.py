@@ -1,18 +1,18 @@
 """Kafka's record batches to and from Arrow: the compiled heart of penstock.
 
-Runs on executors (the driver only takes `schema` from here). Invariant: bytes from the wire are never
-trusted, records are never Python objects, and whatever is wrong with either leaves as a PenstockError.
+Runs on executors (the driver uses only `schema`). Invariant: bytes from the wire are never trusted, records
+are never Python objects, and any fault in either is raised as a PenstockError.
 
     RecordBatchDecoder   bytes of a Fetch response -> KafkaRecords
     scan_batches, BatchHeaders   headers of record batches, without their records
     RecordColumns        rows of a DataFrame, checked once, ready for
     RecordBatchBuilder   -> bytes of a Produce request, one builder per topic partition
-    murmur2_partitions, group_rows   which row goes where
-    digest_records       what rows are, in 128 bits
+    murmur2_partitions, group_rows   the partition of each row
+    digest_records       a digest of rows, in 128 bits
     Block                memory that is used again, for frames and columns
 
-`tests/parity/codec_reference.py` does the same slowly, over kafka-python's record classes; tests compare
-both. Only magic 2 is compiled; the older formats go through `legacy`.
+`tests/parity/codec_reference.py` does the same slowly, with kafka-python's record classes; tests compare
+both. Only magic 2 is compiled; `legacy` reads the older formats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# The header of a record batch: see native/record_batch.h, which alone knows where its fields stand.
+# The header of a record batch. Only native/record_batch.h knows the places of its fields.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from "record_batch.h":
@@ -40,12 +40,12 @@ cdef extern from "record_batch.h":
 
 
 cdef inline bint is_bad(HeaderStatus status) noexcept nogil:
-    """Whether a header cannot be right; neither it nor what follows can be read."""
+    """Return whether a header is invalid; then nothing from there on can be read."""
     return status != HEADER_WHOLE and status != HEADER_CUT
 
 
 cdef inline str fault_of(HeaderStatus status, const BatchFields* batch):
-    """Say what is wrong with a bad header, for `corrupt_batch`."""
+    """Return the reason why a header is invalid, for `corrupt_batch`."""
     if status == HEADER_BAD_OFFSET:
         return "its base offset is out of range"
     if status == HEADER_BAD_MAGIC:

@@ -45,7 +45,7 @@ cdef class GrowingBuffer:
         return 0
 
     cdef object take(self, int64_t size):
-        """Hand the first `size` bytes over and start anew. Gives memory back if much of it is unused."""
+        """Hand the first `size` bytes over and start empty. Gives memory back if much of it is unused."""
         self.reserve(size)
         if self.capacity > 2 * size:
             self._move(size, size)
@@ -84,7 +84,7 @@ cdef class BinaryColumn:
         self.validity = GrowingBuffer(0xFF)
         self.byte_count = 0
         self.null_count = 0
-        self.usual_bytes = -1  # a row took in what was taken last, rounded up; -1: nothing was
+        self.usual_bytes = -1  # bytes of a row in the last RecordBatch, rounded up; -1: there was none
 
     cdef int reserve(self, int64_t rows, int64_t byte_count) except -1:
         self.offsets.reserve((rows + 1) * 4)
@@ -94,7 +94,7 @@ cdef class BinaryColumn:
         return 0
 
     cdef int64_t likely_bytes(self, int64_t rows, int64_t byte_count) noexcept:
-        """How much to reserve for rows of `byte_count` bytes in all columns: less where rows took far less so far."""
+        """Return the bytes to reserve for rows of `byte_count` bytes in all columns; less if earlier rows took less."""
         if self.usual_bytes < 0:
             return byte_count
         cdef int64_t usual = rows * (self.usual_bytes + self.usual_bytes // 8 + 1)

@@ -3,12 +3,12 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 class RecordBatchDecoder:
-    """Turns the bytes of Fetch responses into KafkaRecords, for one read of one split.
+    """Turns the bytes of Fetch responses into KafkaRecords, for one read of one range.
 
     Not thread-safe. Every yielded batch has the fields of KAFKA_RECORDS named in `columns`, in schema order,
     and at most `max_rows` rows and `max_bytes` of keys, values and headers (one larger record comes alone).
-    No record outside of `[starting_offset, stopping_offset)` is ever yielded. Names of headers that are no
-    UTF-8 are replaced as by Java's client; with `raw_headers` they stay as they are (RAW_HEADERS_TYPE).
+    No record outside of `[starting_offset, stopping_offset)` is ever yielded. Invalid UTF-8 in header names
+    is replaced as by Java's client; with `raw_headers` the names stay as they are (RAW_HEADERS_TYPE).
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class RecordBatchDecoder:
     ) -> None: ...
     @property
     def next_offset(self) -> int:
-        """The position: where the next Fetch has to start. Never beyond `stopping_offset`.
+        """Return the position: the start of the next Fetch. Never past `stopping_offset`.
 
         It passes control batches, aborted data and compaction gaps, because it follows the last offset in
         the batch headers. If a `decode()` did not move it, the data held no whole batch.
@@ -36,7 +36,7 @@ class RecordBatchDecoder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the position has reached `stopping_offset`."""
+        """Return whether the position has reached `stopping_offset`."""
 
     def decode(
         self, data: bytes | bytearray | memoryview, aborted: Sequence[tuple[int, int]] | None = ()
@@ -53,7 +53,7 @@ class RecordBatchDecoder:
         """
 
     def flush(self) -> pa.RecordBatch | None:
-        """Return what is left, or None."""
+        """Return the records that are left, or None."""
 
 def crc32c(data: bytes | bytearray | memoryview, *, tables: bool = False) -> int:
     """Return the CRC-32C of bytes; from tables on request, for the tests."""

@@ -56,7 +56,7 @@ cdef enum:
 cdef int64_t MAX_TIMESTAMP_MS = INT64_MAX // 1000
 cdef int64_t INT32_LIMIT = 0x7FFFFFFF
 
-# What a run through records ends with.
+# How a run through records ends.
 cdef enum Outcome:
     BATCH_DONE
     ROWS_FULL
@@ -135,7 +135,7 @@ cdef class RecordBatchDecoder:
             )
         unknown = set(columns) - set(KAFKA_RECORDS.names)
         if unknown:
-            raise ValueError(f"{sorted(unknown)} are no columns of KafkaRecords")
+            raise ValueError(f"expected columns of KafkaRecords, got {sorted(unknown)}")
         self.topic = topic
         self.partition = partition
         self.position = starting_offset
@@ -206,7 +206,7 @@ cdef class RecordBatchDecoder:
         return 0
 
     cdef bint _open_batch(self, ByteView view, int64_t start, transactions) except -1:
-        """Make the records of a batch ready; False where it has none for this reader."""
+        """Prepare the records of a batch; return False if it has none for this reader."""
         cdef BatchFields* batch = &self.batch
         cdef int64_t last_offset = batch.base_offset + batch.last_offset_delta
         if batch.base_offset >= self.stopping_offset:
@@ -221,7 +221,7 @@ cdef class RecordBatchDecoder:
         return True
 
     cdef bint _is_aborted(self, ByteView view, int64_t start, transactions) except -1:
-        """Follow the transactions as Java's consumer does, and say whether this batch's data was aborted."""
+        """Follow the transactions as Java's consumer does; return whether this batch's data was aborted."""
         cdef BatchFields* batch = &self.batch
         transactions.advance(batch.base_offset + batch.last_offset_delta)
         if not batch.attributes & CONTROL_FLAG:
@@ -242,7 +242,7 @@ cdef class RecordBatchDecoder:
         return is_abort_marker((<const char*>record.key)[:4])
 
     cdef bint _check_empty(self) except -1:
-        """Compaction leaves a header without records where the last ones of a producer were."""
+        """Check a header without records; compaction leaves one in place of a producer's last batch."""
         if not self.batch.attributes & COMPRESSION_MASK and self.batch.size != BATCH_HEADER_BYTES:
             raise self._corrupt(
                 f"it claims no records but holds {self.batch.size - BATCH_HEADER_BYTES} bytes of them"
@@ -304,7 +304,7 @@ cdef class RecordBatchDecoder:
                 raise self._bad_record(outcome)
 
     cdef Outcome _decode_records(self) noexcept nogil:
-        """Run through the records at the cursor, which stays before the one that the outcome is about."""
+        """Read the records at the cursor, which stays before the record that the outcome is about."""
         cdef Record record
         cdef int64_t timestamp_delta = 0
         cdef int32_t offset_delta = 0
@@ -350,7 +350,7 @@ cdef class RecordBatchDecoder:
 
     def _legacy_rows(self, ByteView view, int64_t start):
         """Return the records of a magic 0 or 1 entry: (offset, timestamp_ms, timestamp_type, key, value)."""
-        # Imported where it is met: it loads kafka-python's record classes, which no one else here needs.
+        # Imported only for such data, because it loads kafka-python's record classes.
         from penstock.codec.legacy import BadLegacyEntryError, read_legacy_entry
 
         if self.batch.base_offset < self.position:
@@ -362,7 +362,7 @@ cdef class RecordBatchDecoder:
             raise self._corrupt(str(error)) from error
 
     cdef bint _append_legacy(self, tuple row) except -1:
-        """Append a record of an old format; False where the columns have to be taken first."""
+        """Append a record of an old format; return False if the columns have to be taken first."""
         cdef Record record
         cdef Appended appended
         cdef const uint8_t* nothing = b""
@@ -403,9 +403,9 @@ cdef class RecordBatchDecoder:
         if outcome == BAD_TIMESTAMP:
             return CodecError(
                 f"A record in the batch at offset {self.batch.base_offset} of {self.topic}-{self.partition} has "
-                "a timestamp that does not fit into microseconds (after the year 294246, or a producer wrote "
-                "another unit than milliseconds). Nothing of the batch was lost; read without the column "
-                "timestamp, or start behind it.",
+                "a timestamp that does not fit into microseconds (after the year 294246, or its producer did not "
+                "write milliseconds). No record of the batch was lost. Read without the column timestamp, or "
+                "start after the batch.",
                 topic=self.topic, partition=self.partition, base_offset=self.batch.base_offset,
             )
         nth = self.batch.record_count - self.records_left

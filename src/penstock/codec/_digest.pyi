@@ -9,6 +9,6 @@ def digest_records(
 
     Args:
         columns: of the rows.
-        topics: of all rows as UTF-8, or of each row; None: all null.
-        partitions: those that the rows name, if any.
+        topics: one topic of all rows as UTF-8, or a topic for each row; None: all null.
+        partitions: of the rows; None: no row names one.
     """

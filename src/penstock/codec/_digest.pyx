@@ -1,4 +1,4 @@
-"""Sums of the hashes of rows: what a transaction holds, in 128 bits that do not depend on the order.
+"""Sums of the hashes of rows: 128 bits about the rows of a transaction, independent of their order.
 
 Runs on executors. Invariant: follows definition 1 in `penstock.sink.exactly_once.digest` bit for bit, because
 decision logs hold what it returned; the loop holds no GIL and makes no Python object per row.

@@ -3,7 +3,7 @@ import pyarrow as pa
 from penstock.codec._record_columns import RecordColumns
 
 class RecordBatchBuilder:
-    """Puts rows of one topic partition into record batches (magic 2), one batch after the other.
+    """Puts rows of one topic partition into record batches (magic 2), one batch after another.
 
     Not thread-safe. A batch holds at most `batch_size_bytes` before compression; one larger record gets a
     batch of its own, as long as that batch is not larger than `max_record_bytes`.
@@ -18,8 +18,8 @@ class RecordBatchBuilder:
         *,
         compression_type: str = "none",
         compression_level: int | None = None,
-        batch_size_bytes: int = 262_144,
-        max_record_bytes: int = 1_048_576,
+        batch_size_bytes: int = 0x7FFFFFFF,
+        max_record_bytes: int = 0x7FFFFFFF,
         is_transactional: bool = False,
     ) -> None: ...
     @property
@@ -30,19 +30,19 @@ class RecordBatchBuilder:
     def record_count(self) -> int: ...
     @property
     def size_bytes(self) -> int:
-        """Size of the open batch before compression; 0 when it holds no record."""
+        """Return the size of the open batch before compression; 0 when it holds no record."""
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest timestamp in the open batch; means nothing when it holds no record."""
+        """Return the largest timestamp in the open batch; undefined when it holds no record."""
 
     def append(
         self, columns: RecordColumns, rows: pa.Int32Array, first: int = 0, *, default_timestamp_ms: int
     ) -> int:
-        """Append `rows[first:]` and return the index of the first row that was not (`len(rows)` = all).
+        """Append `rows[first:]`; return the index of the first row that was left out (`len(rows)`: none).
 
         Raises:
-            RecordTooLargeError: A record does not fit into `max_record_bytes`; the rows before are appended.
-            RowError: A row holds what a Kafka record cannot; the rows before are appended.
+            RecordTooLargeError: A record exceeds `max_record_bytes`; the rows before it are appended.
+            RowError: A row holds a value that a Kafka record cannot; the rows before it are appended.
         """
 
     def build(self, *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> bytes:

@@ -68,7 +68,7 @@ cdef class RecordBatchBuilder:
     cdef int64_t capacity
     cdef int64_t base_timestamp_ms
     cdef readonly int64_t max_timestamp_ms
-    # What the record at hand was refused for.
+    # Why the current record was refused.
     cdef int64_t refused_size
 
     def __cinit__(self):
@@ -84,8 +84,8 @@ cdef class RecordBatchBuilder:
         *,
         str compression_type="none",
         compression_level=None,
-        int64_t batch_size_bytes=262_144,
-        int64_t max_record_bytes=1_048_576,
+        int64_t batch_size_bytes=INT32_MAX,
+        int64_t max_record_bytes=INT32_MAX,
         bint is_transactional=False,
     ):
         if not (0 < batch_size_bytes <= INT32_MAX and 0 < max_record_bytes <= INT32_MAX):
@@ -169,7 +169,7 @@ cdef class RecordBatchBuilder:
     # Appending
 
     cdef Outcome _append_row(self, RecordColumns columns, int32_t row, int64_t default_timestamp_ms) noexcept nogil:
-        """Append one row. Anything but APPENDED means: nothing was written."""
+        """Append one row. After any result but APPENDED nothing was written."""
         cdef const uint8_t* key = NULL
         cdef const uint8_t* value = NULL
         cdef int64_t key_size
@@ -213,12 +213,12 @@ cdef class RecordBatchBuilder:
         return APPENDED
 
     cdef Outcome _make_room(self, int64_t record_size) noexcept nogil:
-        """Decide whether a record may be appended, and see to it that there is memory for it."""
+        """Decide whether a record may be appended, and make room for it."""
         cdef int64_t needed = self.size + record_size
         cdef int64_t grown
         cdef uint8_t* data
         if BATCH_HEADER_BYTES + record_size > self.max_record_bytes:
-            # In a batch of its own its deltas are 0: the smallest that it can be.
+            # In a batch of its own its deltas are 0, which is its smallest size.
             if self.record_count > 0:
                 return BATCH_FULL
             self.refused_size = BATCH_HEADER_BYTES + record_size
@@ -235,7 +235,7 @@ cdef class RecordBatchBuilder:
         return APPENDED
 
     cdef bint _measure_headers(self, RecordColumns columns, int32_t row, int64_t* size) noexcept nogil:
-        """Count the bytes of a row's headers; False where one, or the name of one, is null."""
+        """Count the bytes of a row's headers; return False if a header or its name is null."""
         cdef int64_t first
         cdef int64_t last
         cdef int64_t key_size
@@ -272,9 +272,9 @@ cdef class RecordBatchBuilder:
         facts = {"topic": self.topic, "partition": self.partition, "row": row}
         if outcome == TOO_LARGE:
             raise RecordTooLargeError(
-                f"A record is too large: {where} takes {self.refused_size} bytes before compression, "
-                f"where {self.max_record_bytes} are allowed. It was not written, and its task fails. Make the "
-                "value smaller, or raise max.request.size here and max.message.bytes of the topic.",
+                f"A record is too large: {where} takes {self.refused_size} bytes before compression, but "
+                f"{self.max_record_bytes} are allowed. It was not written, and its task fails. Make the value "
+                "smaller, or raise the producer property max.request.size and the topic's max.message.bytes.",
                 size_bytes=self.refused_size, limit_bytes=self.max_record_bytes, **facts,
             )
         if outcome == BAD_TIMESTAMP:

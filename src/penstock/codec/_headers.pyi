@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, final
 
 class ScannedBatches(NamedTuple):
-    """What the headers of a response say. `next_offset` is None when there is no whole batch."""
+    """A summary of the headers of a response. `next_offset` is None when there is no whole batch."""
 
     next_offset: int | None
     leader_epoch: int
@@ -15,8 +15,8 @@ def scan_batches(data: bytes | bytearray | memoryview, topic: str, partition: in
 
     Args:
         data: the records of one topic partition of a Fetch response.
-        topic: where they come from, for errors.
-        partition: the same.
+        topic: of the records, for errors.
+        partition: of the records, for errors.
 
     Raises:
         CorruptBatchError: a length, an offset or a format version cannot be right.
@@ -24,7 +24,7 @@ def scan_batches(data: bytes | bytearray | memoryview, topic: str, partition: in
 
 @final
 class BatchHeader:
-    """What the header of one whole batch says. Old formats know no producers: -1."""
+    """The header of one whole batch. Old formats have no producer fields: -1."""
 
     @property
     def base_offset(self) -> int: ...
@@ -39,12 +39,12 @@ class BatchHeader:
     def base_sequence(self) -> int: ...
     @property
     def is_control(self) -> bool:
-        """Whether it is a marker of a transaction and holds no data."""
+        """Return whether the batch is a marker of a transaction and holds no data."""
     @property
     def control_type(self) -> int | None:
-        """The type in a control batch's record: 0 abort, 1 commit.
+        """Return the type in a control batch's record: 0 abort, 1 commit.
 
-        None: it is no control batch, or its record is not well-formed.
+        None: the batch is not a control batch, or its record is not well-formed.
         """
 
 @final
@@ -52,12 +52,12 @@ class BatchHeaders(Iterator[BatchHeader]):
     """The headers of the whole batches in the records of a Fetch response, in their order.
 
     Args:
-        data: the records of one topic partition; they are held as long as this object lives.
-        topic: where they come from, for errors.
-        partition: the same.
+        data: the records of one topic partition; this object keeps a reference to them.
+        topic: of the records, for errors.
+        partition: of the records, for errors.
 
     Raises:
-        CorruptBatchError: in its place, when a length, an offset or a format version cannot be right.
+        CorruptBatchError: after the good batches, when a length, an offset or a format version is invalid.
     """
 
     def __init__(self, data: bytes | bytearray | memoryview, topic: str, partition: int) -> None: ...

@@ -2,8 +2,8 @@
 
 Runs on executors (before the decoder gets the same bytes, so that the next Fetch can travel meanwhile) and on
 the driver (markers of transactions). Invariants: reads nothing beyond the given bytes, whatever they claim; a
-partial batch at the end is ignored; where a header cannot be right, nothing behind it is read. Checksums are
-not checked: whoever takes records of a batch gets them from the decoder, which does.
+partial batch at the end is ignored; after an invalid header nothing is read. Checksums are not checked here: the
+decoder checks them before it returns records.
 
 `native/record_batch.h` reads one header, here and in the decoder.
 """
@@ -123,7 +123,7 @@ cdef class BatchHeaders:
 
 
 cdef int16_t control_type_of(const uint8_t* p, const BatchFields* batch) noexcept nogil:
-    """Read the type from a control batch's only record; NO_CONTROL_TYPE where it is not well-formed."""
+    """Return the type in a control batch's only record; NO_CONTROL_TYPE if it is not well-formed."""
     cdef Record record
     cdef int64_t timestamp_delta = 0
     cdef int32_t offset_delta = 0

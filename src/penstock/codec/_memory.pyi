@@ -1,7 +1,7 @@
 class Block:
-    """Memory of `size` bytes, writable through the buffer protocol; what stands in it at first is undefined.
+    """Memory of `size` bytes, writable through the buffer protocol; its first content is undefined.
 
-    Large ones are used again once nothing refers to them any more.
+    The memory of a large block is used again after the last reference to it is gone.
     """
 
     @property
@@ -11,7 +11,7 @@ class Block:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def kept_bytes() -> int:
-    """Bytes of all blocks that are kept free in this process, 32 MiB at most."""
+    """Return the bytes of all free blocks that this process keeps, 32 MiB at most."""
 
 def live_bytes() -> int:
-    """Bytes of all blocks in use in this process, with what each has beyond its size."""
+    """Return the bytes of all blocks in use in this process, including what each has beyond its size."""

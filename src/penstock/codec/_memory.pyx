@@ -4,8 +4,8 @@ Runs wherever a connection is open or records are decoded. Invariants: a block b
 is free again only when the last reference to it (a memoryview, an Arrow buffer) is gone; not more than
 `KEPT_BYTES` are kept free in a process. All of it happens under the GIL.
 
-Memory fresh from the system costs a page fault, and the kernel a page of zeros, for every 4 KiB: a sixth of what a
-reading worker did. Arrow's own allocator gives large pieces back as soon as they are free.
+New memory from the system costs a page fault and a page of zeros for every 4 KiB: a sixth of a reading worker's
+time. Arrow's own allocator gives large pieces back as soon as they are free.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -50,7 +50,7 @@ cdef int64_t live_total_bytes = 0
 
 
 cdef class Block:
-    """Memory of `size` bytes, writable through the buffer protocol; what stands in it at first is undefined."""
+    """Memory of `size` bytes, writable through the buffer protocol; its first content is undefined."""
 
     def __cinit__(self, int64_t size):
         global live_total_bytes
@@ -102,7 +102,7 @@ cdef bint _is_large(int64_t size) noexcept:
 
 
 cdef uint8_t* _allocated(int64_t capacity) noexcept:
-    """Large ones straight from the system: in C's heap they would leave holes, and it would hardly shrink again."""
+    """Take large blocks from the system: in C's heap they would leave holes, and the heap would not shrink again."""
     cdef void* data = NULL
     if _is_large(capacity):
         data = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
@@ -118,7 +118,7 @@ cdef void _give_back(uint8_t* data, int64_t capacity) noexcept:
 
 
 cdef int64_t _rounded(int64_t size) noexcept:
-    """Up to an eighth more, so that blocks of about a size stand in for each other."""
+    """Round up by an eighth at most, so that blocks of similar sizes can replace each other."""
     if not _is_large(size):
         return size
     cdef int64_t step = SMALLEST_KEPT_BYTES >> 3
@@ -128,7 +128,7 @@ cdef int64_t _rounded(int64_t size) noexcept:
 
 
 cdef int _find_kept(int64_t capacity) noexcept:
-    """The youngest that is large enough, and not too large; -1: none. Its pages are the likeliest in a cache."""
+    """Return the newest block of a fitting size, whose pages are probably in a cache; -1: none."""
     cdef int at
     if _is_large(capacity):
         for at in range(kept_count - 1, -1, -1):
@@ -146,7 +146,7 @@ cdef void _forget_kept(int at) noexcept:
 
 
 cdef void _keep(uint8_t* data, int64_t capacity) noexcept:
-    """Keep it, and give back the oldest that there is no room for beside it."""
+    """Keep a block, and free the oldest ones if they become too many."""
     global kept_count, kept_total_bytes
     while kept_count == MAX_KEPT or kept_total_bytes + capacity > KEPT_BYTES:
         _give_back(kept[0].data, kept[0].capacity)

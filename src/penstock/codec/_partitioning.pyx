@@ -1,4 +1,4 @@
-"""Which row goes to which topic partition.
+"""Find the topic partition of each row.
 
 Runs on executors. Invariant: pure; the loops hold no GIL and make no Python object per row.
 """
@@ -37,7 +37,7 @@ def murmur2_partitions(keys, int32_t partition_count):
             else:
                 partitions[row] = (murmur2(data, <int32_t>size) & 0x7FFFFFFF) % partition_count
     if is_too_large:
-        raise RowError("A key is larger than 2 GiB, which no Kafka record can hold. Nothing of its rows was written.")
+        raise RowError("A key is larger than 2 GiB, the limit of a Kafka record. No row of its batch was written.")
     return pa.Array.from_buffers(pa.int32(), row_count, [None, buffer], 0)
 
 

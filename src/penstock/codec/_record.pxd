@@ -9,7 +9,7 @@ cdef extern from "wire.h":
     ) noexcept nogil
 
 
-# Sizes of -1 are nulls. `headers` are `header_count` well-formed ones, up to `end`.
+# Sizes of -1 are nulls. `headers` points to `header_count` well-formed headers, which end at `end`.
 cdef struct Record:
     int64_t offset
     int64_t timestamp_ms

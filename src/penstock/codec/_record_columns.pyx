@@ -74,7 +74,7 @@ cdef class RecordColumns:
             self.large_header_offsets = <const int64_t*>address_of(offsets)
         else:
             self.header_offsets = <const int32_t*>address_of(offsets)
-        # `values` and `field` are whole and sliced, respectively: rows of the struct count from its own start.
+        # `values` ignores the struct's slice and `field` applies it: rows of the struct count from its own start.
         structs = headers.values
         keys = structs.field(structs.type.get_field_index("key"))
         values = structs.field(structs.type.get_field_index("value"))
@@ -92,7 +92,7 @@ cdef class RecordColumns:
         return us // 1000 if us >= 0 else -((999 - us) // 1000)
 
     cdef void header_range(self, int64_t row, int64_t* first, int64_t* last) noexcept nogil:
-        """Set which of all headers belong to a row: `[first, last)`."""
+        """Set the range of headers that belong to a row: `[first, last)`."""
         cdef int64_t i = self.headers_offset + row
         first[0] = last[0] = 0
         if not self.has_headers or not is_valid(&self.headers_validity, row):

@@ -1,4 +1,4 @@
-# The columns of KafkaRecords being filled. See _rows.pyx.
+# The columns of KafkaRecords while they are filled. See _rows.pyx.
 from libc.stdint cimport int32_t, int64_t
 
 from penstock.codec._columns cimport BinaryColumn, FixedColumn, HeadersColumn

@@ -59,7 +59,7 @@ cdef class KafkaRows:
     # Room
 
     cdef int reserve_like(self, int64_t rows, int64_t byte_count, int64_t expected_rows) except -1:
-        """Make room for `rows` more rows of `byte_count` bytes; with foresight, as there may come more like them."""
+        """Make room for `rows` more rows of `byte_count` bytes, and for similar rows that may follow."""
         cdef int64_t needed = min(self.max_rows, self.row_count + rows)
         if needed <= self.row_capacity:
             return 0
@@ -69,7 +69,7 @@ cdef class KafkaRows:
         return self._reserve(needed, min(needed * (byte_count // rows + 1), self.max_bytes))
 
     cdef int make_room(self, Record* record) except -1:
-        """Make room for a record that `append` had none for."""
+        """Make room for a record that `append` refused because there was no room."""
         if self.row_count >= self.row_capacity:
             self._reserve(min(self.max_rows, max(MIN_ROWS, self.row_count + 1, 2 * self.row_capacity)), 0)
         if self.has_key and record.key_size > 0:
@@ -81,7 +81,7 @@ cdef class KafkaRows:
         return 0
 
     cdef int _reserve(self, int64_t rows, int64_t byte_count) except -1:
-        """Make room for `rows` rows, and about `byte_count` bytes, in every column that was asked for."""
+        """Make room for `rows` rows and about `byte_count` bytes in every requested column."""
         if self.has_key:
             self.key.reserve(rows, self.key.likely_bytes(rows, byte_count))
         if self.has_value:
@@ -102,7 +102,7 @@ cdef class KafkaRows:
     # Rows
 
     cdef Appended append(self, Record* record, int32_t timestamp_type, int32_t leader_epoch) noexcept nogil:
-        """Write a row. Anything but APPENDED means: nothing was written."""
+        """Write a row. After any result but APPENDED nothing was written."""
         cdef int64_t row = self.row_count
         cdef int64_t size = 0
         if self.has_key and record.key_size > 0:
@@ -180,7 +180,7 @@ cdef class KafkaRows:
     # Handing over
 
     cdef object take(self):
-        """Turn the rows so far into a RecordBatch of the asked columns."""
+        """Return the appended rows as a RecordBatch of the requested columns."""
         arrays = [self._take_column(field) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else self._without_columns()
         self.taken_rows = self.row_count
@@ -210,7 +210,7 @@ cdef class KafkaRows:
         return column.take(field.type, rows)
 
     cdef object _constant(self, str name, arrow_type):
-        """Return a slice of a column that is the same in every row; built anew only when too short."""
+        """Return a slice of a column that is the same in every row; the column is rebuilt only when too short."""
         constants = self.topics if name == "topic" else self.partitions
         if constants is None or len(constants) < self.row_count:
             value = self.topic if name == "topic" else self.partition

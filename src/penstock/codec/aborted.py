@@ -1,8 +1,8 @@
-"""Which batches belong to aborted transactions, by the algorithm of Java's consumer.
+"""Find the batches of aborted transactions, by the algorithm of Java's consumer.
 
-Runs on executors, one object per Fetch response. Invariant: pure; batches are shown in offset order. A
-response lists every aborted transaction that reaches into its range, also those that began before it, so
-nothing is carried from one response to the next.
+Runs on executors, one object per Fetch response. Invariant: pure; batches are given in offset order. A
+response lists every aborted transaction that overlaps its range, even if it began earlier, so no state is
+kept from one response to the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ABORT = 0
 
 
 class AbortedTransactions:
-    """The transactions that are open, at the batch shown last, and will turn out aborted.
+    """The transactions that are open at the last given batch and end with an abort.
 
     Args:
         aborted: (producer_id, first_offset) of each aborted transaction, in any order.
@@ -27,12 +27,12 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def advance(self, last_offset: int) -> None:
-        """Open the transactions whose first record is not behind the batch that ends at `last_offset`."""
+        """Open the transactions whose first record is not after the batch that ends at `last_offset`."""
         while self._coming and self._coming[-1][0] <= last_offset:
             self._open.add(self._coming.pop()[1])
 
     def is_aborted(self, producer_id: int) -> bool:
-        """Say whether transactional data of the producer, at this place, was aborted."""
+        """Return whether transactional data of the producer in this batch was aborted."""
         return producer_id in self._open
 
     def end(self, producer_id: int) -> None:
@@ -41,6 +41,6 @@ class AbortedTransactions:
 
 
 def is_abort_marker(key: bytes) -> bool:
-    """Say whether a control record's key (version int16, type int16) marks an aborted transaction's end."""
+    """Return whether a control record's key (version int16, type int16) is that of an abort marker."""
     (kind,) = struct.unpack_from(">h", key, 2)
     return bool(kind == _ABORT)

@@ -1,8 +1,8 @@
-"""Which Arrow columns can become parts of Kafka records, and in which shape the encoder wants them.
+"""Check Arrow columns that become parts of Kafka records, and bring them into the encoder's types.
 
-Runs on executors, once an Arrow batch. Invariant: what comes out is binary or string (either width) for keys,
-values and headers, microseconds for timestamps, whole in its buffers as Arrow's own check has found; anything
-that would need a guess is a RowError.
+Runs on executors, once an Arrow batch. Invariant: keys, values and headers become binary or string (either
+width), timestamps become microseconds; Arrow has checked the buffers; a type that would need a guess is a
+RowError.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ def timestamp_input(records: pa.RecordBatch) -> pa.Array | None:
         return column
     wanted = pa.timestamp("us", column.type.tz)
     try:
-        # Nanoseconds cannot overflow, and what they lose Kafka's milliseconds lose anyway.
+        # Nanoseconds cannot overflow, and Kafka's milliseconds lose the lost digits anyway.
         return column.cast(wanted, safe=column.type.unit != "ns")
     except pa.ArrowInvalid as error:
-        msg = f"The column timestamp holds a time beyond microseconds ({error}). Its rows were not written."
-        raise RowError(msg) from error
+        raise RowError(
+            f"The column timestamp holds a time that does not fit into microseconds ({error}). The rows of "
+            "this Arrow batch were not written, and the task fails. Correct the column."
+        ) from error
 
 
 def header_input(records: pa.RecordBatch) -> pa.Array | None:
@@ -112,5 +114,8 @@ def _as_binary(column: pa.Array, name: str) -> pa.Array:
 
 
 def _wrong_type(name: str, kind: pa.DataType, wanted: str) -> RowError:
-    msg = f"The column {name} is {kind}, but Kafka needs {wanted}. Nothing was written; cast the column."
-    return RowError(msg, column=name, type=str(kind))
+    return RowError(
+        f"Expected {wanted} in the column {name}, got {kind}. Nothing was written; cast the column.",
+        column=name,
+        type=str(kind),
+    )

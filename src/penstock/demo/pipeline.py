@@ -1,7 +1,7 @@
 """The streaming job of the demo: delay statistics per carrier and day.
 
-Runs on the driver (Spark's workers read and write). Invariant: nothing here knows that the data is a
-demo; it is the code that a user would write.
+Runs on the driver (Spark's workers read and write). Invariant: it is the code that a user would write;
+nothing in it is special to the demo.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLIGHT = "carrier string, flight int, origin string, dest string, dep_delay int,
 
 
 def read_flights(spark: SparkSession, bootstrap_servers: str, topic: str, rows_per_batch: int) -> DataFrame:
-    """A stream of flights, parsed, with the record's timestamp as event time."""
+    """Return a stream of parsed flights, with the record's timestamp as event time."""
     records = (
         spark.readStream.format("penstock")
         .option("kafka.bootstrap.servers", bootstrap_servers)
@@ -35,7 +35,7 @@ def read_flights(spark: SparkSession, bootstrap_servers: str, topic: str, rows_p
 
 
 def daily_delays(flights: DataFrame) -> DataFrame:
-    """Per carrier and day: flights, departures, and their delay in minutes."""
+    """Return flights, departures and their delay in minutes per carrier and day."""
     day = F.window("event_time", "1 day")
     return (
         flights.withWatermark("event_time", f"{WATERMARK_DELAY_DAYS} day")
@@ -54,7 +54,7 @@ def daily_delays(flights: DataFrame) -> DataFrame:
 def write_delays(
     delays: DataFrame, bootstrap_servers: str, topic: str, checkpoint_location: str
 ) -> StreamingQuery:
-    """Starts the query: each finished day becomes one JSON record, keyed by carrier."""
+    """Start the query: each finished day becomes one JSON record, keyed by carrier."""
     records = delays.select(
         F.col("carrier").alias("key"), F.to_json(F.struct(*delays.columns)).alias("value")
     )

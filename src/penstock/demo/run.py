@@ -1,7 +1,7 @@
-"""Runs the demo from an empty machine to a checked table.
+"""Run the demo from an empty machine to a checked table.
 
-Runs on the driver. Invariant: the broker, the Spark session and all folders that it makes are gone when
-it returns, also when a step fails.
+Runs on the driver. Invariant: when it returns, the broker, the Spark session and all its folders are gone,
+also when a step fails.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n
 
 
 def run_demo(console: Console | None = None) -> Verdict:
-    """Starts a broker, loads the flights, runs the streaming job, checks and shows its output.
+    """Start a broker, load the flights, run the streaming job, check and show its output.
 
     Raises:
         PenstockError: a step failed, or the output differs from the plain computation.
@@ -94,7 +94,7 @@ def _load(bootstrap_servers: str, flights: pa.Table, progress: Progress) -> None
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": INPUT_TOPIC}
     config = parse_write(options).sink
     connections = connections_for(connection_settings(config.properties, client_id="penstock-demo"))
-    # Record timestamps are of 2013: Kafka's usual retention of a week would delete them at once.
+    # Record timestamps are from 2013: Kafka's default retention of a week would delete the records at once.
     topic = NewTopic(PARTITION_COUNT, configs={"retention.ms": "-1"})
     create_topics(connections, {INPUT_TOPIC: topic, OUTPUT_TOPIC: topic})
     bar = progress.add_task("Loading flights into Kafka", total=flights.num_rows, note="")

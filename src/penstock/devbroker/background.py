@@ -1,7 +1,7 @@
-"""Keeps a development cluster running behind `penstock broker start`, until `penstock broker stop`.
+"""Run a development cluster from `penstock broker start` until `penstock broker stop`.
 
 `start_in_background` and `stop_in_background` run in the command line, `main` in the background process.
-Invariant: the cluster's owner is the background process; whatever ends that one ends the brokers.
+Invariant: the background process owns the cluster; when it ends for any reason, the brokers end too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOCK_TIMEOUT_S = 3.0
 
 @dataclasses.dataclass(frozen=True)
 class ClusterRequest:
-    """What a background cluster is to be."""
+    """The settings of a background cluster."""
 
     brokers: int = 1
     properties: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -45,24 +45,24 @@ class ClusterRequest:
     port: int | None = None
 
     def to_json(self) -> str:
-        """Return it as text for the background process."""
+        """Return the request as text for the background process."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     def digest(self) -> str:
-        """Return what tells equal requests from others without giving their secrets away."""
+        """Return a digest that tells requests apart without showing their secrets."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
 
 def start_in_background(
     request: ClusterRequest, state_folder: StateFolder, progress: Progress = print_progress
 ) -> tuple[ClusterState, bool]:
-    """Start a cluster that stays when this process ends.
+    """Start a cluster that keeps running when this process ends.
 
     Returns:
-        Its state, and whether it was started now (False: the same one ran already).
+        Its state, and whether it was started now (False: the same cluster ran already).
 
     Raises:
-        DevBrokerError: It did not come up, or another one runs under this name.
+        DevBrokerError: It did not start, or another cluster runs under this name.
     """
     running = state_folder.running()
     if running is not None:
@@ -88,24 +88,24 @@ def start_in_background(
             _START_TIMEOUT_S,
             f"did not start ({state_folder.log_file})",
         )
-    except BaseException:  # Ctrl-C too: nobody would know of a cluster that comes up later
+    except BaseException:  # Ctrl-C too: the user would not know of a cluster that starts later
         process.terminate()
         process.wait(_STOP_TIMEOUT_S)
         raise
-    process.returncode = 0  # it stays on purpose; Popen would warn of a child that was not waited for
+    process.returncode = 0  # it keeps running on purpose; Popen would warn of a child without wait()
     return state, True
 
 
 def stop_in_background(state_folder: StateFolder) -> ClusterState | None:
-    """Stop the cluster and return what it was; None when none ran."""
+    """Stop the cluster and return its last state; None when none ran."""
     running = state_folder.running()
     if running is None:
         if not state_folder.is_locked():
             return None
-        msg = (
-            f"The cluster {state_folder.name!r} is starting or stopping just now. Try again in a few seconds."
+        raise DevBrokerError(
+            f"The cluster {state_folder.name!r} is starting or stopping now. Try again in a few seconds.",
+            name=state_folder.name,
         )
-        raise DevBrokerError(msg, name=state_folder.name)
     state_folder.ask_to_stop(running.run_id)
 
     def is_gone() -> bool:
@@ -122,11 +122,11 @@ def stop_in_background(state_folder: StateFolder) -> ClusterState | None:
 
 def _same_or_error(running: ClusterState, request: ClusterRequest, state_folder: StateFolder) -> ClusterState:
     if running.request_digest != request.digest():
-        msg = (
+        raise DevBrokerError(
             f"A cluster {state_folder.name!r} with other settings runs at {running.bootstrap_servers}. "
-            "Stop it first, or start this one under another --name."
+            "Stop it first, or start this one under another --name.",
+            name=state_folder.name,
         )
-        raise DevBrokerError(msg, name=state_folder.name)
     return running
 
 
@@ -144,14 +144,13 @@ def _wait_for(condition: Callable[[], T | None], timeout_s: float, otherwise: st
     deadline_s = time.monotonic() + timeout_s
     while not (value := condition()):
         if time.monotonic() > deadline_s:
-            msg = f"After {timeout_s:.0f} s the cluster {otherwise}."
-            raise DevBrokerError(msg)
+            raise DevBrokerError(f"After {timeout_s:.0f} s the cluster {otherwise}.")
         time.sleep(_POLL_INTERVAL_S)
     return value
 
 
 def _run(state_folder: StateFolder, run_id: str, request: ClusterRequest) -> None:
-    """Hold the cluster until asked to stop (by the file, or by a polite signal)."""
+    """Run the cluster until asked to stop (by the file, or by SIGTERM)."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: stopping.set())

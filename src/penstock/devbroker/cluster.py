@@ -46,15 +46,15 @@ class DevCluster:
     """A development cluster of real brokers, as a context manager or with start() and stop().
 
     Args:
-        brokers: 1, or 3 (replication 3, two in-sync replicas wanted, internal topics likewise); each
+        brokers: 1, or 3 (replication factor 3 and two in-sync replicas, also of internal topics); each
             is broker and controller. Node ids count from 1; broker.rack is `rack-<node id>`.
         properties: Further server properties, the same for each broker.
         listeners: Further listeners, name to security protocol (`{"SASL": "SASL_PLAINTEXT"}`); their
             settings are properties (`listener.name.sasl...`). See `bootstrap_servers_of`.
-        data_dir: Where the brokers keep data and logs; kept at the end, and used again when it holds a
-            cluster. None: a temporary folder, removed at the end.
+        data_dir: Folder for data and logs; it stays at the end, and is used again when it holds a cluster.
+            None: a temporary folder, removed at the end.
         port: Of the client listener of node 1; None: a free one.
-        progress: Told what takes long (fetching the jars).
+        progress: Called with a message before a long step (fetching the jars).
         start_timeout_s: How long brokers may take until they answer.
     """
 
@@ -70,16 +70,17 @@ class DevCluster:
         start_timeout_s: float = 60.0,
     ) -> None:
         if brokers not in (1, 3):
-            msg = f"A development cluster has 1 or 3 brokers, not {brokers}."
-            raise DevBrokerError(msg, brokers=brokers)
+            raise DevBrokerError(f"A development cluster has 1 or 3 brokers, not {brokers}.", brokers=brokers)
         self._properties = dict(properties or {})
         check_user_properties(self._properties)
         self._broker_count = brokers
         self._listeners = dict(listeners or {})
         self._data_dir = Path(data_dir).absolute() if data_dir is not None else None
         if "," in str(self._data_dir):
-            msg = f"Kafka would take {self._data_dir} for several folders: give a data_dir without a comma."
-            raise DevBrokerError(msg, data_dir=str(self._data_dir))
+            raise DevBrokerError(
+                f"Kafka would take {self._data_dir} for several folders: give a data_dir without a comma.",
+                data_dir=str(self._data_dir),
+            )
         self._port = port
         self._progress = progress
         self._start_timeout_s = start_timeout_s
@@ -100,29 +101,30 @@ class DevCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of the plaintext listener of each broker, separated by commas."""
+        """Return `host:port` of the plaintext listener of each broker, separated by commas."""
         return self.bootstrap_servers_of(CLIENT_LISTENER)
 
     @property
     def node_ids(self) -> list[int]:
-        """The ids of the brokers."""
+        """Return the ids of the brokers."""
         return sorted(self._nodes)
 
     @property
     def folder(self) -> Path:
-        """Where the brokers keep data and logs."""
+        """Return the folder of the brokers' data and logs."""
         folder = self._data_dir or self._temporary
         if folder is None:
-            msg = "The cluster was not started, so it has no folder."
-            raise DevBrokerError(msg)
+            raise DevBrokerError("The cluster was not started, so it has no folder.")
         return folder
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """Return the addresses of one of the further listeners."""
         self._require_started()
         if listener not in self._addresses[0].ports:
-            msg = f"The cluster has no listener {listener}, only {sorted(self._addresses[0].ports)}."
-            raise DevBrokerError(msg, listener=listener)
+            raise DevBrokerError(
+                f"The cluster has no listener {listener}, only {sorted(self._addresses[0].ports)}.",
+                listener=listener,
+            )
         return ",".join(f"{HOST}:{address.ports[listener]}" for address in self._addresses)
 
     def log_file(self, node_id: int = 1) -> Path:
@@ -134,18 +136,17 @@ class DevCluster:
         return self._node(node_id).pid
 
     def is_alive(self, node_id: int = 1) -> bool:
-        """Whether the process of one broker exists (a paused one does)."""
+        """Return whether the process of one broker exists (also while it is paused)."""
         return self._node(node_id).is_alive
 
     def start(self) -> None:
         """Start all brokers and return when they answer.
 
         Raises:
-            DevBrokerError: They did not come up; with the end of a broker's log. Nothing is left running.
+            DevBrokerError: They did not start; with the end of a broker's log. Nothing is left running.
         """
         if self._nodes:
-            msg = "The cluster was started already."
-            raise DevBrokerError(msg)
+            raise DevBrokerError("The cluster was started already.")
         jars = kafka_jars(self._progress)
         self._java_command = [str(find_java()), *_JVM_FLAGS, "-cp", ":".join(map(str, jars))]
         try:
@@ -158,10 +159,10 @@ class DevCluster:
             raise
 
     def stop(self) -> None:
-        """End all brokers; remove the folder unless it was given. May be called at any time, and again."""
+        """End all brokers; remove the folder unless the caller gave it. May be called repeatedly."""
         for node in self._nodes.values():
             if self._temporary is not None:
-                node.kill()  # nothing of it is needed any more
+                node.kill()  # its data are not needed any more
             else:
                 node.begin_stop()  # all at once: the last of three would wait in vain for a quorum
         for node in self._nodes.values():
@@ -177,7 +178,7 @@ class DevCluster:
         self._node(node_id).kill()
 
     def pause(self, node_id: int = 1) -> None:
-        """Make one broker hang (SIGSTOP): its connections stay open, nothing is answered."""
+        """Pause one broker (SIGSTOP): its connections stay open, but it does not answer."""
         self._node(node_id).pause()
 
     def resume(self, node_id: int = 1) -> None:
@@ -193,14 +194,16 @@ class DevCluster:
 
     def _require_started(self) -> None:
         if not self._addresses:
-            msg = "The cluster does not run: use it in a with statement, or call start() first."
-            raise DevBrokerError(msg)
+            raise DevBrokerError(
+                "The cluster does not run: use it in a with statement, or call start() first."
+            )
 
     def _node(self, node_id: int) -> BrokerNode:
         self._require_started()
         if node_id not in self._nodes:
-            msg = f"The cluster has no broker {node_id}, only {sorted(self._nodes)}."
-            raise DevBrokerError(msg, node_id=node_id)
+            raise DevBrokerError(
+                f"The cluster has no broker {node_id}, only {sorted(self._nodes)}.", node_id=node_id
+            )
         return self._nodes[node_id]
 
     def _make_nodes(self, *, keep_in: Path | None) -> None:
@@ -213,8 +216,10 @@ class DevCluster:
         cluster_ids = {node.cluster_id for node in nodes.values()} - {None}
         if len(cluster_ids) > 1:
             names = sorted(map(str, cluster_ids))
-            msg = f"{self.folder} holds brokers of different clusters: {names}. Give another folder."
-            raise DevBrokerError(msg, folder=str(self.folder))
+            raise DevBrokerError(
+                f"{self.folder} holds brokers of different clusters: {names}. Give another folder.",
+                folder=str(self.folder),
+            )
         self._cluster_id = cluster_ids.pop() or "" if cluster_ids else random_kafka_uuid()
         new_nodes = [node for node in nodes.values() if node.cluster_id is None]
         if new_nodes:
@@ -255,8 +260,10 @@ class DevCluster:
         ]
         if self._port is not None:
             if not is_free(self._port):
-                msg = f"Port {self._port} is taken by another process. Choose another one, or none."
-                raise DevBrokerError(msg, port=self._port)
+                raise DevBrokerError(
+                    f"Port {self._port} is taken by another process. Choose another one, or none.",
+                    port=self._port,
+                )
             first = addresses[0]
             addresses[0] = NodeAddress(first.node_id, {**first.ports, CLIENT_LISTENER: self._port})
         return addresses
@@ -269,15 +276,17 @@ class DevCluster:
             for node in nodes:
                 if not node.is_alive:
                     excerpt = node.log_excerpt()
-                    msg = f"Broker {node.node_id} ended while it was starting. From its log:\n{excerpt}"
-                    raise DevBrokerError(msg, node_id=node.node_id)
+                    raise DevBrokerError(
+                        f"Broker {node.node_id} ended while it was starting. From its log:\n{excerpt}",
+                        node_id=node.node_id,
+                    )
             if time.monotonic() > deadline_s:
                 node = waiting[0]
-                msg = (
+                raise DevBrokerError(
                     f"Broker {node.node_id} did not answer within {self._start_timeout_s:.0f} s. "
-                    f"From its log:\n{node.log_excerpt()}"
+                    f"From its log:\n{node.log_excerpt()}",
+                    node_id=node.node_id,
                 )
-                raise DevBrokerError(msg, node_id=node.node_id)
             waiting = [node for node in waiting if not self._is_ready(node, expected)]
             if waiting:
                 waiting[0].wait_until_ended(_POLL_INTERVAL_S)

@@ -1,7 +1,7 @@
 """Fetches Maven artifacts with the Apache Ivy that PySpark ships, so that Java is the only prerequisite.
 
-Runs on the driver or in a test. Invariant: writes only below the folder it is given; a repository
-mirror is the business of the user's Ivy settings file (PENSTOCK_IVY_SETTINGS), never of this code.
+Runs on the driver or in a test. Invariant: writes only below the given folder; a repository mirror is set in
+the user's Ivy settings file (PENSTOCK_IVY_SETTINGS), never by this code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEPT_LINES = 30
 
 
 class Coordinate(NamedTuple):
-    """A Maven artifact, with or without all that it needs."""
+    """A Maven artifact, with or without its dependencies."""
 
     organisation: str
     artifact: str
@@ -44,11 +44,10 @@ def find_ivy() -> Path:
         found = sorted(home.glob("jars/ivy-*.jar"))
         if found:
             return found[-1]
-    msg = (
+    raise DevBrokerError(
         "Kafka is fetched with the Apache Ivy that PySpark ships, but no jars/ivy-*.jar was found in "
         f"{[str(home) for home in homes]}. Install the full pyspark package, or set KAFKA_HOME."
     )
-    raise DevBrokerError(msg)
 
 
 def ivy_file(coordinates: Sequence[Coordinate]) -> str:
@@ -83,7 +82,7 @@ def fetch(coordinates: Sequence[Coordinate], target: Path, work: Path, progress:
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        # A watchdog and not communicate(): the lines are progress, and a dead network ends no line.
+        # A watchdog instead of communicate(): the lines are progress, and a dead network sends none.
         watchdog = threading.Timer(_TIMEOUT_S, process.kill)
         watchdog.start()
         try:
@@ -95,12 +94,12 @@ def fetch(coordinates: Sequence[Coordinate], target: Path, work: Path, progress:
             watchdog.cancel()
     if process.returncode != 0:
         names = ", ".join(":".join(coordinate[:3]) for coordinate in coordinates)
-        msg = (
+        raise DevBrokerError(
             f"Ivy could not fetch {names} (exit status {process.returncode}). Is the network up? "
             "A mirror is set with an Ivy settings file named by PENSTOCK_IVY_SETTINGS. Its last lines:\n"
-            + "\n".join(last_lines)
+            + "\n".join(last_lines),
+            coordinates=names,
         )
-        raise DevBrokerError(msg, coordinates=names)
 
 
 def _follow(process: subprocess.Popen[str], last_lines: collections.deque[str], progress: Progress) -> None:
@@ -115,4 +114,4 @@ def _follow(process: subprocess.Popen[str], last_lines: collections.deque[str], 
             name = line.split(" ")[1].rsplit("/", 1)[-1]
             progress(f"downloading jar {count}: {name}")
         elif "resolving dependencies" in line:
-            progress("asking the Maven repository what is needed")
+            progress("asking the Maven repository for dependencies")

@@ -1,7 +1,7 @@
 """The jars of the development broker and of the tests: fetched once a user, checked at each use.
 
-Runs on the driver or in a test. Invariant: no jar is handed out whose SHA-256 is not the one pinned in
-the `*.sha256` file beside this module; a folder of jars appears in the cache whole or not at all.
+Runs on the driver or in a test. Invariant: a jar is returned only if its SHA-256 is the one pinned in the
+`*.sha256` file beside this module; a folder of jars appears in the cache whole or not at all.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class JarSet:
 
     Attributes:
         name: Folder in the cache; holds the version, so that another version is another folder.
-        title: What progress and errors call it.
-        coordinates: What Ivy fetches.
-        pins_file: Lines of `sha256  file name`, as sha256sum writes them; says which jars there are.
+        title: Its name in progress messages and errors.
+        coordinates: The artifacts to fetch.
+        pins_file: Lines of `sha256  file name`, as sha256sum writes them, one for each jar of the set.
     """
 
     name: str
@@ -87,10 +87,10 @@ def kafka_jars(progress: Progress = print_progress) -> list[Path]:
         return ensure_jars(KAFKA_JARS, progress)
     jars = sorted(Path(kafka_home, "libs").absolute().glob("*.jar"))
     if not jars:
-        msg = (
-            f"KAFKA_HOME is {kafka_home}, but there are no jars in its libs folder. Correct it, or unset it."
+        raise DevBrokerError(
+            f"KAFKA_HOME is {kafka_home}, but there are no jars in its libs folder. Correct it, or unset it.",
+            kafka_home=kafka_home,
         )
-        raise DevBrokerError(msg, kafka_home=kafka_home)
     return jars
 
 
@@ -108,7 +108,7 @@ def ensure_jars(jar_set: JarSet, progress: Progress = print_progress) -> list[Pa
     """Return the checked jars of a set, in the order of their names; fetch them when needed.
 
     Raises:
-        DevBrokerError: They could not be fetched, or what was fetched is not what was pinned.
+        DevBrokerError: The jars could not be fetched, or differ from the pinned ones.
     """
     folder = cache_folder() / "jars" / jar_set.name
     return list(_ensured(jar_set, folder, progress))
@@ -160,21 +160,21 @@ def _fetch(jar_set: JarSet, folder: Path, pins: dict[str, str], progress: Progre
         ivy.fetch(jar_set.coordinates, fetched, work, progress)
         damage = find_damage(fetched, pins)
         if damage:
-            msg = (
-                f"{jar_set.title} was fetched but is not what penstock knows: {damage}. "
-                "Nothing was kept. Try again; if it stays so, the repository serves other files."
+            raise DevBrokerError(
+                f"{jar_set.title} was fetched but differs from the files that penstock expects: {damage}. "
+                "Nothing was kept. Try again; if the error stays, the repository has other files.",
+                jar_set=jar_set.name,
             )
-            raise DevBrokerError(msg, jar_set=jar_set.name)
         for surplus in {path.name for path in fetched.iterdir()} - set(pins):
             (fetched / surplus).unlink()
         if folder.exists():
             folder.rename(work / "damaged")
         fetched.rename(folder)
-    progress(f"{jar_set.title} is there")
+    progress(f"{jar_set.title} is ready")
 
 
 def fetch_all() -> None:
-    """Fetch all jars ahead of their use (from the Makefile)."""
+    """Fetch all jars before they are needed (called by the Makefile)."""
     kafka_jars()
     spark_kafka_connector_jars()
     spark_avro_jars()

@@ -1,7 +1,6 @@
 """Finds the Java that runs the broker and Ivy.
 
-Runs on the driver or in a test. Invariant: what is returned was asked for its version and is new
-enough.
+Runs on the driver or in a test. Invariant: the returned Java was asked for its version and is new enough.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _HINT = f"Install Java {MIN_JAVA_VERSION} or newer (PySpark needs it too), or po
 
 
 def java_major_version(version_output: str) -> int | None:
-    """Return 17 for the output of `java -version` of Java 17.0.15, 8 for 1.8.0, None when it has none."""
+    """Return 17 for the output of `java -version` of Java 17.0.15, 8 for 1.8.0; None without a version."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', version_output)
     if found is None:
         return None
@@ -34,15 +33,15 @@ def find_java() -> Path:
     if java_home:
         java = Path(java_home, "bin", "java")
         if not java.is_file():
-            msg = f"JAVA_HOME is {java_home}, but there is no {java}. {_HINT}"
-            raise DevBrokerError(msg, java_home=java_home)
+            raise DevBrokerError(
+                f"JAVA_HOME is {java_home}, but there is no {java}. {_HINT}", java_home=java_home
+            )
     else:
         on_path = shutil.which("java")
         if on_path is None:
-            msg = (
+            raise DevBrokerError(
                 f"The development broker needs Java, but JAVA_HOME is not set and no java is on PATH. {_HINT}"
             )
-            raise DevBrokerError(msg)
         java = Path(on_path)
     return _checked(java)
 
@@ -54,14 +53,17 @@ def _checked(java: Path) -> Path:
             [str(java), "-version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        msg = f"{java} does not run: {error}. {_HINT}"
-        raise DevBrokerError(msg, java=str(java)) from error
+        raise DevBrokerError(f"{java} does not run: {error}. {_HINT}", java=str(java)) from error
     output = answer.stderr + answer.stdout
     version = java_major_version(output)
     if answer.returncode != 0 or version is None:
-        msg = f"{java} does not say its version, but: {output.strip()[:500]!r}. {_HINT}"
-        raise DevBrokerError(msg, java=str(java))
+        raise DevBrokerError(
+            f"expected a version from {java} -version, got {output.strip()[:500]!r}. {_HINT}", java=str(java)
+        )
     if version < MIN_JAVA_VERSION:
-        msg = f"{java} is Java {version}, but Kafka needs {MIN_JAVA_VERSION} or newer. {_HINT}"
-        raise DevBrokerError(msg, java=str(java), version=version)
+        raise DevBrokerError(
+            f"{java} is Java {version}, but Kafka needs {MIN_JAVA_VERSION} or newer. {_HINT}",
+            java=str(java),
+            version=version,
+        )
     return java

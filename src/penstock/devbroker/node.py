@@ -1,6 +1,6 @@
 """One broker of a development cluster: its folder, its files, its process.
 
-Runs where the cluster is started. Invariant: everything of a node is below its folder.
+Runs where the cluster is started. Invariant: all files of a node are below its folder.
 """
 
 from __future__ import annotations
@@ -30,24 +30,23 @@ class BrokerNode:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster that its data belongs to; None when it has none yet."""
+        """Return the cluster id of its data; None when it has no data yet."""
         return cluster_id_of(self.log_dir)
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process exists (also while it is paused)."""
+        """Return whether its process exists (also while it is paused)."""
         return self._process is not None and self._process.is_alive
 
     @property
     def pid(self) -> int | None:
-        """The process id of the broker while it runs."""
+        """Return the process id of the broker; None when it does not run."""
         return self._process.pid if self._process is not None and self._process.is_alive else None
 
     def prepare(self, address: NodeAddress, properties: Mapping[str, str]) -> None:
-        """Write its settings; `properties` may hold secrets, so they are the user's alone to read."""
+        """Write its settings, readable only by this user because `properties` may hold secrets."""
         if address.node_id != self.node_id:
-            msg = f"Node {self.node_id} was given the address of node {address.node_id}."
-            raise DevBrokerError(msg)
+            raise DevBrokerError(f"Node {self.node_id} was given the address of node {address.node_id}.")
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._settings_file.touch(mode=0o600)
         self._settings_file.chmod(0o600)
@@ -55,7 +54,7 @@ class BrokerNode:
         self._log4j_file.write_text(LOG4J2, encoding="ascii")
 
     def format_data(self, cluster_id: str, bootstrap: bytes) -> None:
-        """Make its data folder, empty."""
+        """Create its empty data folder."""
         format_storage(self.log_dir, cluster_id=cluster_id, node_id=self.node_id, bootstrap=bootstrap)
 
     def launch(self, java_command: Sequence[str]) -> None:
@@ -71,7 +70,7 @@ class BrokerNode:
         )
 
     def begin_stop(self) -> None:
-        """Tell it to end; `stop` waits for that."""
+        """Tell it to end without waiting; `stop` waits for that."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
 
@@ -86,7 +85,7 @@ class BrokerNode:
             self._process.kill()
 
     def pause(self) -> None:
-        """Make it hang: connections stay open, nothing is answered."""
+        """Pause it: its connections stay open, but it does not answer."""
         self._running().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -94,7 +93,7 @@ class BrokerNode:
         self._running().send_signal(signal.SIGCONT)
 
     def wait_until_ended(self, timeout_s: float) -> bool:
-        """Wait for its process to end; True when it has."""
+        """Wait for its process to end; return whether it has."""
         return self._process is None or self._process.wait(timeout_s)
 
     def log_excerpt(self) -> str:
@@ -103,6 +102,7 @@ class BrokerNode:
 
     def _running(self) -> BrokerProcess:
         if self._process is None or not self._process.is_alive:
-            msg = f"Broker {self.node_id} does not run. Its log: {self.log_file}"
-            raise DevBrokerError(msg, node_id=self.node_id)
+            raise DevBrokerError(
+                f"Broker {self.node_id} does not run. Its log: {self.log_file}", node_id=self.node_id
+            )
         return self._process

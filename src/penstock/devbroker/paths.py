@@ -1,6 +1,6 @@
-"""Where the development broker keeps what outlives a process: its jars and its state.
+"""The folders of the development broker's jars and state, which outlive a process.
 
-Runs on the driver or in a test. Invariant: everything is below one folder of the user.
+Runs on the driver or in a test. Invariant: all files are below one folder of the user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOCK_POLL_INTERVAL_S = 0.1
 
 
 def cache_folder() -> Path:
-    """Return PENSTOCK_CACHE, or `penstock` below XDG_CACHE_HOME or `~/.cache` (which need not exist)."""
+    """Return PENSTOCK_CACHE, or `penstock` below XDG_CACHE_HOME or `~/.cache`; the folder may be missing."""
     own = os.environ.get("PENSTOCK_CACHE")
     if own:
         return Path(own).expanduser().absolute()
@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 
 def try_lock(lock_file: Path) -> IO[bytes] | None:
-    """Take a lock that the system gives back when this process ends; None when another has it."""
+    """Take a lock that the system frees when this process ends; return None if another process has it."""
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     stream = lock_file.open("ab")
     try:
@@ -41,15 +41,15 @@ def try_lock(lock_file: Path) -> IO[bytes] | None:
 
 @contextlib.contextmanager
 def locked(lock_file: Path, *, timeout_s: float, purpose: str) -> Iterator[None]:
-    """Hold a lock between processes; DevBrokerError when another holds it longer than `timeout_s`."""
+    """Hold a lock between processes; raise DevBrokerError if another holds it longer than `timeout_s`."""
     deadline_s = time.monotonic() + timeout_s
     while (stream := try_lock(lock_file)) is None:
         if time.monotonic() > deadline_s:
-            msg = (
+            raise DevBrokerError(
                 f"Another process has been {purpose} for {timeout_s:.0f} s (it holds {lock_file}); "
-                "wait for it or end it."
+                "wait for it or end it.",
+                lock_file=str(lock_file),
             )
-            raise DevBrokerError(msg, lock_file=str(lock_file))
         time.sleep(_LOCK_POLL_INTERVAL_S)
     with stream:
         yield

@@ -1,7 +1,7 @@
-"""Asks a broker whether it serves clients: one hand-written Metadata request.
+"""Ask a broker whether it serves clients, with one hand-written Metadata request.
 
-Runs where the cluster is started. Invariant: an answer counts only when it is a well-formed answer to
-our request; whether it is our cluster is for the caller to see from its id.
+Runs where the cluster is started. Invariant: only a well-formed answer to our request is accepted; the caller
+has to compare its cluster id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ClusterAnswer:
-    """What a broker says of its cluster."""
+    """A broker's answer about its cluster."""
 
     cluster_id: str | None
     controller_id: int
@@ -24,7 +24,7 @@ class ClusterAnswer:
 
 
 def ask_cluster(host: str, port: int, *, timeout_s: float) -> ClusterAnswer | None:
-    """Return a broker's view of its cluster; None when nothing (or no Kafka) answers there in time."""
+    """Return a broker's view of its cluster; None when no Kafka broker answers there in time."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.settimeout(timeout_s)
@@ -48,11 +48,10 @@ def metadata_request() -> bytes:
 
 
 def parse_metadata_response(data: bytes) -> ClusterAnswer:
-    """Read a Metadata v4 response; ValueError or struct.error when it is none."""
+    """Read a Metadata v4 response; raise ValueError or struct.error for anything else."""
     correlation_id, _throttle_time_ms, broker_count = struct.unpack_from(">iii", data)
     if correlation_id != _CORRELATION_ID or not 0 <= broker_count < 10_000:
-        msg = "not an answer to this request"
-        raise ValueError(msg)
+        raise ValueError("not an answer to this request")
     at = 12
     node_ids = []
     for _ in range(broker_count):
@@ -70,8 +69,7 @@ def _nullable_string(data: bytes, at: int) -> tuple[str | None, int]:
     if size < 0:
         return None, at
     if at + size > len(data):
-        msg = "a string reaches past the end"
-        raise ValueError(msg)
+        raise ValueError("a string reaches past the end")
     return data[at : at + size].decode(), at + size
 
 

@@ -1,7 +1,7 @@
 """One broker as a child process: start, signal, stop.
 
-Runs on the driver or in a test. Invariant: no process id is ever signalled from here; the supervisor,
-whose child the broker is, does that (see `supervisor`).
+Runs on the driver or in a test. Invariant: this module never signals a process id; the `supervisor`, whose
+child the broker is, does that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ERROR_LINES = 12
 
 
 class BrokerProcess:
-    """A running (or ended) broker of ours and the supervisor that holds it."""
+    """A running (or ended) broker of ours and its supervisor."""
 
     def __init__(
         self, command: list[str], *, folder: Path, log_file: Path, is_temporary: bool, grace_s: float = 10.0
@@ -40,7 +40,7 @@ class BrokerProcess:
         }
         self._lock = threading.Lock()
         self._grace_s = grace_s
-        # A session of its own: Ctrl-C in a terminal is for the owner, which then stops its brokers.
+        # A session of its own, so that Ctrl-C in a terminal reaches the owner only, which stops its brokers.
         self._supervisor = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_SUPERVISOR), json.dumps(settings)],
             stdin=subprocess.PIPE,
@@ -52,7 +52,7 @@ class BrokerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the broker's process exists (a paused one does)."""
+        """Return whether the broker's process exists (also while it is paused)."""
         return self._supervisor.poll() is None
 
     def send_signal(self, signal_number: signal.Signals) -> None:
@@ -67,7 +67,7 @@ class BrokerProcess:
                 return
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the broker has ended; False when it has not after `timeout_s`."""
+        """Wait until the broker has ended; return False if it has not after `timeout_s`."""
         try:
             self._supervisor.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -80,7 +80,7 @@ class BrokerProcess:
         self._join()
 
     def stop(self) -> None:
-        """End the broker cleanly; one that does not end in its time of grace is killed."""
+        """End the broker cleanly; kill it if it does not end within its grace time."""
         self.send_signal(signal.SIGTERM)
         self.send_signal(signal.SIGCONT)
         if not self.wait(self._grace_s):
@@ -89,10 +89,10 @@ class BrokerProcess:
 
     def _join(self) -> None:
         if not self.wait(_ANSWER_TIMEOUT_S):
-            msg = (
-                f"The broker (process {self.pid}) did not end {_ANSWER_TIMEOUT_S:.0f} s after it was killed."
+            raise DevBrokerError(
+                f"The broker (process {self.pid}) did not end {_ANSWER_TIMEOUT_S:.0f} s after it was killed.",
+                pid=self.pid,
             )
-            raise DevBrokerError(msg, pid=self.pid)
         with self._lock:
             for pipe in (self._supervisor.stdin, self._supervisor.stdout):
                 if pipe is not None:
@@ -107,8 +107,9 @@ class BrokerProcess:
         while not line.endswith(b"\n"):
             readable, _, _ = select.select([stdout], [], [], max(0.0, deadline_s - time.monotonic()))
             if not readable:
-                msg = f"The supervisor of the broker did not answer within {_ANSWER_TIMEOUT_S:.0f} s."
-                raise DevBrokerError(msg)
+                raise DevBrokerError(
+                    f"The supervisor of the broker did not answer within {_ANSWER_TIMEOUT_S:.0f} s."
+                )
             data = os.read(stdout.fileno(), 1)
             if not data:
                 raise EOFError
@@ -117,7 +118,7 @@ class BrokerProcess:
 
 
 def log_excerpt(log_file: Path) -> str:
-    """Return what explains a failure: the first error in a broker's log, and its last lines."""
+    """Return the lines that explain a failure: the first error in a broker's log, and its last lines."""
     try:
         lines = log_file.read_text(errors="replace").splitlines()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What a broker of the development cluster is told: its server.properties and its log settings.
+"""Make the server.properties and log settings of a broker of the development cluster.
 
-Pure; runs wherever the cluster is started. Invariant: a property given by the user wins, except those
-that hold the cluster together, which are refused.
+Pure; runs where the cluster is started. Invariant: a property given by the user wins. Properties that the
+cluster depends on are refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 
-# These say who and where a broker is; a value from outside would break the cluster, not configure it.
+# These name a broker and its addresses; another value would break the cluster.
 _OURS = frozenset(
     {
         "process.roles", "node.id", "broker.id", "controller.quorum.voters",
@@ -26,7 +26,7 @@ _OURS = frozenset(
     }
 )  # fmt: skip
 
-# Kafka's defaults suit production; here a test waits for each of these.
+# Kafka's defaults are for production; here tests wait for each of these times.
 _FAST = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -70,11 +70,11 @@ def check_user_properties(properties: Mapping[str, str]) -> None:
     """Refuse properties that the cluster sets by itself."""
     refused = sorted(_OURS & set(properties))
     if refused:
-        msg = (
-            f"The development broker sets {', '.join(refused)} by itself. Leave them out; "
-            "further listeners are given as `listeners`, the folder as `data_dir`."
+        raise DevBrokerError(
+            f"The development broker sets {', '.join(refused)} itself. Leave them out; give further "
+            "listeners as `listeners` and the folder as `data_dir`.",
+            properties=refused,
         )
-        raise DevBrokerError(msg, properties=refused)
 
 
 def server_properties(
@@ -88,10 +88,10 @@ def server_properties(
 
     Args:
         address: The node.
-        cluster: All nodes, the node among them; each is broker and controller.
-        log_dir: Where it keeps its data.
+        cluster: All nodes, including this one; each is broker and controller.
+        log_dir: Folder of its data.
         listeners: Security protocol of each further listener by its name.
-        properties: The user's.
+        properties: Of the user.
     """
     check_user_properties(properties)
     replication = len(cluster)
@@ -121,8 +121,8 @@ def server_properties(
         "transaction.state.log.min.isr": str(min_insync),
         "share.coordinator.state.topic.replication.factor": str(replication),
         "share.coordinator.state.topic.min.isr": str(min_insync),
-        # A killed broker that comes back is let in again only when its old session has ended. With three, too
-        # short a session would move leaders whenever the machine is busy.
+        # A killed broker may join again only after its old session has ended. With three brokers a session
+        # that is too short would move leaders whenever the machine is busy.
         "broker.session.timeout.ms": "4000" if replication > 1 else "1500",
         "broker.rack": f"rack-{address.node_id}",
     }
@@ -130,7 +130,7 @@ def server_properties(
 
 
 def render_properties(properties: Mapping[str, str]) -> str:
-    """Return the text of a Java properties file (ASCII; what is special to Java is escaped)."""
+    """Return the text of a Java properties file (ASCII, with Java's escapes)."""
     return "".join(f"{_escape(key, is_key=True)}={_escape(value)}\n" for key, value in properties.items())
 
 

@@ -1,9 +1,8 @@
-"""What is known of a development cluster that runs in the background: one folder per name.
+"""The state of a development cluster that runs in the background: one folder per name.
 
-Runs in the command line and in the background process. Invariant: whether the background process lives
-is told by the lock that it holds, which the system gives back however it ends; a state file without
-that lock is stale and means nothing. No process id is ever trusted, and none is signalled: the
-background process is asked to stop by a file that carries its run_id.
+Runs in the command line and in the background process. Invariant: the background process lives if and only if
+it holds its lock, which the system frees when the process ends; a state file without that lock is stale and
+is ignored. No process id is trusted or signalled: a file with its run_id asks the background process to stop.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ class ClusterState:
 
     Attributes:
         run_id: Names this one run; a request to stop carries it.
-        request_digest: Of what it was started with (a digest, since properties may hold secrets).
-        pid: Of the background process, for people; nothing is done with it.
-        broker_pids: Of the brokers, by node id, as they were started; likewise. Empty: an older version of
-            penstock started them.
-        bootstrap_servers: Where clients connect to.
+        request_digest: Of the request that started it (a digest, since properties may hold secrets).
+        pid: Of the background process, for people; the code does not use it.
+        broker_pids: Of the brokers when they were started, by node id; for people too. Empty: an older
+            version of penstock started them.
+        bootstrap_servers: The addresses for clients.
         folder: Where the brokers keep data and logs.
         log_files: The log of each broker.
     """
@@ -50,25 +49,24 @@ class ClusterState:
 
     @classmethod
     def from_json(cls, text: str) -> ClusterState:
-        """Read the text of a state file; ValueError when it is none of this version."""
+        """Read the text of a state file; raise ValueError if it is not one of this version."""
         values: Any = json.loads(text)
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, dict) or {"broker_pids", *values} != names:
-            msg = f"expected the fields {sorted(names)}"
-            raise ValueError(msg)
+            raise ValueError(f"expected the fields {sorted(names)}")
         lists = {name: tuple(values.get(name, ())) for name in ("log_files", "broker_pids")}
         return cls(**{**values, **lists})
 
 
 class StateFolder:
-    """The files by which the command line and a background process find each other."""
+    """The files through which the command line and a background process find each other."""
 
     def __init__(self, name: str = "default", root: Path | None = None) -> None:
         if _NAME.fullmatch(name) is None:
-            msg = (
-                f"{name!r} cannot name a cluster: use letters, digits, dot, dash and underscore (at most 64)."
+            raise DevBrokerError(
+                f"{name!r} cannot name a cluster: use letters, digits, dot, dash, underscore (at most 64).",
+                name=name,
             )
-            raise DevBrokerError(msg, name=name)
         self.name = name
         self.folder = (root or cache_folder() / "clusters") / name
         self.log_file = self.folder / "background.log"
@@ -79,13 +77,13 @@ class StateFolder:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def try_lock(self) -> IO[bytes] | None:
-        """Take the lock of a running background process; None when one runs. Close it to give it back."""
+        """Take the lock of a running background process; return None when one runs. Close it to free it."""
         return try_lock(self.folder / "lock")
 
     def running(self) -> ClusterState | None:
-        """Return the state of the cluster if its background process lives; None when none is ready.
+        """Return the state of the cluster if its background process lives and is ready, otherwise None.
 
-        A stale state file is left alone: the next background process replaces it.
+        A stale state file stays: the next background process replaces it.
         """
         if not self.folder.exists():
             return None
@@ -96,7 +94,7 @@ class StateFolder:
         return self.read()
 
     def is_locked(self) -> bool:
-        """Whether a background process lives (it may still be starting or stopping)."""
+        """Return whether a background process lives (it may still be starting or stopping)."""
         if not self.folder.exists():
             return False
         lock = self.try_lock()
@@ -105,7 +103,7 @@ class StateFolder:
         return lock is None
 
     def read(self) -> ClusterState | None:
-        """Return what the state file says, stale or not; None when there is none that can be read."""
+        """Return the content of the state file, stale or not; None when it cannot be read."""
         try:
             return ClusterState.from_json(self._state_file.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError, TypeError):
@@ -120,7 +118,7 @@ class StateFolder:
         Path(stream.name).replace(self._state_file)
 
     def clear(self) -> None:
-        """Remove the state file and requests to stop; only for who holds the lock."""
+        """Remove the state file and requests to stop. Only the holder of the lock may call it."""
         self._state_file.unlink(missing_ok=True)
         for request in self.folder.glob("stop-*"):
             request.unlink(missing_ok=True)
@@ -130,7 +128,7 @@ class StateFolder:
         self._stop_request(run_id).touch()
 
     def is_asked_to_stop(self, run_id: str) -> bool:
-        """Whether the background process of that run_id was asked to stop."""
+        """Return whether the background process of that run_id was asked to stop."""
         return self._stop_request(run_id).exists()
 
     def _stop_request(self, run_id: str) -> Path:

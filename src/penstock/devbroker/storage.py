@@ -1,9 +1,9 @@
 """Formats the data folder of a KRaft broker without starting a JVM for it each time.
 
-Runs where the cluster is started. Invariant: the feature levels of a new cluster are those that
-Kafka's own StorageTool gives it. The tool writes two files: `bootstrap.checkpoint`, which holds only
-feature levels and is the same for every node and cluster of one Kafka, so it is made once and kept
-beside the jars; and `meta.properties`, which names cluster and node and is written here.
+Runs where the cluster is started. Invariant: a new cluster has the feature levels of Kafka's own StorageTool.
+The tool writes two files. `bootstrap.checkpoint` holds only feature levels and is the same for every node and
+cluster of one Kafka version, so it is made once and kept beside the jars. `meta.properties` names cluster and
+node and is written here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMEOUT_S = 60
 
 
 def random_kafka_uuid() -> str:
-    """Return a random id as Kafka writes them: URL-safe base64, no leading dash (it looks like an option)."""
+    """Return a random id in Kafka's form: URL-safe base64 without a leading dash (like an option's)."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
     return text
@@ -39,8 +39,10 @@ def cluster_id_of(log_dir: Path) -> str | None:
         return None
     cluster_id = parse_properties(text).get("cluster.id")
     if cluster_id is None:
-        msg = f"{log_dir / _META} names no cluster.id: not a data folder of Kafka. Give another one."
-        raise DevBrokerError(msg, folder=str(log_dir))
+        raise DevBrokerError(
+            f"{log_dir / _META} names no cluster.id: not a data folder of Kafka. Give another one.",
+            folder=str(log_dir),
+        )
     return cluster_id
 
 
@@ -58,7 +60,7 @@ def format_storage(log_dir: Path, *, cluster_id: str, node_id: int, bootstrap: b
 
 
 def bootstrap_checkpoint(java_command: Sequence[str], kept_in: Path | None) -> bytes:
-    """Return what StorageTool writes as bootstrap.checkpoint.
+    """Return the bootstrap.checkpoint that StorageTool writes.
 
     Args:
         java_command: Java with Kafka's class path, without a main class.
@@ -70,7 +72,7 @@ def bootstrap_checkpoint(java_command: Sequence[str], kept_in: Path | None) -> b
     with tempfile.TemporaryDirectory(prefix="penstock-format-") as work_name:
         made = _run_storage_tool(java_command, Path(work_name))
     if kept is not None:
-        # Whole or not at all, also when two processes do it at once: they write the same.
+        # Atomic, and safe when two processes do it at once, because they write the same bytes.
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=kept.parent, prefix=f".{_BOOTSTRAP}-", delete=False) as stream:
             stream.write(made)
@@ -102,10 +104,10 @@ def _run_storage_tool(java_command: Sequence[str], work: Path) -> bytes:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        msg = f"Kafka's StorageTool did not run: {error}"
-        raise DevBrokerError(msg) from error
+        raise DevBrokerError(f"Kafka's StorageTool did not run: {error}") from error
     made = log_dir / _BOOTSTRAP
     if answer.returncode != 0 or not made.is_file():
-        msg = f"Kafka's StorageTool failed (exit status {answer.returncode}):\n{answer.stdout}{answer.stderr}"
-        raise DevBrokerError(msg)
+        raise DevBrokerError(
+            f"Kafka's StorageTool failed (exit status {answer.returncode}):\n{answer.stdout}{answer.stderr}"
+        )
     return made.read_bytes()

@@ -1,13 +1,13 @@
-"""Holds one broker process and ends it when its owner is gone.
+"""Run one broker process and end it when its owner is gone.
 
 Runs as a child process of the owner, by file path and without site packages (it must start in
-milliseconds), so it imports nothing but the standard library. Invariant: the broker never outlives
-its owner, however the owner ends, and every signal goes to a child that was not reaped yet, so it can
-never hit a foreign process that got the same process id.
+milliseconds), so it imports nothing but the standard library. Invariant: the broker never outlives its owner,
+however the owner ends. Every signal goes to a child that was not reaped yet, so it never reaches another
+process that got the same process id.
 
-The conversation: the owner writes one signal number a line to stdin; the supervisor sends that signal
-to the broker and answers one line, for SIGSTOP when all threads stand still. The first line on stdout is
-the broker's process id. End of file on stdin, or another parent than the owner, means: the owner is gone.
+The protocol: the owner writes one signal number a line to stdin; the supervisor sends that signal to the
+broker and answers with one line, for SIGSTOP after all threads have stopped. The first line on stdout is the
+broker's process id. End of file on stdin, or another parent than the owner, means that the owner is gone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to kill the broker should the supervisor itself be killed (elsewhere: no such thing)."""
+    """Ask Linux to kill the broker if the supervisor is killed (other systems cannot)."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(ImportError, OSError, AttributeError):
-        import ctypes  # noqa: PLC0415 - only where it is of use
+        import ctypes  # noqa: PLC0415 - only where it is used
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -53,7 +53,7 @@ def _answer(line: str) -> None:
 
 
 def _end(child: subprocess.Popen[bytes], grace_s: float) -> None:
-    """End the broker: politely for `grace_s` seconds, then for certain."""
+    """End the broker: SIGTERM first, SIGKILL after `grace_s` seconds."""
     if grace_s > 0 and child.poll() is None:
         child.send_signal(signal.SIGTERM)
         child.send_signal(signal.SIGCONT)  # a paused broker could not obey
@@ -65,10 +65,10 @@ def _end(child: subprocess.Popen[bytes], grace_s: float) -> None:
 
 
 def _send(child: subprocess.Popen[bytes], number: int) -> None:
-    """Send a signal; a stop is waited for, because threads go on until each has seen it."""
+    """Send a signal. Wait until a stop has taken effect: each thread runs until it has seen the signal."""
     child.send_signal(number)
     if number == signal.SIGSTOP and child.returncode is None and hasattr(os, "waitid"):
-        # What ended instead is seen too, and left for `child.poll()`.
+        # A child that ended instead is seen too, and left for `child.poll()`.
         os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 

@@ -1,7 +1,7 @@
 """Batch reads.
 
-`partitions` runs on the driver, once a query, in a planner process that Spark uses again; `read` on the
-executors, with an unpickled copy. Invariant: pickles as configuration only.
+`partitions` runs on the driver, once a query, in a planner process that Spark uses again; `read` runs on the
+executors, on an unpickled copy. Invariant: pickles as configuration only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PenstockReader(DataSourceReader):
     @short_errors
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the splits."""
-        # Here and not above: executors read this class, and plan nothing.
+        # Imported here because executors, which load this module, plan nothing.
         from penstock.client.net.connection import connections_for  # noqa: PLC0415
         from penstock.source.bounded import plan_bounded  # noqa: PLC0415
         from penstock.source.connections import source_connection_settings  # noqa: PLC0415

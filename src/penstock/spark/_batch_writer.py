@@ -1,8 +1,8 @@
 """Batch writes.
 
-Made on the driver; `write` runs on the executors, with an unpickled copy. Guarantee: at-least-once. When
-the job succeeds, every row is acknowledged by Kafka; when a task fails, Spark runs it again, which may
-double some of its rows, and rows of a failed job may stand in Kafka. So there is nothing to commit or abort.
+Made on the driver; `write` runs on the executors, on an unpickled copy. Guarantee: at-least-once. When the
+job succeeds, Kafka has acknowledged every row. When a task fails, Spark runs it again, which may double some
+of its rows; rows of a failed job may stay in Kafka. So there is nothing to commit or abort.
 """
 
 from __future__ import annotations
@@ -35,5 +35,5 @@ class PenstockWriter(DataSourceArrowWriter):
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task; returns when all are acknowledged."""
+        """Write the rows of one task; return when all are acknowledged."""
         return write_task(self._config, self._table, iterator)

@@ -1,9 +1,9 @@
-"""Exactly-once writes: the protocol of `sink/` between the calls that Spark makes.
+"""Exactly-once writes: connect Spark's calls to the protocol of `sink/exactly_once`.
 
-Two instances serve each batch. One is made on the driver and pickled for the tasks, and that is when the
-batch is begun: `recover()` runs once, when the instance is first pickled, which Spark does before any task
-starts and to no other instance. Another one hears `commit` or `abort`. They share nothing; what the second
-needs comes back in the tasks' messages. Guarantee: exactly-once, as docs/exactly-once.md says it.
+Two instances serve each batch. The first is made on the driver and pickled for the tasks. Its first pickling
+begins the batch: `recover()` runs then, once, because Spark pickles only this instance, before any task
+starts. The second instance gets `commit` or `abort`. They share nothing; the tasks' messages carry what the
+second needs. Guarantee: exactly-once, see docs/exactly-once.md.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
 
 @dataclass
 class Reported(WriterCommitMessage):
-    """What one task wrote, and in which transaction."""
+    """The report of one task: what it wrote, and in which transaction."""
 
     report: TaskReport
 
 
 class _ExactlyOnce:
-    """What both kinds of writers share. Pickles with the mandate of its batch."""
+    """The common part of stream and batch writers. Pickles with the mandate of its batch."""
 
     def __init__(self, config: SinkConfig, schema: StructType, table: TableSink | None = None) -> None:
         check_rows_fit(schema, config, table)
         self._config = config
         self._table = table
         self._mandate: Mandate | None = None
-        _ = self._settings.names  # a prefix that is not allowed is said here, before a task starts
+        _ = self._settings.names  # raises for an invalid prefix, before a task starts
 
     @property
     def _write_query_id(self) -> str | None:
-        """Of a batch write; None for a stream, whose tasks alone are told it."""
+        """Return the query id of a batch write; None for a stream: only its tasks know it."""
         return None
 
     @short_errors
@@ -66,7 +66,7 @@ class _ExactlyOnce:
         if self._mandate is None:
             with errors_as_themselves():
                 self._mandate = self._driver_side.recover(self._write_query_id)
-        # Without the settings: they would have each task load what only the driver needs.
+        # Without the settings, because each task would load modules that only the driver needs.
         return {name: value for name, value in self.__dict__.items() if name != "_settings"}
 
     @cached_property
@@ -90,14 +90,16 @@ class _ExactlyOnce:
         begin_task()
         context = TaskContext.get()
         if context is None or self._mandate is None:
-            raise ExactlyOnceError("A task of the exactly-once sink runs outside of a Spark task.")
+            raise ExactlyOnceError(
+                "The exactly-once sink was called outside of a Spark task. Nothing was written."
+            )
         place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
         records = records_of(batches, self._table)
         return Reported(write_in_transaction(self._config, self._mandate, place, records))
 
 
 class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
-    """Writes each micro-batch once, whatever fails and is done again."""
+    """Writes each micro-batch once, even after failures and replays."""
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
@@ -105,8 +107,8 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
         query_and_batch = query_and_batch_of_task()
         if query_and_batch is None:
             raise ExactlyOnceError(
-                "Spark does not tell this task its query and batch, by which a repeated batch is known. "
-                "Nothing was written by it."
+                "Spark did not tell this task its query and batch, which exactly-once needs to recognise a "
+                "repeated batch. This task wrote nothing."
             )
         return self._write(*query_and_batch, iterator)
 

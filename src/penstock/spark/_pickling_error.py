@@ -1,8 +1,8 @@
-"""Errors that are raised while Spark pickles a writer: how the user gets to see them as they are.
+"""Let errors of penstock pass through Spark's serializer, so that the user sees them unchanged.
 
 Runs on the driver. Spark's serializer turns every error into `PicklingError: Could not serialize object`,
-which says the wrong thing first; only errors of the pickle module it leaves as they are. Invariant: what is
-raised is an instance of the error's own class, with its name, text and facts.
+which hides the cause; only errors of the pickle module pass unchanged. Invariant: the raised error is an
+instance of its own class, with its name, text and facts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _let_through(error: PenstockError) -> PenstockError:
     kind = type(error)
 
     def reduce(_: PenstockError) -> tuple[Any, ...]:
-        return error.__reduce__()  # by its name, it is the class that it looks like
+        return error.__reduce__()  # pickle finds the error's own class, because the name is the same
 
     looks = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__reduce__": reduce}
     passed: type[PenstockError] = type(kind.__name__, (kind, pickle.PickleError), looks)

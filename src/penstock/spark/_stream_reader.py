@@ -1,9 +1,8 @@
 """Streaming reads.
 
 Everything but `read` runs on the driver, in one process for the life of a running query; `read` runs on the
-executors, with an unpickled copy of another instance. Invariants: pickles as configuration only; nothing
-is opened before it is needed; offsets that did not move are given back unchanged, because Spark compares
-them as text.
+executors, on an unpickled copy of another instance. Invariants: pickles as configuration only; nothing is
+opened before it is needed; unchanged offsets are returned as the same text, because Spark compares texts.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts. Spark asks again after a crash in the first batch."""
+        """Return the start of a new query. Spark asks again after a crash in the first batch."""
         return self._enumerator.initial_offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """A limit that the options set; it stands for all of them, and its absence for none."""
+        """Return a limit if the options set any; one limit stands for all of them."""
         config = self._config
         if config.max_records_per_batch is not None:
             return ReadMaxRows(config.max_records_per_batch)
@@ -78,7 +77,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes. `limit` counts, not the options: a trigger may lift the limit."""
+        """Return the end of the next batch. Use `limit`, not the options: a trigger may lift the limit."""
         offset = SourceOffset.from_json(start)
         enumerator = self._enumerator
         in_checkpoint = enumerator.in_checkpoint(offset)
@@ -95,18 +94,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
-        """Freeze what this run reads: topic partitions and their ends."""
+        """Fix the topic partitions and ends that this run reads."""
         self._enumerator.freeze()
 
     @short_errors
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The ends of the logs as of the last planning, for progress reports."""
+        """Return the ends of the logs as of the last planning, for progress reports."""
         latest = self._enumerator.latest_known()
         return None if latest is None else positions_to_json(latest)
 
     @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The splits of a batch; the same for the same offsets."""
+        """Return the splits of a batch; the same offsets give the same splits."""
         splits = self._enumerator.plan(SourceOffset.from_json(start), SourceOffset.from_json(end))
         return [SplitPartition(split) for split in splits]
 
@@ -116,7 +115,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def stop(self) -> None:
-        """Commit what Spark's checkpoint holds, and close what planning opened."""
+        """Commit the offsets of Spark's checkpoint, and close the connections of planning."""
         self._opened = None
         if self._committer is not None:
             self._committer.close()
@@ -128,7 +127,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _enumerator(self) -> SplitEnumerator:
         if self._opened is None:
-            # Here and not above: executors read with this class, and plan nothing.
+            # Imported here because executors, which load this module, plan nothing.
             from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
             from penstock.source.kafka_event_times import KafkaRecordClock  # noqa: PLC0415
@@ -137,7 +136,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop_in_order_on_sigterm()
             if self._table is not None:
                 self._table.check_dead_letter_topic()
-            # Connections of its own, not shared ones: this reader alone decides when they close.
+            # Connections of its own, not the shared ones, because this reader decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
             admin = KafkaOffsetAdmin(self._connections)
             alignment = Alignment.of(self._config, KafkaRecordClock(self._connections, self._config))

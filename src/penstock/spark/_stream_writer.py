@@ -1,11 +1,11 @@
 """Streaming writes.
 
-Made on the driver for every micro-batch; `write` runs on the executors, with an unpickled copy, and another
-instance on the driver hears of the commit. Guarantee: at-least-once. A batch is committed when every row of
-it is acknowledged by Kafka; one that is done again after a failure may double rows. So there is nothing to
+Made on the driver for every micro-batch; `write` runs on the executors, on an unpickled copy; another
+instance on the driver gets the commit. Guarantee: at-least-once. A batch is committed when Kafka has
+acknowledged every row of it; a batch that is repeated after a failure may double rows. So there is nothing to
 commit or abort.
 
-Complete mode is accepted as Spark's own Kafka sink does: each batch appends the whole result again.
+Complete mode is accepted, as by Spark's own Kafka sink: each batch appends the whole result again.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task; returns when all are acknowledged."""
+        """Write the rows of one task; return when all are acknowledged."""
         return write_task(self._config, self._table, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
-        """Nothing to do: all is acknowledged."""
+        """Do nothing, because all rows are acknowledged."""
         begin_task()

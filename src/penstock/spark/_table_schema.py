@@ -1,4 +1,4 @@
-"""What a Spark schema says about a table: its Arrow schema, and which columns are marked as metadata.
+"""Derive a table's Arrow schema and its marked metadata columns from a Spark schema.
 
 Runs on the driver. Invariant: a type whose Arrow form is only Spark's own packing (a variant, a geometry) is
 refused, because a format would read or write the packing instead of the value.
@@ -40,13 +40,13 @@ def marked_metadata(schema: StructType) -> tuple[tuple[str, str], ...]:
     """Return the columns that are marked as metadata, with their metadata keys.
 
     Raises:
-        SchemaError: a mark is no text.
+        SchemaError: a mark is not text.
     """
     marks = [(field.name, field.metadata.get(METADATA_MARK)) for field in schema if field.metadata]
     for column, key in marks:
         if key is not None and not isinstance(key, str):
             raise SchemaError(
-                f"Column '{column}' is marked '{METADATA_MARK}' with {key!r}, which has to be text: a "
+                f"Expected text in the mark '{METADATA_MARK}' of column '{column}', got {key!r}. Use a "
                 "metadata key such as 'offset' or 'timestamp'.",
                 column=column,
             )
@@ -60,14 +60,14 @@ def _is_packed(kind: DataType) -> bool:
         return _is_packed(kind.keyType) or _is_packed(kind.valueType)
     if isinstance(kind, StructType):
         return any(_is_packed(field.dataType) for field in kind)
-    # By name: a geometry's class is not in every version of PySpark.
+    # By name, because not every version of PySpark has the class of a geometry.
     return isinstance(kind, UserDefinedType) or kind.typeName().lower() in _PACKED
 
 
 def _unsupported(field: StructField) -> SchemaError:
     return SchemaError(
         f"Column '{field.name}' has type {field.dataType.simpleString()}, which no format can hold. Declare "
-        "or cast it as a type that has a match in Kafka's formats, e.g. a string.",
+        "or cast it as another type, e.g. a string.",
         column=field.name,
         type=field.dataType.simpleString(),
     )

@@ -1,12 +1,12 @@
-"""Tables: how a table's specification and a Spark schema become typed reads and writes.
+"""Make typed reads and writes from a table's specification and a Spark schema.
 
-`table_source` and `table_sink` run on the driver and find what does not fit; what they return pickles and
-does its work on the executors. Invariants: rows that leave have exactly the Arrow schema that PySpark
-derives from the Spark schema; a bad record has been dealt with (dead letters: acknowledged by Kafka) before
-the rows around it leave, so before its task can end.
+`table_source` and `table_sink` run on the driver and raise errors about options and columns; their results
+pickle and work on the executors. Invariants: rows leave with exactly the Arrow schema that PySpark derives
+from the Spark schema; a bad record is handled (dead letters: acknowledged by Kafka) before the rows around it
+leave, so before its task can end.
 
-A column is metadata where the option `metadata.columns` says so or, without that option, where its field in
-the Spark schema bears the mark `{"penstock.metadata": "<metadata key>"}`.
+A column is metadata if the option `metadata.columns` names it or, without that option, if its field in the
+Spark schema has the mark `{"penstock.metadata": "<metadata key>"}`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from penstock.table.read import RecordDecoder, TableRowMaker
 
 
 class TableSource(ABC):
-    """A typed read. Small: it travels with the reader to every task."""
+    """A typed read. Small, because it travels with the reader to every task."""
 
     @property
     @abstractmethod
     def bad_records(self) -> BadRecordsSpec:
-        """What becomes of records that cannot be decoded."""
+        """Return the policy for records that cannot be decoded."""
 
     def check_dead_letter_topic(self) -> None:
-        """Look for the topic of dead letters, once a process, before any task has one to write.
+        """Check once a process that the topic of dead letters exists, before any task writes one.
 
         Raises:
             UnknownTopicOrPartitionError: it does not exist.
@@ -44,22 +44,22 @@ class TableSource(ABC):
         """
         dead_letters = self.bad_records.dead_letters
         if dead_letters is not None:
-            # Here and not above: tasks check nothing.
+            # Imported here because tasks check nothing.
             from penstock.spark._target_topics import check_target_topic  # noqa: PLC0415
 
             check_target_topic(dead_letters, DEAD_LETTER_TOPIC.key)
 
     def _deliver(self, dead_letters: pa.RecordBatch) -> None:
-        """Write dead letters; returns when Kafka has acknowledged them."""
+        """Write dead letters; return when Kafka has acknowledged them."""
         if self.bad_records.dead_letters is not None:
-            # Here and not above: a read without dead letters loads no producer.
+            # Imported here so that a read without dead letters loads no producer.
             from penstock.sink.writer import write_rows  # noqa: PLC0415
 
             write_rows(self.bad_records.dead_letters, [dead_letters])
 
     @abstractmethod
     def open(self) -> TableRowMaker:
-        """Make what decodes the records of one task."""
+        """Return the decoder for the records of one task."""
 
     def _row_maker(self, decoder: RecordDecoder) -> TableRowMaker:
         spec = self.bad_records
@@ -69,13 +69,13 @@ class TableSource(ABC):
 
 @dataclass(frozen=True)
 class FormatSource(TableSource):
-    """A read whose rows formats make."""
+    """A read whose rows are made by formats."""
 
     table: Table
 
     @property
     def bad_records(self) -> BadRecordsSpec:
-        """What becomes of records that cannot be decoded."""
+        """Return the policy for records that cannot be decoded."""
         return self.table.bad_records
 
     def open(self) -> TableRowMaker:
@@ -85,14 +85,14 @@ class FormatSource(TableSource):
 
 @dataclass(frozen=True)
 class PythonSource(TableSource):
-    """A read whose rows a deserializer of the user makes."""
+    """A read whose rows are made by a deserializer of the user."""
 
     schema: pa.Schema
     spec: DeserializerSpec
 
     @property
     def bad_records(self) -> BadRecordsSpec:
-        """What becomes of records that cannot be decoded."""
+        """Return the policy for records that cannot be decoded."""
         return self.spec.bad_records
 
     def open(self) -> TableRowMaker:
@@ -101,7 +101,7 @@ class PythonSource(TableSource):
         Raises:
             OptionError: it cannot be loaded here.
         """
-        # Here and not above: other reads have nothing to do with it.
+        # Imported here because other reads do not need it.
         from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
 
         return self._row_maker(PythonDecoder(self.spec.text, self.schema))
@@ -109,13 +109,13 @@ class PythonSource(TableSource):
 
 @dataclass(frozen=True)
 class TableSink:
-    """A typed write. Small: it travels with the writer to every task."""
+    """A typed write. Small, because it travels with the writer to every task."""
 
     table: Table
     topic: str | None
 
     def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Encode the rows of one task; what comes out is what `write_rows` takes.
+        """Encode the rows of one task for `write_rows`.
 
         Raises:
             RowError: a row has no representation in its format.
@@ -127,7 +127,7 @@ class TableSink:
 
 
 def _as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Undo what the session's settings do to Arrow types: its time zone, and large strings."""
+    """Undo the session's changes to Arrow types: its time zone, and large strings."""
     if batch.schema.equals(schema):
         return batch
     columns = [batch.column(i).cast(field.type) for i, field in enumerate(schema)]
@@ -163,7 +163,7 @@ def table_sink(schema: StructType, spec: TableSpec, topic: str | None) -> TableS
 def missing_schema() -> SchemaError:
     """Make the error for a read of a table for which the user gave no schema."""
     return SchemaError(
-        "A read with a format has the columns that you declare, and none are declared. Give them with "
+        "A read with a format needs declared columns, and none are declared. Declare them, e.g. with "
         '.schema("id BIGINT, name STRING"), or leave the format out to read keys and values as bytes.'
     )
 

@@ -1,8 +1,8 @@
-"""Whether the topic exists that an option names for writing, before any task finds out.
+"""Check on the driver, before any task starts, that the topic of a write exists.
 
-Runs on the driver: where a writer is made, which Spark does for each batch, and where a read is planned.
-Invariants: one request for each process, cluster and topic, however many batches; only a topic that is
-missing, or that the user may not see, stops anything. A broker that is away is left to the tasks.
+Runs on the driver when a writer is made (Spark makes one for each batch) and when a read is planned.
+Invariants: one request for each process, cluster and topic, for any number of batches; only a topic that is
+missing, or that the user may not see, is an error. If a broker cannot be reached, the tasks will report it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _found: set[tuple[ConnectionSettings, str]] = set()
 
 
 def check_target_topic(config: SinkConfig, option: str) -> None:
-    """Look for the topic that `option` names; nothing to do where each row names its own.
+    """Check that the topic named by `option` exists; do nothing if each row names its own topic.
 
     Raises:
-        UnknownTopicOrPartitionError: it does not exist, also after a short grace.
-        AuthorizationError: it may not be described, so not written either.
+        UnknownTopicOrPartitionError: the topic does not exist, also after a short grace.
+        AuthorizationError: the topic may not be described, and so not written.
     """
     if config.topic is None:
         return
-    # Here and not above: tasks load this module's caller, and check nothing.
+    # Imported here because tasks load this module's caller and check nothing.
     from penstock.client.cluster.metadata import cluster_view  # noqa: PLC0415
     from penstock.client.net.connection import KafkaConnections  # noqa: PLC0415
 
@@ -46,7 +46,7 @@ def check_target_topic(config: SinkConfig, option: str) -> None:
     except AuthorizationError:
         raise
     except PenstockError as error:
-        _log.info("Whether topic %s (%s) exists is left to the tasks: %s", config.topic, option, error)
+        _log.info("Could not check topic %s (%s); the tasks will: %s", config.topic, option, error)
     else:
         _found.add((settings, config.topic))
     finally:
@@ -55,8 +55,8 @@ def check_target_topic(config: SinkConfig, option: str) -> None:
 
 def _missing(topic: str, option: str) -> UnknownTopicError:
     return UnknownTopicError(
-        f"Topic {topic!r}, which option '{option}' names, does not exist, or this user may not see it. "
-        "Nothing was read or written. Check the name, or create the topic: penstock makes none.",
+        f"Topic {topic!r} of option '{option}' does not exist, or this user may not see it. Nothing was read "
+        "or written. Check the name, or create the topic: penstock does not create it.",
         topic=topic,
         option=option,
     )

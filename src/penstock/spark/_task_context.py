@@ -1,6 +1,6 @@
-"""What Spark tells a task, or a function of `foreachBatch`, about where it stands.
+"""Read Spark's local properties: the query, batch and partition of a task or of a `foreachBatch` function.
 
-Runs on executors, and on the driver. Invariant: the names of Spark's local properties stand here only.
+Runs on executors, and on the driver. Invariant: only this module has the names of Spark's local properties.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Any
 from pyspark import TaskContext
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
-"""The id of the streaming query. It changes with the checkpoint, and only then."""
+"""The id of the streaming query. It changes only with the checkpoint."""
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 """The number of the micro-batch."""
 RUN_ID_PROPERTY = "spark.jobGroup.id"
-"""The id of one run of a streaming query, which Spark has as its job group."""
+"""The id of one run of a streaming query, which Spark sets as its job group."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Which task of which micro-batch this is, for partitioners that deal rows out in turn."""
+    """The number of a task and of its micro-batch, for partitioners that distribute rows in turn."""
 
     spark_partition_id: int = 0
     batch_id: int = 0
 
 
 def turn_of_task() -> Turn:
-    """That of the Spark task that this runs in."""
+    """Return the turn of the current Spark task."""
     context = TaskContext.get()
     if context is None:
         return Turn()
@@ -36,7 +36,7 @@ def turn_of_task() -> Turn:
 
 
 def query_and_batch_of_task() -> tuple[str, int] | None:
-    """The query's id and the number of the micro-batch of this Spark task; None where Spark does not say."""
+    """Return the query id and batch id of the current Spark task; None if Spark does not tell them."""
     context = TaskContext.get()
     if context is None:
         return None
@@ -45,7 +45,7 @@ def query_and_batch_of_task() -> tuple[str, int] | None:
 
 
 def driver_property(rows: Any, name: str) -> str | None:
-    """A local property of the driver's thread; None on Spark Connect, which has none.
+    """Return a local property of the driver's thread; None on Spark Connect, which has none.
 
     Args:
         rows: a DataFrame of the session.

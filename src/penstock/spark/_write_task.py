@@ -1,6 +1,6 @@
-"""What both kinds of writers do: the checks on the driver first, then the task on an executor.
+"""Check a write on the driver, and run its tasks on executors: for batch and stream writers.
 
-Guarantee: when `write_task` returns, every row of the task is acknowledged by Kafka (at-least-once).
+Guarantee: when `write_task` returns, Kafka has acknowledged every row of the task (at-least-once).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:  # a task without a table loads nothing of tables
 
 
 def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | None) -> None:
-    """Refuse a DataFrame that cannot become Kafka records before a task starts.
+    """Refuse a DataFrame that cannot become Kafka records, before a task starts.
 
-    That of a table was checked when the table was made.
+    The columns of a table were checked when the table was made.
 
     Raises:
         RowError: naming the column.
@@ -42,7 +42,7 @@ def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | No
 
 
 def refuse_overwrite(overwrite: bool) -> None:
-    """Refuse mode("overwrite"), which Kafka cannot do."""
+    """Raise an error for mode("overwrite"), which Kafka cannot do."""
     if overwrite:
         raise OptionError(
             "A Kafka topic can only be appended to, so it cannot be overwritten. Nothing was written. "
@@ -53,15 +53,15 @@ def refuse_overwrite(overwrite: bool) -> None:
 
 
 def records_of(batches: Iterator[pa.RecordBatch], table: TableSink | None) -> Iterator[pa.RecordBatch]:
-    """The rows of one task with the columns of Kafka records: as they are, or encoded as a table says."""
+    """Return the rows of one task with the columns of Kafka records, encoded if there is a table."""
     return batches if table is None else table.records(batches)
 
 
 def write_task(
     config: SinkConfig, table: TableSink | None, batches: Iterator[pa.RecordBatch]
 ) -> WriterCommitMessage:
-    """Write the rows of one task at-least-once; returns when all are acknowledged."""
+    """Write the rows of one task at-least-once; return when all are acknowledged."""
     begin_task()
     turn, records = turn_of_task(), records_of(batches, table)
     write_rows(config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id)
-    return WriterCommitMessage()  # Spark asks for one; the driver has nothing left to do
+    return WriterCommitMessage()  # Spark requires one; the driver ignores it

@@ -1,7 +1,7 @@
-"""PenstockDataSource: what `format("penstock")` means to Spark.
+"""PenstockDataSource: the data source behind `format("penstock")`.
 
 Runs on the driver, in pooled planner processes, many times for one query. Invariant: constructing it costs
-nothing and cannot fail; options are parsed when Spark says whether it wants to read or write.
+nothing and cannot fail; options are parsed when Spark asks for a reader or a writer.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class PenstockDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format()`."""
+        """Return the name for `format()`."""
         return "penstock"
 
     @short_errors
     def schema(self) -> StructType:
-        """The columns of a read, where the user gives no schema."""
+        """Return the columns of a read for which the user gives no schema."""
         with said_elsewhere():  # by the reader
             columns = parse_columns(self.options)
         if columns.has_table:
@@ -52,20 +52,20 @@ class PenstockDataSource(DataSource):
 
     @short_errors
     def reader(self, schema: StructType) -> PenstockReader:
-        """A batch read."""
+        """Return a batch read."""
         config = self._read_config(streaming=False)
         return PenstockReader(config.source, schema, _table_source(config, schema))
 
     @short_errors
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
-        """A streaming read."""
+        """Return a streaming read."""
         with said_elsewhere(repeats_parsing()):
             config = self._read_config(streaming=True)
             return PenstockStreamReader(config.source, schema, _table_source(config, schema))
 
     @short_errors
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:
-        """A batch write."""
+        """Return a batch write."""
         config, table = self._sink(schema)
         _check_target(config)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
@@ -76,19 +76,19 @@ class PenstockDataSource(DataSource):
     def streamWriter(
         self, schema: StructType, overwrite: bool
     ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
-        """A streaming write."""
+        """Return a streaming write."""
         with said_elsewhere(repeats_parsing()):
             config, table = self._sink(schema)
         if config.query_id is not None:
             raise OptionError(
-                "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch; a "
-                "streaming write knows its query and batch from Spark: leave them out.",
+                "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch. Leave "
+                "them out: a streaming write gets its query and batch from Spark.",
                 option="sink.query-id",
             )
         if config.write_id is not None:
             raise OptionError(
-                "Option 'sink.write-id' names a batch write; a streaming write is known by its checkpoint: "
-                "leave it out.",
+                "Option 'sink.write-id' names a batch write. Leave it out: a streaming write is identified "
+                "by its checkpoint.",
                 option="sink.write-id",
             )
         _check_target(config)
@@ -113,6 +113,6 @@ def _table_source(config: ReadConfig, schema: StructType) -> TableSource | None:
 
 
 def _check_target(config: SinkConfig) -> None:
-    """Only in Spark's planner processes: elsewhere nothing is written, and a broker need not be there."""
+    """Check that a write's topic exists, in Spark's planner processes only: elsewhere nothing is written."""
     if is_spark_worker():
         check_target_topic(config, "topic")

@@ -1,8 +1,8 @@
-"""run_until_bounded: stops a streaming query once all that it was told to read is read.
+"""run_until_bounded: stop a streaming query when its bounded sources are at their ends.
 
-Runs where the user's program runs, also as a client of Spark Connect: it only looks at the query's progress.
-Invariant: the query is stopped only after the batch that reached the end is in Spark's commit log, and the
-source was asked once more since, which hands the last offsets to the consumer group.
+Runs where the user's program runs, also as a client of Spark Connect, because it only reads the query's
+progress. Invariant: the query is stopped only after the batch that reached the end is in Spark's commit log
+and the source was asked once more, which commits the last offsets to the consumer group.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _POLL_S = 0.1
 def run_until_bounded(query: Any, timeout: float | None = None) -> bool:
     """Wait until every bounded penstock source of a streaming query is at its end, then stop the query.
 
-    The query makes one empty batch after its last one: the sign that the end is in the checkpoint.
+    The query makes one empty batch after its last one, which shows that the end is in the checkpoint.
 
     Args:
         query: a running StreamingQuery (classic or Connect) that reads with `scan.bounded.mode`.
         timeout: seconds to wait at most; None for as long as it takes.
 
     Returns:
-        True when the query has ended; False when the time was up first: then it still runs.
+        True if the query has ended; False if the time was up first, while the query still runs.
 
     Raises:
         OptionError: no source of the query has an end.
@@ -45,13 +45,13 @@ def run_until_bounded(query: Any, timeout: float | None = None) -> bool:
 
 
 def _all_reached(progress: Any) -> bool:
-    """Whether the last batch began with every bounded source at its end; False before the first batch."""
+    """Return whether the last batch began with every bounded source at its end; False before any batch."""
     if progress is None:
         return False
     bounded = [source for source in progress["sources"] if _has_end(_offset(source["endOffset"]))]
     if not bounded:
         raise OptionError(
-            "No source of this query has an end, so it would run for ever. It still runs. Set "
+            "No source of this query has an end, so the query would never stop. It still runs. Set "
             "scan.bounded.mode on a penstock source, or stop the query yourself.",
             option="scan.bounded.mode",
         )
@@ -64,7 +64,7 @@ def _has_end(offset: SourceOffset | None) -> bool:
 
 
 def _offset(text: Any) -> SourceOffset | None:
-    """The offset of a source, None when it is not one of ours."""
+    """Return the offset of a source; None if the source is not penstock's."""
     try:
         return SourceOffset.from_json(json.loads(text) if isinstance(text, str) else text)
     except (CheckpointError, json.JSONDecodeError):

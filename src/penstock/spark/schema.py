@@ -1,8 +1,8 @@
-"""The columns that Spark sees, and KafkaRecords re-labelled as Spark wants them.
+"""The columns that Spark sees, and KafkaRecords under Spark's column names.
 
 Runs on driver and executor. Invariant: without a schema of the user the columns are exactly those of Spark's
-own Kafka source; every batch that leaves here has exactly the Arrow schema that PySpark derives from the
-Spark schema (it checks the first batch only, and crashes on later ones that differ).
+own Kafka source; every batch has exactly the Arrow schema that PySpark derives from the Spark schema, because
+PySpark checks only the first batch and crashes on later batches that differ.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ KAFKA_COLUMNS = StructType(
         StructField("timestampType", IntegerType()),
     ]
 )
-"""What Spark's own Kafka source gives; HEADERS comes behind on request."""
+"""The columns of Spark's own Kafka source; HEADERS follows on request."""
 
 _RECORDS_NAME = {"timestampType": "timestamp_type"}
 _MAY_BE_NULL = {"key", "value", "headers"}
 
 
 def source_schema(*, include_headers: bool) -> StructType:
-    """The columns of a read for which the user gave no schema."""
+    """Return the columns of a read for which the user gave no schema."""
     return StructType([*KAFKA_COLUMNS.fields, *([HEADERS] if include_headers else [])])
 
 
@@ -53,20 +53,20 @@ def check_read_schema(schema: StructType) -> None:
     """Accept some of Spark's columns, in any order; only those are then decoded.
 
     Raises:
-        OptionError: a column is unknown, twice there, or of another type.
+        OptionError: a column is unknown, duplicate, or of another type.
     """
     known = {field.name: field for field in source_schema(include_headers=True)}
     problems = [problem for field in schema if (problem := _problem(field, known))]
     names = schema.fieldNames()
-    problems += [f"{name} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
+    problems += [f"{name} stands twice" for name in sorted(set(names)) if names.count(name) > 1]
     if not names:
         problems = ["it has no columns"]
     if problems:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in known.values())
         raise OptionError(
-            f"The schema given for this read does not fit: {'; '.join(problems)}. It may have some or all of "
-            f"these columns: {columns}. For columns of your own set the "
-            "option 'format', or decode keys and values with Spark functions.",
+            f"The schema of this read does not match: {'; '.join(problems)}. It may have some or all of "
+            f"these columns: {columns}. For other columns set the option 'format', or decode keys and "
+            "values with Spark functions.",
             schema=schema.simpleString(),
         )
 
@@ -76,14 +76,15 @@ def _problem(field: StructField, known: dict[str, StructField]) -> str | None:
     if expected is None:
         return f"there is no column {field.name}"
     if field.dataType.simpleString() != expected.dataType.simpleString():
-        return f"{field.name} is {expected.dataType.simpleString()}, not {field.dataType.simpleString()}"
+        wanted, got = expected.dataType.simpleString(), field.dataType.simpleString()
+        return f"expected {wanted} for {field.name}, got {got}"
     if not field.nullable and field.name in _MAY_BE_NULL:
         return f"{field.name} may be null"
     return None
 
 
 class RowSchema:
-    """From KafkaRecords to the rows that Spark expects, without a copy."""
+    """Makes the rows that Spark expects from KafkaRecords, without a copy."""
 
     def __init__(self, schema: StructType) -> None:
         self._arrow_schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
@@ -91,13 +92,13 @@ class RowSchema:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns of KafkaRecords that are needed."""
+        """Return the needed columns of KafkaRecords."""
         return self._names
 
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The same buffers under Spark's names, order and nullability."""
+        """Return the same buffers under Spark's names, order and nullability."""
         columns = [
-            # A view: the types differ in nullability at most, never in layout.
+            # A view, because the types differ only in nullability, never in layout.
             records.column(name).view(field.type)
             for name, field in zip(self._names, self._arrow_schema, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""How splits travel from the driver to the tasks.
+"""Splits on their way from the driver to the tasks.
 
 Planned on the driver, unpickled on the executor. Invariant: small and free of secrets; the configuration
 travels once, with the reader.
@@ -25,14 +25,14 @@ if TYPE_CHECKING:  # a task without a table loads nothing of tables
 
 
 class SplitPartition(InputPartition):
-    """What Spark calls a partition of the input: one split."""
+    """A split as Spark's partition of the input."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(split)
 
     @property
     def split(self) -> Split:
-        """The split."""
+        """Return the split."""
         split: Split = self.value
         return split
 
@@ -41,9 +41,9 @@ class SplitPartition(InputPartition):
 def read_rows(
     config: SourceConfig, schema: StructType, partition: InputPartition, table: TableSource | None = None
 ) -> Generator[Any, None, None]:
-    """The rows of one split as Arrow batches that Spark takes as they are; of a table, where there is one."""
+    """Return the rows of one split as Arrow batches for Spark; decoded if there is a table."""
     if not isinstance(partition, SplitPartition):
-        return  # Spark makes up an empty one for a batch read that has no splits
+        return  # Spark passes another, empty partition to a batch read without splits
     begin_task()
     row_maker: RecordsToRows = RowSchema(schema) if table is None else table.open()
     for records in read_split(config, partition.split, row_maker.columns):

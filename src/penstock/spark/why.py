@@ -1,8 +1,8 @@
-"""why: which error of penstock ended a query or a job, out of what Spark made of it.
+"""why: find the error of penstock in the error that Spark raises for a query or a job.
 
-Runs in the user's program, on Spark classic and Connect. Spark hands on errors of Python code as text, with
-its own text around it. Invariant: asks nothing of Spark beyond `query.exception()`, and never raises for what
-it does not know: that is None.
+Runs in the user's program, on Spark classic and Connect. Spark passes errors of Python code on as text, with
+its own text around them. Invariant: asks Spark only for `query.exception()`; returns None for an unknown
+error instead of raising.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Why:
     """The error of penstock that ended a query or a job.
 
     Attributes:
-        name: of the error's class, e.g. `penstock.errors.PrefixTakenError`.
-        message: what happened, what it means for the data, what to do.
-        facts: the error's facts (topic, offset ...) where the error itself is at hand; empty where Spark has
-            handed on only its text, which is whenever it comes from one of Spark's processes.
+        name: of the error's class, e.g. `penstock.errors.PrefixTakenError`. message: what happened, what it
+        means for the data, what to do. facts: the error's facts (topic, offset ...) if the error itself is
+        available. Empty if Spark has passed
+            on only its text, which it does for every error of its Python processes.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Why:
 
     @property
     def error_class(self) -> type[PenstockError]:
-        """The class, for `issubclass`; PenstockError where this version of penstock does not have it."""
+        """Return the class, for `issubclass`; PenstockError if this version does not have it."""
         found = getattr(errors, self.name.rpartition(".")[2], None)
         return found if isinstance(found, type) and issubclass(found, PenstockError) else PenstockError
 
@@ -59,14 +59,15 @@ class Why:
 
 
 def why(failed: Any) -> Why | None:
-    """Say which error of penstock is behind a failed query or a caught exception.
+    """Return the error of penstock that caused a failed query or a caught exception.
 
     Args:
-        failed: a streaming query, the exception that `query.exception()` returns, or one that was caught
-            around a batch job, on Spark classic or Connect. None is allowed.
+        failed: a streaming query, the exception that `query.exception()` returns, or an exception that a
+        batch
+            job raised, on Spark classic or Connect. None is allowed.
 
     Returns:
-        The error; None where the query did not fail, or for another reason than an error of penstock.
+        The error; None if the query did not fail, or if the cause is not an error of penstock.
     """
     error = failed
     if callable(getattr(failed, "exception", None)):
@@ -83,7 +84,7 @@ def why(failed: Any) -> Why | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised from, each once."""
+    """Yield the error and its causes, each once."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -93,7 +94,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _in_text(text: str) -> Why | None:
-    """The outermost error of penstock that a text tells of: of a chain of errors Python prints it last."""
+    """Return the outermost error of penstock in a text: Python prints it last in a chain of errors."""
     found = None
     position = 0
     while (begin := _BEGIN.search(text, position)) is not None:

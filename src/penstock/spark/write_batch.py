@@ -1,10 +1,9 @@
-"""write_batch: what a function of `foreachBatch` calls, so that its writes are exactly-once too.
+"""write_batch: write in a `foreachBatch` function with exactly-once.
 
 Runs on the driver (with Spark Connect: in the server's process for the query). Spark's Python sinks have no
-Update mode, and in `foreachBatch` any DataFrame can be written; but a batch write does not say which
-micro-batch it carries out. Invariant: with `exactly-once` a write always bears the query's id, which changes
-with the checkpoint, and the number of the batch, so that a batch that comes again is known, and two batches
-are never taken for one.
+Update mode, and `foreachBatch` can write any DataFrame; but a batch write does not know its micro-batch.
+Invariant: with `exactly-once` a write always carries the query's id, which changes with the checkpoint, and
+the number of the batch, so that a repeated batch is recognised and two batches are never taken for one.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
 
     Args:
         rows: with the columns that `format("penstock")` writes: value, key, topic ...
-        batch_id: as Spark gives it to the function.
+        batch_id: the number that Spark passes to the function.
         options: of `format("penstock")`.
-        query_id: of the query, e.g. `query.id`; it must change with the checkpoint, and only then. Only
-            Spark Connect needs it, and only with `exactly-once`; otherwise Spark says it itself.
+        query_id: of the query, e.g. `query.id`; it must change only with the checkpoint. Only Spark Connect
+            needs it, and only with `exactly-once`; otherwise Spark tells it.
 
     Raises:
         MissingOptionError: `query_id` is needed.
-        ExactlyOnceError: this batch was written already under the same prefix in this run; or the function
-            has set a job group, so that this cannot be known.
+        ExactlyOnceError: this batch was already written under the same prefix in this run; or the function
+            has set a job group, so that this is unknown.
     """
     config = parse_write(options).sink
     if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
@@ -50,10 +49,10 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
     query_id = query_id or running_id
     if query_id is None:
         raise MissingOptionError(
-            "Which query this micro-batch belongs to is unknown, so that the batch could not be recognised "
-            "when it comes again. Nothing was written. Spark Connect does not tell it to functions of "
-            "foreachBatch, and nobody tells it outside of them: give write_batch the query_id, or use "
-            "KafkaSink.write_stream, which finds it in the checkpoint.",
+            "The query of this micro-batch is unknown, so write_batch could not recognise the batch if Spark "
+            "repeats it. Nothing was written. Spark tells the query id only inside of foreachBatch "
+            "functions, and not on Spark Connect. Pass query_id to write_batch, or use "
+            "KafkaSink.write_stream, which finds the id in the checkpoint.",
             option="sink.query-id",
         )
     run_id = None if running_id is None else _run_id(rows)
@@ -71,8 +70,8 @@ class MicroBatchWriter:
 
     Args:
         options: of `format("penstock")`.
-        checkpoint_location: of the query; Spark Connect's way to the id of the query.
-        records: makes the rows of a batch what `format("penstock")` writes; None where they are that.
+        checkpoint_location: of the query; on Spark Connect the query id is read from it.
+        records: turns the rows of a batch into rows for `format("penstock")`; None: they are already.
     """
 
     def __init__(
@@ -95,10 +94,10 @@ class MicroBatchWriter:
 
 
 def query_id_of_checkpoint(spark: Any, checkpoint_location: str) -> str:
-    """The id that Spark has given the query of a checkpoint; it is there before the first batch.
+    """Return the id of the query of a checkpoint; Spark writes it before the first batch.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: the id cannot be read.
     """
     file = f"{checkpoint_location.rstrip('/')}/metadata"
     try:
@@ -106,26 +105,26 @@ def query_id_of_checkpoint(spark: Any, checkpoint_location: str) -> str:
         query_id: str = json.loads("".join(line.value for line in lines))["id"]
     except (PySparkException, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"The id of the query cannot be read from {file} ({type(error).__name__}: {error}), so that this "
-            "batch could not be recognised when it comes again. Nothing of it was written. Is it the "
-            "checkpoint location that the query was started with? Otherwise give write_batch the query_id.",
+            f"The id of the query could not be read from {file} ({type(error).__name__}: {error}), so this "
+            "batch could not be recognised if Spark repeats it. Nothing was written. Is this the checkpoint "
+            "location that the query was started with? Otherwise pass query_id to write_batch.",
             checkpoint_location=checkpoint_location,
         ) from error
     return query_id
 
 
 def _run_id(rows: Any) -> str | None:
-    """The id of the query's run, which Spark has as its job group.
+    """Return the id of the query's run, which Spark sets as its job group.
 
     Raises:
-        ExactlyOnceError: somebody has set another job group.
+        ExactlyOnceError: the function of foreachBatch has set another job group.
     """
     group = driver_property(rows, RUN_ID_PROPERTY)
     with suppress(ValueError):
         return None if group is None else str(uuid.UUID(group))
     raise ExactlyOnceError(
-        f"The function of foreachBatch has set the job group {group}, in place of Spark's own, by which this "
-        "run of the query is known. Without it a second write of a batch could not be told from its "
+        f"The function of foreachBatch has replaced Spark's job group by {group}. Without Spark's job group, "
+        "which identifies this run of the query, a second write of a batch cannot be told from its "
         "repetition. Nothing was written. Call write_batch before setJobGroup, or use setJobDescription.",
         job_group=group,
     )
@@ -134,8 +133,8 @@ def _run_id(rows: Any) -> str | None:
 class _Written:
     """The newest batch that one run of a query has written under a prefix.
 
-    The log of decisions cannot tell a second write of a batch from the batch's repetition: it would be
-    drained, and its rows lost.
+    The decision log cannot tell a second write of a batch from the batch's repetition: the second write would
+    be drained and its rows lost.
     """
 
     _newest: dict[tuple[str | None, str, str], int] = {}  # noqa: RUF012 - of the process
@@ -145,27 +144,27 @@ class _Written:
         self._key = (run_id, query_id, prefix)
 
     def check_new(self, batch_id: int) -> None:
-        """Raise ExactlyOnceError when the batch is written already."""
+        """Raise ExactlyOnceError if the batch is written already."""
         with self._lock:
             newest = self._newest.get(self._key)
         if newest != batch_id:
             return
         _, query_id, prefix = self._key
         raise ExactlyOnceError(
-            f"Batch {batch_id} of query {query_id} is written already under the transactional id prefix "
-            f"{prefix}, in this very run of the query. The second write was not done, because it could not "
-            "be told from the first one. If the function of foreachBatch writes several DataFrames, give "
-            "each write a sink.transactional-id-prefix of its own; if it writes one, call write_batch once.",
+            f"Batch {batch_id} of query {query_id} was already written under the transactional id prefix "
+            f"{prefix} in this run of the query. The second write was not done, because it cannot be told "
+            "from a repetition of the first. If the function of foreachBatch writes several DataFrames, give "
+            "each write its own sink.transactional-id-prefix; if it writes one, call write_batch once.",
             query_id=query_id,
             batch_id=batch_id,
             prefix=prefix,
         )
 
     def siblings(self, batch_id: int) -> list[str]:
-        """Other prefixes under which this very batch is written.
+        """Return the other prefixes under which this batch is written.
 
-        Not those of its earlier batches: where a write that failed is tried again under another prefix, the
-        failed one may be decided.
+        Prefixes of earlier batches do not count, because a failed write that is repeated under another prefix
+        may be decided.
         """
         run_id, query_id, prefix = self._key
         with self._lock:
@@ -176,7 +175,7 @@ class _Written:
             )
 
     def note(self, batch_id: int) -> None:
-        """The batch is written."""
+        """Note that the batch is written."""
         with self._lock:
             self._newest[self._key] = batch_id
 

@@ -331,7 +331,7 @@ class TestWriteBatch:
 
     def test_a_query_that_nobody_knows_is_asked_for(self) -> None:
         rows = FakeRows()
-        with pytest.raises(MissingOptionError, match="give write_batch the query_id"):
+        with pytest.raises(MissingOptionError, match="Pass query_id to write_batch"):
             write_batch(rows, 7, EXACTLY_ONCE)
         assert rows.saved == []
         write_batch(rows, 7, EXACTLY_ONCE, query_id="mine")

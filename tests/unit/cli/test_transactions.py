@@ -1,4 +1,4 @@
-"""`penstock transactions` as far as it needs no broker."""
+"""`penstock transactions` without a broker."""
 
 from __future__ import annotations
 

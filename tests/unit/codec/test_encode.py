@@ -148,7 +148,7 @@ def test_timestamps_before_1970() -> None:
 
 
 def test_a_timestamp_beyond_microseconds() -> None:
-    with pytest.raises(RowError, match="beyond microseconds"):
+    with pytest.raises(RowError, match="does not fit into microseconds"):
         RecordColumns(batch_of(timestamp=pa.array([2**62], pa.timestamp("s"))))
 
 
@@ -207,7 +207,7 @@ def test_what_cannot_be_compressed(kind: str) -> None:
 
 
 def test_unknown_compressions_and_limits_are_refused() -> None:
-    with pytest.raises(ValueError, match="'lzma' is none of none, gzip, snappy, lz4, zstd"):
+    with pytest.raises(ValueError, match="of none, gzip, snappy, lz4, zstd, got 'lzma'"):
         RecordBatchBuilder("t", 3, compression_type="lzma")
     with pytest.raises(ValueError, match="batch_size_bytes 0"):
         RecordBatchBuilder("t", 3, batch_size_bytes=0)

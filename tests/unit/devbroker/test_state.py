@@ -26,7 +26,7 @@ def state_folder(tmp_path: Path) -> StateFolder:
 
 @pytest.fixture
 def foreign() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is none of ours; a stale state file may hold its process id."""
+    """A process of another program; a stale state file may hold its process id."""
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
     ) as process:

@@ -1,4 +1,4 @@
-"""The Spark adapters as far as they need no JVM."""
+"""The Spark adapters without a JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in the Spark adapters, as far as they need no JVM."""
+"""Tables in the Spark adapters, without a JVM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Offsets of a consumer group, read and committed without being a member of it.
+"""Read and commit the offsets of a consumer group without being a member of it.
 
 Runs on the driver. Invariants: every call ends within its time-out; a coordinator that moves or loads is
-looked up again; a commit names positions (the next offset to read), as every Kafka tool expects.
+looked up again; a committed offset is the next offset to read, as every Kafka tool expects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HAS_MEMBERS = {
     codes.ILLEGAL_GENERATION,
     codes.REBALANCE_IN_PROGRESS,
 }
-"""How a coordinator says that the group has members, of which we are none."""
+"""The error codes of a coordinator whose group has members: only a member may commit then."""
 _OF_ONE_TOPIC_PARTITION = {
     codes.UNKNOWN_TOPIC_OR_PARTITION,
     codes.TOPIC_AUTHORIZATION_FAILED,
@@ -41,13 +41,13 @@ def committed_offsets(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, int]:
-    """The group's committed offsets; topic partitions without one are left out.
+    """Return the group's committed offsets; topic partitions without one are left out.
 
     Offsets of open transactions are waited for.
 
     Raises:
         AuthorizationError: the group may not be described.
-        ClientError: the coordinator does not give them until the time is up.
+        ClientError: the coordinator does not answer in time.
     """
     if not topic_partitions:
         return {}
@@ -72,12 +72,12 @@ def commit_offsets(
     """Commit the next offset to read of each topic partition, from outside of the group.
 
     Returns:
-        The topic partitions whose offset the broker did not take (a deleted topic, say), and why. The
+        An error for each topic partition whose offset the broker refused (of a deleted topic, say). The
         others are committed.
 
     Raises:
         AuthorizationError: the group may not be written.
-        ClientError: the group has members of its own, or no coordinator takes it until the time is up.
+        ClientError: the group has members of its own, or no coordinator answers in time.
     """
     if not positions:
         return {}
@@ -117,7 +117,7 @@ def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> An
 
 
 def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, PenstockError]:
-    """What single topic partitions failed with; raises what concerns the whole group."""
+    """Return the errors of single topic partitions; raise an error of the whole group."""
     where = f"Committing offsets to group {group_id!r}"
     errors: dict[TopicPartition, PenstockError] = {}
     for topic in response.topics:

@@ -1,16 +1,16 @@
-"""Ask brokers about many things at once: one request for each broker, again until each thing has its answer.
+"""Ask brokers about many keys at once: one request for each broker, repeated until each key has its answer.
 
-Runs on driver and executor. Invariants: each key gets a value or an error within the time-out; one that is
-slow, unknown or without a broker does not keep the others from their values; what may pass is asked again,
-so an answer is final. Requests must bear repetition.
+Runs on driver and executor. Invariants: each key gets a value or an error within the time-out; a key that is
+slow, unknown or without a broker does not delay the values of the others; a temporary problem is asked again,
+so an answer is final. Requests must be safe to repeat.
 
-A `Question` says what is asked; a `Locator` knows which broker answers for a key. Callers use `ask_leaders`
-(`leaders`), `ask_group_coordinator` and `ask_transaction_coordinators` (`coordinators`).
+A `Question` makes requests and reads responses; a `Locator` finds the broker of a key. Callers use
+`ask_leaders` (`leaders`), `ask_group_coordinator` and `ask_transaction_coordinators` (`coordinators`).
 
     locate -> one request for each broker, all under way together -> values, errors, problems that may pass
        ^---------------------------- pause, for the keys with such a problem -----------'
 
-`repeat` is for a question that has one answer, or none: any broker, or all brokers together.
+`repeat` is for a question with a single answer: from any broker, or from all brokers together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.errors import PenstockError
 
 
 class Place(Protocol):
-    """Where a key is answered for: a broker, and what a request has to say about the key there."""
+    """The broker that answers for a key, and the details that a request to it needs."""
 
     @property
     def node_id(self) -> int: ...  # noqa: D102  # the broker
@@ -43,13 +43,13 @@ T = TypeVar("T")
 
 
 def kind_of(error: PenstockError) -> ProblemKind:
-    """Return how long an error may last: one that Kafka calls retriable may pass."""
+    """Return the kind of an error: one that Kafka calls retriable is temporary."""
     return ProblemKind.PASSING if is_retriable(error) else ProblemKind.FINAL
 
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[K, V]):
-    """What a broker said about one key. `value` counts when `error_code` is 0."""
+    """The answer of a broker about one key. `value` is valid when `error_code` is 0."""
 
     key: K
     error_code: int
@@ -58,12 +58,12 @@ class Reply(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[K, P, V]):
-    """What is asked, apart from whom."""
+    """How to build a request, read its response and make its errors."""
 
     build: Callable[[Mapping[K, P]], Any]
     """Makes the request to one broker about these keys."""
     read: Callable[[Any, Mapping[K, P]], Iterable[Reply[K, V]]]
-    """Takes the replies out of its response. An error that it raises is the error of all these keys."""
+    """Reads the replies in its response. An error that it raises is the error of all these keys."""
     error: Callable[[K, P, int], PenstockError]
     """Makes the error for the error code that a broker gave a key."""
     kind: Callable[[PenstockError], ProblemKind] = kind_of
@@ -77,16 +77,16 @@ class Locator(Protocol[K, P]):
     def locate(
         self, keys: Collection[K], before: Mapping[K, Problem], timeout_ms: int
     ) -> tuple[dict[K, P], dict[K, Problem]]:
-        """Return the place of each key, or why it has none now.
+        """Return the place of each key, or the problem why it has none now.
 
         Args:
-            keys: each of them gets either.
-            before: why keys that were asked already have no answer yet; their places may have been wrong.
+            keys: each of them gets one or the other.
+            before: the last problems of keys that were asked before; their places may have been wrong.
             timeout_ms: how long to wait at most.
         """
 
     def failed(self, keys: Iterable[K], error_code: int | None) -> None:
-        """Note that the broker gave these keys an error code, or (None) no answer."""
+        """Note that the broker answered these keys with an error code, or (None) did not answer."""
 
 
 def ask(
@@ -102,9 +102,9 @@ def ask(
 
     Args:
         connections: to the cluster.
-        keys: what is asked about.
-        locator: which broker to ask about each of them.
-        question: what to ask.
+        keys: to ask about.
+        locator: finds the broker of each key.
+        question: builds requests and reads responses.
         backoff: the pauses between attempts; default `connections.new_backoff()`.
         timeout_ms: default `default_api_timeout_ms`.
     """
@@ -120,7 +120,7 @@ def ask(
         final = {key: it.error for key, it in problems.items() if it.kind is ProblemKind.FINAL}
         results.errors |= final
         pending = [key for key in pending if key in problems and key not in final]
-        # The most patient key decides how long all are asked again.
+        # Ask on until the latest deadline of any key.
         if pending and not backoff.pause(max(patience.ends_for(problems[key]) for key in pending)):
             results.errors |= {key: problems[key].error for key in pending}
             break
@@ -136,7 +136,7 @@ def _ask_once(
     results: Results[K, V],
     timeout_ms: int,
 ) -> dict[K, Problem]:
-    """Ask each broker once, all at the same time; add the values, return why the rest has none."""
+    """Ask each broker once, all at the same time; add the values, return the problems of the other keys."""
     places, problems = locator.locate(pending, before, timeout_ms)
     attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
     sent = [
@@ -166,7 +166,7 @@ def _collect(
     question: Question[K, P, V],
     results: Results[K, V],
 ) -> dict[K, Problem]:
-    """Wait for one response; add its values, return why its other keys have none."""
+    """Wait for one response; add its values, return the problems of its other keys."""
     try:
         replies = {reply.key: reply for reply in question.read(response.result(), asked)}
     except PenstockError as error:
@@ -187,18 +187,18 @@ def _problem(question: Question[K, P, V], key: K, place: P, reply: Reply[K, V] |
     if reply is not None:
         error = question.error(key, place, reply.error_code)
         return Problem(question.kind(error), error)
-    # A broker that leaves a key out of its response did not answer for it.
+    # A key that is missing in the response has no answer.
     error = question.error(key, place, codes.UNKNOWN_SERVER_ERROR)
     error.facts["is_retriable"] = True
     return Problem(ProblemKind.PASSING, error)
 
 
 def repeat(connections: KafkaConnections, attempt: Callable[[int], T], timeout_ms: int | None = None) -> T:
-    """Return what the attempt returns; repeat it while it raises what may pass and there is time.
+    """Return the attempt's result; repeat the attempt after temporary errors while there is time.
 
     Args:
         connections: to the cluster.
-        attempt: gets the milliseconds that are left. Must bear repetition.
+        attempt: gets the milliseconds that are left. Must be safe to repeat.
         timeout_ms: default `default_api_timeout_ms`.
     """
     patience = Patience.from_now(connections, timeout_ms)

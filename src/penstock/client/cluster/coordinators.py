@@ -1,7 +1,7 @@
 """Ask the coordinators of transactional ids and consumer groups.
 
-Runs on driver and executor. Invariants: as in `ask`. The coordinators of transactional ids are remembered
-until one moves or does not answer; a group's coordinator is looked up with each attempt.
+Runs on driver and executor. Invariants: as in `ask`. The coordinator of a transactional id is cached until it
+moves or does not answer; a group's coordinator is looked up for each attempt.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _MOVED_CODES = frozenset((codes.NOT_COORDINATOR, _UNAVAILABLE))
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator coordinates, by Kafka's number."""
+    """The kinds of coordinators, by Kafka's number."""
 
     GROUP = 0
     TRANSACTION = 1
 
     @property
     def thing(self) -> str:
-        """As error messages call it."""
+        """Return the name for error messages."""
         return "group" if self is CoordinatorKind.GROUP else "transactional id"
 
     @property
     def find_versions(self) -> Versions:
-        """Those of FindCoordinator that take what is looked up together."""
+        """Return the versions of FindCoordinator that can look up these keys."""
         return FIND_COORDINATOR if self is CoordinatorKind.GROUP else FIND_COORDINATORS
 
 
@@ -79,11 +79,11 @@ def ask_transaction_coordinators(
 
     Args:
         connections: to the cluster.
-        transactional_ids: what is asked about.
-        build: the request about these transactional ids.
-        read: the replies in its response.
-        error: the error for a transactional id and an error code.
-        ids_per_request: how many a request can carry.
+        transactional_ids: to ask about.
+        build: makes the request about some of them.
+        read: returns the replies in its response.
+        error: makes the error for a transactional id and an error code.
+        ids_per_request: at most in one request; None: any number.
         timeout_ms: default `default_api_timeout_ms`.
     """
 
@@ -110,14 +110,14 @@ def ask_group_coordinator(
     *,
     timeout_ms: int | None = None,
 ) -> V:
-    """Ask the coordinator of one group, whichever broker it is by then, until it answers or the time is up.
+    """Ask the coordinator of one group, even when it moves, until it answers or the time is up.
 
     Args:
         connections: to the cluster.
-        group_id: whose coordinator.
+        group_id: the group.
         what: e.g. "Committing offsets", for errors.
         build: makes the request.
-        read: the answer in its response. What it raises is asked again, if it may pass.
+        read: returns the answer in its response. After a temporary error that it raises, it is asked again.
         timeout_ms: default `default_api_timeout_ms`.
     """
 
@@ -145,7 +145,7 @@ class Coordinators:
     def locate(
         self, keys: Collection[str], before: Mapping[str, Problem], timeout_ms: int
     ) -> tuple[dict[str, Coordinator], dict[str, Problem]]:
-        """See `Locator`. All that are not known are looked up with one request."""
+        """See `Locator`. Look up all unknown coordinators with one request."""
         with self._lock:
             found = {key: self._known[key] for key in keys if key in self._known}
         missing = [key for key in keys if key not in found]
@@ -171,7 +171,7 @@ class Coordinators:
             **self._kind.find_versions.bounds,
         )
         response = connections.request(request, timeout_ms=timeout_ms)
-        # Before version 4 the response is about one key, and has no list.
+        # Before version 4 the response is about one key and has no list.
         answers = {each.key: each for each in response.coordinators or ()} or {keys[0]: response}
         found: dict[str, Coordinator] = {}
         errors: dict[str, PenstockError] = {}
@@ -187,7 +187,7 @@ class Coordinators:
         return found, errors
 
     def failed(self, keys: Iterable[str], error_code: int | None) -> None:
-        """Forget brokers that did not answer, or turned out not to be the coordinator."""
+        """Forget coordinators that did not answer, or said that they are not the coordinator."""
         if error_code is None or error_code in _MOVED_CODES:
             with self._lock:
                 for key in keys:
@@ -198,8 +198,8 @@ _of_transactions: weakref.WeakKeyDictionary[KafkaConnections, Coordinators] = we
 
 
 def transaction_coordinators(connections: KafkaConnections) -> Coordinators:
-    """The one memory of transaction coordinators that belongs to these connections."""
-    # `setdefault` is atomic: there is no lock that a forked child could inherit while it is held.
+    """Return the cache of transaction coordinators that belongs to these connections."""
+    # `setdefault` is atomic, so that no lock is needed, which a forked child could inherit while it is held.
     return _of_transactions.get(connections) or _of_transactions.setdefault(
         connections, Coordinators(connections, CoordinatorKind.TRANSACTION)
     )

@@ -18,7 +18,7 @@ from penstock.types import TopicPartition
 
 V = TypeVar("V")
 Asked = Mapping[TopicPartition, Leader]
-"""The topic partitions of one request, and what their broker has to be told of its leadership."""
+"""The topic partitions of one request, each with its leader and leader epoch."""
 
 
 def ask_leaders(
@@ -34,10 +34,10 @@ def ask_leaders(
 
     Args:
         connections: to the cluster.
-        topic_partitions: what is asked about.
+        topic_partitions: to ask about.
         what: e.g. "Listing offsets", for errors.
-        build: the request for one broker.
-        read: the replies in its response.
+        build: makes the request for one broker.
+        read: returns the replies in its response.
         timeout_ms: default `default_api_timeout_ms`.
     """
 
@@ -71,7 +71,7 @@ class _Leaders:
         try:
             known = self._view.look_up({tp.topic for tp in keys}, timeout_ms=timeout_ms)
         except PenstockError as error:
-            # The time is up; what stood in the way before says more than that nobody answers now.
+            # The time is up. The problem before says more than the missing answer now.
             causes = {tp: before[tp].error if tp in before else error for tp in keys}
             return {}, {tp: Problem(ProblemKind.FINAL, cause) for tp, cause in causes.items()}
         problems = {tp: problem for tp in keys if (problem := leader_problem(known, tp)) is not None}
@@ -79,11 +79,11 @@ class _Leaders:
         return found, problems
 
     def failed(self, keys: Iterable[TopicPartition], error_code: int | None) -> None:
-        """Whatever it was, the next `locate` asks the cluster again."""
+        """Let the next `locate` ask the cluster again, whatever the error was."""
 
 
 def by_topic(asked: Asked) -> dict[str, dict[TopicPartition, Leader]]:
-    """The topic partitions grouped as Kafka's requests nest them."""
+    """Group topic partitions by topic, as Kafka's requests nest them."""
     grouped: defaultdict[str, dict[TopicPartition, Leader]] = defaultdict(dict)
     for topic_partition, leader in asked.items():
         grouped[topic_partition.topic][topic_partition] = leader

@@ -1,7 +1,7 @@
-"""Questions to the cluster that are not records: topic partitions, offsets, committed offsets, topics.
+"""List topics and offsets of logs.
 
-Runs on the driver mostly. Invariants: every call is batched (one request per broker, whatever the number
-of topic partitions), ends within its time-out, and asking never changes or creates anything.
+Runs mostly on the driver. Invariants: every call is batched (one request per broker for any number of topic
+partitions), ends within its time-out, and never changes or creates anything.
 """
 
 from __future__ import annotations
@@ -35,27 +35,29 @@ __all__ = [
 ]
 
 NO_OFFSET = -1
-"""The answer to a timestamp after the last record's."""
+"""The offset that Kafka returns for a timestamp after the last record's."""
 _TIMESTAMPS = {LogEnd.EARLIEST: -2, LogEnd.LATEST: -1}
-"""How Kafka's protocol asks for the ends of a log."""
+"""The timestamps by which Kafka's protocol asks for the ends of a log."""
 
 
 def describe_topics(
     connections: KafkaConnections, topics: Collection[str] | None = None, *, timeout_ms: int | None = None
 ) -> dict[str, TopicMetadata]:
-    """Those of the named topics that exist, or (None) all topics of the cluster. Never from a cache.
+    """Ask the cluster for the named topics that exist, or (None) for all topics. Never answer from a cache.
 
     Raises:
         AuthorizationError: a named topic may not be described.
-        BrokerUnavailableError: nobody answered, or a topic's state stays unclear until the time is up.
+        BrokerUnavailableError: no broker answered, or a topic's state stayed unclear until the time was up.
     """
     cluster = fetch_metadata(connections, topics, timeout_ms=timeout_ms)
     unclear = [name for name, topic in cluster.topics.items() if topic.error_code]
     found = {name: topic for name, topic in cluster.topics.items() if not topic.error_code}
+    view = cluster_view(connections)
     for name in unclear:
+        view.invalidate(name)  # the cached topic is older than the error
         try:
-            found[name] = cluster_view(connections).topic(name, timeout_ms=timeout_ms)
-        except UnknownTopicOrPartitionError:  # noqa: PERF203  # each topic may be unknown for itself
+            found[name] = view.topic(name, timeout_ms=timeout_ms)
+        except UnknownTopicOrPartitionError:
             continue
     return found
 
@@ -67,10 +69,10 @@ def list_offsets(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, int]:
-    """Offsets by time, or of a log's ends, all or nothing.
+    """Return offsets by time or of a log's ends; raise if one topic partition has none.
 
-    LATEST under read_committed is the last stable offset. A time gives the first offset whose
-    record is not older, or NO_OFFSET.
+    LATEST under read_committed is the last stable offset. A time gives the offset of the first record that
+    is not older, or NO_OFFSET.
 
     Raises:
         UnknownTopicOrPartitionError, AuthorizationError, BrokerUnavailableError: naming topic partitions.
@@ -86,7 +88,7 @@ def list_offsets_each(
     *,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, int]:
-    """As `list_offsets`, with an offset or an error for each topic partition; raises nothing."""
+    """Return an offset or an error for each topic partition; otherwise as `list_offsets`. Raises nothing."""
     settings_timeout_ms = connections.settings.request_timeout_ms
 
     def build(asked: Asked) -> Any:

@@ -1,4 +1,4 @@
-"""How many bytes a log has.
+"""Ask for the number of bytes in a log.
 
 Runs on the driver. Invariants: as in `ask`; asking changes nothing.
 """
@@ -26,9 +26,9 @@ def log_sizes(
     *,
     timeout_ms: int | None = None,
 ) -> Results[TopicPartition, int]:
-    """The bytes of each log as its leader stores it: whole segments, compressed as they came.
+    """Return the bytes of each log as its leader stores it: whole segments, compressed as they arrived.
 
-    Raises nothing; the user needs DESCRIBE on the cluster, and without it each one has that as its error.
+    Raises nothing. The user needs DESCRIBE on the cluster; without it each topic partition has an error.
     """
 
     def build(asked: Asked) -> Any:
@@ -51,8 +51,8 @@ def _read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
         raise error_from_code(response.error_code, "Asking for the sizes of logs")
     if not response.results:
         raise AuthorizationError(
-            "Asking for the sizes of logs failed: the broker names no log directory, which older ones do "
-            "when the user may not know. Ask for DESCRIBE on the cluster."
+            "Asking for the sizes of logs failed: the broker named no log directory. Older brokers answer so "
+            "when the user lacks permission. Ask for DESCRIBE on the cluster."
         )
     sizes: Counter[TopicPartition] = Counter()
     for folder in response.results:

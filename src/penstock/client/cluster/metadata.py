@@ -1,8 +1,8 @@
 """Where topic partitions live: topics, their ids, leaders and replicas.
 
 Runs on driver and executor. Invariants: asking never creates a topic; a cached leader is replaced only by
-a newer one (leader epoch) unless somebody reported it wrong; what does not exist is an error after a
-short grace, because a fresh topic takes a moment to be known by every broker.
+a newer one (leader epoch) unless a caller reported it wrong; a missing topic is an error after a short grace,
+because each broker takes a moment to learn of a new topic.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitionMetadata:
-    """Who serves one topic partition. `leader_id` is NO_LEADER while there is none."""
+    """Leader and replicas of one topic partition. `leader_id` is NO_LEADER while it has no leader."""
 
     leader_id: int
     leader_epoch: int
@@ -53,7 +53,7 @@ class TopicPartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """One topic as a broker described it. With an `error_code` other than 0 the rest may be empty."""
+    """One topic in a broker's description. If `error_code` is not 0, the rest may be empty."""
 
     topic: str
     topic_id: uuid.UUID | None
@@ -63,7 +63,7 @@ class TopicMetadata:
 
     @property
     def topic_partitions(self) -> list[TopicPartition]:
-        """All topic partitions, in order."""
+        """Return all topic partitions, in order."""
         return [TopicPartition(self.topic, partition) for partition in sorted(self.partitions)]
 
 
@@ -79,7 +79,7 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Whom to ask about one topic partition. `leader_epoch` -1: unknown."""
+    """The broker that leads one topic partition. `leader_epoch` -1: unknown."""
 
     node_id: int
     leader_epoch: int
@@ -91,7 +91,7 @@ def fetch_metadata(
 ) -> ClusterMetadata:
     """Ask any broker about these topics (None: all topics; empty: brokers only).
 
-    Errors of single topics are left in their `error_code`.
+    Errors of single topics stand in their `error_code`.
     """
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(
@@ -139,21 +139,21 @@ class ClusterView:
     """Cached topics and leaders of one cluster, shared by everything in the process. Thread-safe."""
 
     def __init__(self, connections: KafkaConnections) -> None:
-        # A weak reference: the view lives as a value under its connections, and must not keep them alive.
+        # A weak reference: the cache that holds the view has the connections as its weak key.
         self._weak_connections = weakref.ref(connections)
         self._lock = threading.Lock()
         self._topics: dict[str, tuple[float, TopicMetadata]] = {}
 
     def topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicMetadata:
-        """The topic, from the cache or the cluster. Raises as `topics()`."""
+        """Return the topic, from the cache or the cluster. Raises as `topics()`."""
         return self.topics([topic], timeout_ms=timeout_ms)[topic]
 
     def topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
-        """Several topics; those that are not cached are asked for in one request.
+        """Return several topics; ask the cluster in one request for those that are not cached.
 
         Raises:
-            UnknownTopicOrPartitionError: one does not exist.
-            AuthorizationError: one may not be described.
+            UnknownTopicOrPartitionError: a topic does not exist.
+            AuthorizationError: a topic may not be described.
         """
         wanted = set(topics)
         return self._settle(
@@ -163,13 +163,13 @@ class ClusterView:
         )
 
     def leader_of(self, topic_partition: TopicPartition, *, timeout_ms: int | None = None) -> Leader:
-        """The leader of one topic partition. Raises as `leaders_of()`."""
+        """Return the leader of one topic partition. Raises as `leaders_of()`."""
         return self.leaders_of([topic_partition], timeout_ms=timeout_ms)[topic_partition]
 
     def leaders_of(
         self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Leader]:
-        """The leaders of topic partitions; asks the cluster for those that the cache does not know.
+        """Return the leaders of topic partitions; ask the cluster for those that are not cached.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or one of its partitions does not exist.
@@ -185,23 +185,23 @@ class ClusterView:
         return {tp: leader_in(topics[tp.topic], tp.partition) for tp in wanted}
 
     def reload(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
-        """Ask the cluster, whatever is cached; single topics may come back with an error code."""
+        """Ask the cluster without the cache; single topics may come back with an error code."""
         cluster = fetch_metadata(self._connections, topics, timeout_ms=timeout_ms)
         with self._lock:
             return {name: self._remember(topic) for name, topic in cluster.topics.items()}
 
     def invalidate(self, topic: str) -> None:
-        """Let the next caller ask the cluster: a leader or the topic's id turned out to be wrong."""
+        """Let the next caller ask the cluster, because a leader or the topic's id turned out to be wrong."""
         with self._lock:
             if topic in self._topics:
-                # Kept, because a broker that lags behind must not bring back an older leader.
+                # Kept, because a broker with old metadata must not bring back an older leader.
                 self._topics[topic] = (_NEVER, self._topics[topic][1])
 
     def apply_hint(self, topic_partition: TopicPartition, leader_id: int, leader_epoch: int) -> bool:
         """Take a new leader from the error response of the old one (KIP-951).
 
         Returns:
-            Whether the cache now holds that leader, so that no metadata request is needed.
+            True if the cache now holds that leader, so that no metadata request is needed.
         """
         topic, partition = topic_partition
         if leader_id == NO_LEADER or leader_epoch < 0 or not self._connections.knows_broker(leader_id):
@@ -224,9 +224,10 @@ class ClusterView:
         return connections
 
     def look_up(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
-        """The topics, each from the cache or, in one request, from the cluster; no waiting, no raising.
+        """Return the topics from the cache or, in one request, from the cluster.
 
-        A topic that does not exist has an error code. Use `leader_problem()` to judge the answer.
+        Neither waits for problems to pass nor raises them: a topic that does not exist has an error code. Use
+        `leader_problem()` to judge the answer.
         """
         known = self._cached(topics)
         missing = set(topics) - known.keys()
@@ -235,7 +236,7 @@ class ClusterView:
     def _settle(
         self, topics: Collection[str], find_problems: _FindProblems, timeout_ms: int | None
     ) -> dict[str, TopicMetadata]:
-        """Load what has a problem again and again, until nothing has one or its patience is over."""
+        """Ask again for the topics with a problem, until none has one or the patience is over."""
         connections = self._connections
         patience = Patience.from_now(connections, timeout_ms)
         backoff = connections.new_backoff()
@@ -244,7 +245,7 @@ class ClusterView:
             try:
                 known = self.look_up(topics, timeout_ms=left_ms(patience.deadline))
             except BrokerUnavailableError as error:
-                # The time is up; what stood in the way before says more than that nobody answers now.
+                # The time is up. The problem before says more than the missing answer now.
                 raise worst.error if worst is not None else error from None
             problems = find_problems(known)
             if not problems:
@@ -262,7 +263,7 @@ class ClusterView:
         return {topic: metadata for topic, (loaded_at, metadata) in entries.items() if loaded_at > oldest}
 
     def _remember(self, loaded: TopicMetadata) -> TopicMetadata:
-        """Cache what was loaded, but keep leaders that are newer than what this broker knew."""
+        """Cache the loaded topic, but keep cached leaders that are newer than this broker's answer."""
         if loaded.error_code:
             self._topics.pop(loaded.topic, None)
             return loaded
@@ -282,7 +283,7 @@ _FindProblems = Callable[[Mapping[str, TopicMetadata]], list[tuple[str, Problem]
 
 
 def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | None:
-    """What keeps the topic from being used, judged by what a broker said of it."""
+    """Return the problem that keeps the topic from being used, judged by a broker's answer."""
     metadata = known.get(topic)
     if metadata is not None and not metadata.error_code:
         return None
@@ -290,7 +291,7 @@ def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | N
     if code in _UNKNOWN_TOPIC_CODES:
         error: PenstockError = UnknownTopicOrPartitionError(
             f"Topic {topic!r} does not exist, or this user may not see it. Check the name, or create it: "
-            "penstock makes no topics to read or write.",
+            "penstock does not create the topics that it reads or writes.",
             topic=topic,
         )
         return Problem(ProblemKind.UNKNOWN, error)
@@ -299,7 +300,7 @@ def topic_problem(known: Mapping[str, TopicMetadata], topic: str) -> Problem | N
 
 
 def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPartition) -> Problem | None:
-    """What keeps the topic partition's leader from being asked."""
+    """Return the problem that keeps the topic partition's leader from being asked."""
     topic, partition = topic_partition
     if (problem := topic_problem(known, topic)) is not None:
         return problem
@@ -319,7 +320,7 @@ def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPar
 
 
 def leader_in(metadata: TopicMetadata, partition: int) -> Leader:
-    """The leader in this metadata; it must have one."""
+    """Return the leader in this metadata, which must have one."""
     found = metadata.partitions[partition]
     return Leader(found.leader_id, found.leader_epoch, metadata.topic_id)
 
@@ -328,6 +329,6 @@ _views: weakref.WeakKeyDictionary[KafkaConnections, ClusterView] = weakref.WeakK
 
 
 def cluster_view(connections: KafkaConnections) -> ClusterView:
-    """The one view that belongs to these connections."""
-    # `setdefault` is atomic: there is no lock that a forked child could inherit while it is held.
+    """Return the one view that belongs to these connections."""
+    # `setdefault` is atomic, so that no lock is needed, which a forked child could inherit while it is held.
     return _views.get(connections) or _views.setdefault(connections, ClusterView(connections))

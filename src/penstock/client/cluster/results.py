@@ -1,4 +1,4 @@
-"""What became of a question about many things: a value or an error for each.
+"""The answers to a question about many keys: a value or an error for each.
 
 Runs on driver and executor. Imports no networking, so that planning and its fakes can use it.
 """
@@ -34,7 +34,7 @@ class Results(Generic[K, V]):
         """Return the values if none failed; otherwise raise the first error, naming how many more there are.
 
         Args:
-            what: was asked, e.g. "Listing offsets".
+            what: the question, e.g. "Listing offsets".
         """
         if not self.errors:
             return self.values

@@ -1,4 +1,4 @@
-"""Create topics: for the demo, benchmarks and decision logs, never what a query reads or writes.
+"""Create topics for the demo, benchmarks and decision logs. A query's own topics are never created.
 
 Runs on the driver. Invariant: when the call returns, each topic partition of the created topics has a leader.
 """
@@ -24,7 +24,7 @@ _EXISTS = codes.TOPIC_ALREADY_EXISTS
 
 @dataclass(frozen=True)
 class NewTopic:
-    """What a topic shall be. -1: the broker's default."""
+    """The settings of a topic to create. -1: the broker's default."""
 
     partition_count: int = -1
     replication_factor: int = -1
@@ -49,7 +49,7 @@ def create_topics(
         timeout_ms: default `default_api_timeout_ms`.
 
     Raises:
-        ClientError: a topic exists already, or cannot be made as wanted.
+        ClientError: a topic exists already, or cannot be created with these settings.
         AuthorizationError: not allowed.
     """
     patience = Patience.from_now(connections, timeout_ms)
@@ -74,9 +74,9 @@ def _creatable(name: str, topic: NewTopic) -> Any:
 def _create(
     connections: KafkaConnections, topics: Mapping[str, NewTopic], patience: Patience, *, exist_ok: bool
 ) -> None:
-    """Ask the controller until each topic is made.
+    """Ask the controller until each topic is created.
 
-    A request whose answer is lost is not sent again: the topic may exist by then, and the error
+    A request whose answer is lost is not sent again, because the topic may exist by then and the error
     "exists already" would be wrong.
     """
     backoff = connections.new_backoff()

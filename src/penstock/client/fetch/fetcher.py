@@ -1,16 +1,17 @@
-"""Reads one split `[start, stop)` of one topic partition into KafkaRecords.
+"""Read one range `[start, stop)` of one topic partition into KafkaRecords.
 
 Runs on the executor, in the thread of the task; the next Fetch travels on the IO thread while the codec
 decodes the last response here.
 
 Life of a split:
 1. Ask the leader from the starting offset. A leader that moved, a broker that restarts and a connection
-   that breaks are waited out; a new leader is first asked whether it still has what was read.
-2. When a response is here, its batch headers tell where the next Fetch starts: send that one at once.
-3. Decode the response and yield its batches, then go on with 2 until the position reaches `stop`.
+   that breaks are waited out. A new leader is first asked whether its log still holds the records that were
+   read.
+2. When a response arrives, its batch headers tell the start of the next Fetch: send that Fetch at once.
+3. Decode the response and yield its batches, then continue with 2 until the position reaches `stop`.
 
 Invariants: at most one response waits while another is decoded; batch headers and codec must agree on
-each position; records that are gone are an error and never a jump; without progress for
+each position; deleted records are an error and are never skipped; without progress for
 `default_api_timeout_ms` the read ends with an error.
 """
 
@@ -48,9 +49,9 @@ from penstock.types import LogEnd, OffsetRange
 
 _SMALLEST_FETCH_BYTES = 64 << 10
 _GUESSED_RECORD_BYTES = 1 << 10
-"""Until the first response tells better."""
+"""Used until the first response gives an estimate."""
 _FOLLOWER_BAN_SECONDS = 30.0
-"""After trouble with a follower the leader is asked for so long."""
+"""After an error of a follower the leader is asked for this time."""
 
 _UNKNOWN_TOPIC_CODES = frozenset(
     (
@@ -74,7 +75,7 @@ def fetch_range(
 ) -> Iterator[pa.RecordBatch]:
     """Yield all records of the range that the isolation level shows, in order.
 
-    An empty range yields nothing and asks nobody.
+    An empty range yields nothing and sends nothing.
 
     Args:
         connections: to the cluster.
@@ -84,16 +85,16 @@ def fetch_range(
         read_committed: leave out aborted transactions, and read up to the last stable offset only.
         max_rows: rows of a batch at most.
         max_bytes: bytes of keys, values and headers of a batch, about at most.
-        topic_id: the topic that the range belongs to; another one of that name is an error. None: not known.
+        topic_id: of the range's topic; another id under that name is an error. None: unknown.
 
     Raises:
-        OffsetOutOfRangeError: records of the range are gone, or never were. All that was there before
-            `facts["offset"]` has been yielded; `log_start_offset` and `log_end_offset` say what is left.
-        LogTruncatedError: the log was cut back behind what was read (unclean leader election).
-        UnknownTopicOrPartitionError, TopicPartitionsRemovedError: deleted, or created again meanwhile.
-        FetchError: no progress in time; names the position and the last cause.
+        OffsetOutOfRangeError: the log does not hold records of the range. All records before
+            `facts["offset"]` have been yielded; `log_start_offset` and `log_end_offset` tell what is left.
+        LogTruncatedError: the log was truncated below the position (unclean leader election).
+        UnknownTopicOrPartitionError, TopicPartitionsRemovedError: deleted, or deleted and created again.
+        FetchError: no progress in time; names the position and the last problem.
         AuthorizationError, AuthenticationError: at once.
-        CorruptBatchError: what came is damaged.
+        CorruptBatchError: the records are damaged.
     """
     if not len(offset_range):
         return
@@ -121,7 +122,7 @@ def fetch_range(
         try:
             chunk = fetches.receive()
         except DataLossError:
-            # A caller who goes on behind the gap must have got everything before it.
+            # A caller that continues after the gap needs all records before it.
             yield from _rest(decoder)
             raise
         if chunk.next_offset < stopping_offset:
@@ -153,7 +154,7 @@ class _Asked(NamedTuple):
 
 
 class _TryAgain(Exception):  # not an error: it never leaves this module
-    """This Fetch brought nothing, for a reason that may pass."""
+    """This Fetch brought no records, for a temporary reason."""
 
     def __init__(self, cause: PenstockError | None, *, is_urgent: bool = False) -> None:
         super().__init__()
@@ -163,7 +164,7 @@ class _TryAgain(Exception):  # not an error: it never leaves this module
 
 @dataclass
 class _Follower:
-    """The replica near us that the leader told us to read from (KIP-392)."""
+    """The replica in our rack that the leader told us to read from (KIP-392)."""
 
     node_id: int = NO_REPLICA
     expires_at: float = 0.0
@@ -204,7 +205,7 @@ class SplitFetches:
             self._asked = self._ask(self._leader)
 
     def receive(self) -> Chunk:
-        """Wait for records at the position, whatever it takes until the time is up; move the position."""
+        """Wait for records at the position, with retries until the time is up; move the position."""
         deadline = time.monotonic() + self._settings.default_api_timeout_ms / 1000
         backoff = self._connections.new_backoff()
         cause: PenstockError | None = None
@@ -223,7 +224,7 @@ class SplitFetches:
     # ----- asking
 
     def _find_leader(self, deadline: float) -> Leader:
-        """The leader, which has confirmed that it holds what was read so far."""
+        """Return the leader, after it has confirmed that it holds the records that were read."""
         if self._leader is not None:
             return self._leader
         try:
@@ -243,7 +244,8 @@ class SplitFetches:
         if leader.topic_id is None or place.topic_id == leader.topic_id:
             self._other_topic_since = None
             return
-        # What this process or a broker remembers may be the older topic: only what lasts is true.
+        # Cached metadata may still describe the deleted topic. Believe a new topic id only if it is reported
+        # for the whole grace period.
         now = time.monotonic()
         self._other_topic_since = self._other_topic_since or now
         grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._settings.default_api_timeout_ms // 4)
@@ -262,7 +264,7 @@ class SplitFetches:
         try:
             response = self._connections.send(request, leader.node_id, timeout_ms).result(left_ms(deadline))
         except UnsupportedBrokerError:
-            return  # brokers before 2.3 cannot tell
+            return  # brokers before 2.3 cannot answer this
         except PenstockError as error:
             self._view.invalidate(self._topic_partition.topic)
             raise self._failure(error) from error
@@ -299,7 +301,7 @@ class SplitFetches:
         return node_id, self._settings.client_rack
 
     def _sizes(self) -> FetchSizes:
-        """Enough for the rest of the range and not much more, within the settings."""
+        """Return sizes for the rest of the range and not much more, within the settings."""
         estimate = int((self._stopping_offset - self.place.position) * self._bytes_per_offset * 1.1)
         wanted = min(self._partition_max_bytes, max(_SMALLEST_FETCH_BYTES, estimate))
         return FetchSizes(wanted, max(wanted, self._settings.fetch_max_bytes))
@@ -334,7 +336,7 @@ class SplitFetches:
         self.place.has_read = True
 
     def _nothing_new(self, fetched: FetchedPartition, asked: _Asked) -> _TryAgain:
-        """No whole batch: the log may end here for now, or the batch did not fit (old brokers only)."""
+        """Judge a response without a whole batch: the log ends here for now, or the batch was too large."""
         if fetched.records:
             limit = self._connections.settings.max_response_bytes // 2
             if self._partition_max_bytes >= limit:
@@ -357,7 +359,7 @@ class SplitFetches:
     def _error(
         self, code: int, fetched: FetchedPartition | None, asked: _Asked, deadline: float
     ) -> PenstockError | _TryAgain:
-        """What an error code means: an error that ends the read, or another try."""
+        """Return the meaning of an error code: an error that ends the read, or another try."""
         is_follower = self._is_follower(asked)
         if code == codes.OFFSET_OUT_OF_RANGE and not is_follower:
             return self._out_of_range(deadline)
@@ -366,7 +368,7 @@ class SplitFetches:
         )
         self._forget_leader(asked, keep_view=has_hint)
         if is_follower:
-            # It may lag behind, or not host the topic partition any more; only the leader's word counts.
+            # A follower may lag, or no longer host the topic partition; only the leader decides.
             return _TryAgain(self._code_error(code), is_urgent=True)
         failure = self._partition_failure(code)
         if has_hint and isinstance(failure, _TryAgain):
@@ -374,7 +376,7 @@ class SplitFetches:
         return failure
 
     def _out_of_range(self, deadline: float) -> PenstockError | _TryAgain:
-        # Here and not above: rarely needed, and it loads all that is asked of brokers besides records.
+        # Imported here because it is rarely needed and loads many modules.
         from penstock.client.cluster.log_offsets import list_offsets  # noqa: PLC0415
 
         wanted = self._topic_partition
@@ -395,7 +397,7 @@ class SplitFetches:
         return self._follower.node_id != NO_REPLICA and asked.node_id == self._follower.node_id
 
     def _forget_leader(self, asked: _Asked, *, keep_view: bool = False) -> None:
-        """Whoever was asked did not answer well: ask the cluster again who leads."""
+        """Forget the leader or follower that gave no good answer, and ask the cluster again."""
         if self._is_follower(asked):
             self._follower = _Follower(banned_until=time.monotonic() + _FOLLOWER_BAN_SECONDS)
             return
@@ -409,12 +411,12 @@ class SplitFetches:
     def _partition_failure(self, code: int) -> PenstockError | _TryAgain:
         error = self._code_error(code)
         if code in _UNKNOWN_TOPIC_CODES or code == codes.UNKNOWN_SERVER_ERROR:
-            # If the topic is really gone, the metadata will say so after a grace.
+            # If the topic was deleted, the metadata will say so after a grace period.
             return _TryAgain(error)
         return self._failure(error)
 
     def _failure(self, error: PenstockError) -> PenstockError | _TryAgain:
-        """Another try for what may pass; otherwise the error, told with its place."""
+        """Return another try for a temporary error; otherwise the error with its place."""
         if is_retriable(error) and not isinstance(error, UnknownTopicOrPartitionError):
             return _TryAgain(error)
         return self.place.failed(error)

@@ -1,4 +1,4 @@
-"""Fetch and OffsetForLeaderEpoch for one topic partition: requests, and what their responses say.
+"""Build Fetch and OffsetForLeaderEpoch for one topic partition, and read their responses.
 
 Runs on the executor. Invariant: pure; nothing here waits or talks to a broker.
 """
@@ -18,13 +18,13 @@ from penstock.types import TopicPartition
 
 _CONSUMER = -1
 _MIN_BYTES = 1
-"""What a split asks for is in the log already: waiting for more would only delay it."""
+"""The records of a split are in the log already; waiting for more bytes would only delay it."""
 
 NO_REPLICA = -1
 
 
 class FetchSizes(NamedTuple):
-    """How much one Fetch may bring. A first batch that is larger comes whole all the same (KIP-74)."""
+    """The limits of one Fetch. A first batch that is larger is sent whole all the same (KIP-74)."""
 
     partition_max_bytes: int
     max_bytes: int
@@ -55,7 +55,7 @@ def build_fetch(
     read_committed: bool,
     client_rack: str,
 ) -> Any:
-    """A Fetch of one topic partition, outside of any fetch session."""
+    """Return a Fetch of one topic partition, without a fetch session."""
     topic = FetchRequest.FetchTopic
     bounds = (versions.FETCH_BY_NAME if leader.topic_id is None else versions.FETCH).bounds
     return FetchRequest(
@@ -89,7 +89,7 @@ def build_fetch(
 
 
 def read_fetch(response: Any, topic_partition: TopicPartition) -> FetchedPartition | None:
-    """Our topic partition in a FetchResponse; None if the broker left it out."""
+    """Return our topic partition in a FetchResponse; None if the broker left it out."""
     for topic in response.responses:
         for partition in topic.partitions:
             if partition.partition_index == topic_partition.partition:
@@ -114,7 +114,7 @@ def _fetched(partition: Any) -> FetchedPartition:
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends in the leader's log; -1: the leader does not know that epoch."""
+    """The end of a leader epoch in the leader's log; -1: the leader does not know that epoch."""
 
     error_code: int
     leader_epoch: int
@@ -143,7 +143,7 @@ def build_epoch_end(topic_partition: TopicPartition, leader: Leader, leader_epoc
 
 
 def read_epoch_end(response: Any, topic_partition: TopicPartition) -> EpochEnd | None:
-    """The answer for our topic partition; None if the broker left it out."""
+    """Return the answer for our topic partition; None if the broker left it out."""
     for topic in response.topics:
         for partition in topic.partitions:
             if (topic.topic, partition.partition) == topic_partition:

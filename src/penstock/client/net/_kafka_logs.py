@@ -1,12 +1,12 @@
-"""kafka-python's log records from our IO threads, under our logger and at our level.
+"""Move kafka-python's log records from our IO threads to our logger and our level.
 
 Runs wherever a `KafkaConnections` is open. Invariants: only records made on penstock's IO threads are
-moved; a kafka-python client of the user's own logs as it always did. What went over the wire is never
-shown, only its kind or size: kafka-python logs whole requests at DEBUG, and among them are the password
-of SASL/PLAIN and the user's records.
+moved; the user's own kafka-python clients log as before. Bytes from the wire are never shown, only their
+kind or size, because kafka-python logs whole requests at DEBUG, and these hold the password of SASL/PLAIN
+and the user's records.
 
-kafka-python logs each refused connection as an error, several times. Whether that is an error is known
-only to whoever waits for the response, and he gets an exception that says more.
+kafka-python logs each refused connection as an error, several times. Only the caller knows whether it
+matters, and the caller gets an exception that says more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.switches import Switch, is_on
 IO_THREAD_MARK = "penstock-io"
 """Part of the name of our IO threads."""
 
-_LOGGER = logging.getLogger("penstock.client.kafka_python")
+_log = logging.getLogger("penstock.client.kafka_python")
 _MOVED = (
     "kafka.cluster",
     "kafka.net.connection",
@@ -37,11 +37,11 @@ _MOVED = (
 
 class _ToOurLogger(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop the record here if it is ours, after saying it at DEBUG under our logger."""
+        """Return False for a record of our IO threads, after logging it at DEBUG under our logger."""
         if IO_THREAD_MARK not in (record.threadName or ""):
             return True
-        if _LOGGER.isEnabledFor(logging.DEBUG):
-            _LOGGER.debug("%s: %s", record.name, _message(record), exc_info=record.exc_info)
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s: %s", record.name, _message(record), exc_info=record.exc_info)
         return False
 
 
@@ -61,7 +61,7 @@ _FILTER = _ToOurLogger()
 
 
 def move_kafka_python_logs() -> None:
-    """Install the filter, unless it is switched off; again is harmless."""
+    """Install the filter, unless it is switched off. Calling it again does nothing."""
     if not is_on(Switch.KAFKA_LOGS):
         return
     for name in _MOVED:

@@ -5,8 +5,8 @@ Runs wherever a `KafkaConnections` is open, on its IO thread only. Invariant: ev
 it silent. Nothing outside `client.connection` imports this module.
 
 kafka-python reads 4 KiB at a time and copies a response four times before it is parsed; a Fetch of some
-megabytes would spend more time there than in the codec. `tests/contract/test_kafka_python.py` holds what
-these subclasses rely on.
+megabytes would spend more time there than in the codec. `tests/contract/test_kafka_python.py` tests the
+parts of kafka-python that these subclasses rely on.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from penstock.codec import Block
 
 _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 _READ_AT_ONCE_BYTES = 4 << 20
-"""After so many bytes the other tasks of the IO thread get a turn."""
+"""After this many bytes the other tasks of the IO thread get a turn."""
 
 
 class TlsHandshakeError(kafka_errors.KafkaConnectionError):  # type: ignore[misc]  # kafka-python is untyped
-    """The TLS handshake failed for a reason that trying again does not cure."""
+    """The TLS handshake failed, and another attempt would fail too."""
 
 
 class FrameReader:
@@ -42,7 +42,7 @@ class FrameReader:
         self._position = 0
 
     def read(self, size: int | None = None) -> bytes | memoryview:
-        """The next `size` bytes; without a size the rest, as a view that copies nothing."""
+        """Return the next `size` bytes; without a size the rest, as a view without a copy."""
         start = self._position
         if size is None:
             self._position = len(self._view)
@@ -60,11 +60,11 @@ class FrameReader:
 class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyped
     """The request and response parser of one connection, fed by `wanted()` and `advance()`.
 
-    The transport asks where the next bytes belong, receives into that place, and says how many came.
+    The transport asks for the place of the next bytes, receives into it, and reports how many bytes came.
     """
 
     def __init__(self, parser: KafkaProtocol) -> None:
-        # Takes over a parser in use: its correlation ids and what it has in flight go on.
+        # Takes over a parser in use, with its correlation ids and its requests in flight.
         self.__dict__.update(vars(parser))
         self._length = bytearray(4)
         self._frame: Block | None = None
@@ -72,15 +72,15 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyp
         self._parsed: list[tuple[int, Any]] = []
 
     def wanted(self) -> memoryview:
-        """Where the next bytes from the socket belong; never empty."""
+        """Return the buffer for the next bytes from the socket; never empty."""
         target = self._length if self._frame is None else self._frame
         return memoryview(target)[self._filled :]
 
     def advance(self, count: int) -> None:
-        """Say that `count` bytes have been received into `wanted()`.
+        """Note that `count` bytes were received into `wanted()`.
 
         Raises:
-            KafkaProtocolError: the bytes are no Kafka response to what was asked.
+            KafkaProtocolError: the bytes are not a Kafka response to the request.
         """
         self._filled += count
         if self._frame is None and self._filled == len(self._length):
@@ -96,15 +96,15 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyp
         return bool(self._parsed)
 
     def receive_bytes(self, data: bytes) -> list[tuple[int, Any]]:
-        """Hand over the responses parsed so far; bytes come through `advance()` only."""
+        """Return the responses parsed so far; bytes come through `advance()` only."""
         if data:
-            raise kafka_errors.KafkaProtocolError("bytes reached the parser beside its transport")
+            raise kafka_errors.KafkaProtocolError("bytes reached the parser without its transport")
         responses, self._parsed = self._parsed, []
         return responses
 
 
 async def _read_frames(transport: Any, receive: Callable[[memoryview], int | None]) -> None:
-    """Read loop of a transport: receive until the socket is empty, then hand the responses over.
+    """Run a transport's read loop: receive until the socket is empty, then hand the responses over.
 
     `receive` returns the number of bytes, 0 at the end of the stream, None when it would block.
     """
@@ -120,13 +120,13 @@ async def _read_frames(transport: Any, receive: Callable[[memoryview], int | Non
 def _receive_responses(
     connection: Any, parser: FrameParser, receive: Callable[[memoryview], int | None]
 ) -> Exception | None:
-    """Receive what is there and hand over whole responses; returns what ends the connection, if anything."""
+    """Receive what is there, hand over whole responses; return the connection's fatal error, or None."""
     try:
         is_open = _receive_available(parser, receive)
         if parser.has_responses:
             connection.data_received(b"")
-            # If the stream ended behind them, the next turn will see that again: whoever waits for these
-            # responses must get to know what they say (a refused login) before the connection is gone.
+            # Callers must get these responses (a refused login, say) before the connection is closed. If
+            # the stream ended after them, the next turn sees the end again.
             return None
     except kafka_errors.KafkaProtocolError as error:
         return error  # type: ignore[no-any-return]  # kafka-python is untyped
@@ -148,7 +148,7 @@ def _broken_by(error: OSError) -> Exception:
 
 
 def _receive_available(parser: FrameParser, receive: Callable[[memoryview], int | None]) -> bool:
-    """Receive what is there, up to a limit at a frame's end. False: the stream ended."""
+    """Receive what is there, up to a limit at a frame's end. Return False when the stream ended."""
     total = 0
     while True:
         count = receive(parser.wanted())
@@ -180,7 +180,7 @@ class TcpTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python is 
 
 
 class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is untyped
-    """A TLS socket, whose handshake has a deadline and tells hopeless errors from passing ones."""
+    """A TLS socket. Its handshake has a deadline and tells permanent errors from temporary ones."""
 
     def __init__(self, *args: Any, timeout_at: float | None, **configs: Any) -> None:
         super().__init__(*args, **configs)
@@ -190,7 +190,7 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
         """Shake hands.
 
         Raises:
-            TlsHandshakeError: certificates or protocols do not fit; trying again is useless.
+            TlsHandshakeError: certificates or protocols do not match; another attempt would fail too.
             KafkaConnectionError: the connection broke or took too long.
         """
         try:
@@ -204,7 +204,7 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
             raise TlsHandshakeError(f"TLS handshake with {self.host} failed: {error}") from error
 
     def _shake(self) -> Callable[..., Any] | None:
-        """One step of the handshake; what to wait for, or None when it is done."""
+        """Do one step of the handshake; return what to wait for, or None when it is done."""
         try:
             self._sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -214,11 +214,11 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
         return None
 
     def write(self, data: bytes) -> None:
-        # TLS takes 16 KiB at a time, and kafka-python slices the rest off: of bytes that is a copy each time.
+        # TLS takes 16 KiB at a time and kafka-python slices off the rest; each slice of `bytes` is a copy.
         super().write(memoryview(data))
 
     async def wait_readable(self) -> None:
-        # Decrypted bytes may wait inside the TLS layer while the socket has nothing more to read.
+        # The TLS layer may hold decrypted bytes while the socket has nothing to read.
         if not self._sock.pending():
             await self._net.wait_read(self._sock)
         self.last_read = time.monotonic()
@@ -234,7 +234,7 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
 
 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python is untyped
-    """kafka-python's manager, building our transports."""
+    """kafka-python's manager, with our transports."""
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await self._open_socket(node.host, node.port, timeout_at)
@@ -250,7 +250,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         return transport
 
     async def _open_socket(self, host: str, port: int, timeout_at: float | None) -> socket.socket:
-        """Connect to the first address of the host that answers; a silent one leaves time for the others."""
+        """Connect to the first address of the host that answers; each address gets a share of the time."""
         sockets = KafkaNetSocket()
         cause: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
         addresses = sockets.dns_lookup(host, port, raise_error=True)

@@ -1,4 +1,4 @@
-"""Waiting between attempts: exponential, with jitter, never past a deadline.
+"""Wait between attempts: exponential, with jitter, never past a deadline.
 
 Runs on driver and executor. Invariant: a pause ends early when the connections are closed.
 """
@@ -27,9 +27,9 @@ class Backoff:
         Args:
             initial_ms: the first pause.
             max_ms: no pause is longer, apart from jitter.
-            wait: sleeps for some seconds; True when it was woken because everything is closing.
-            jitter: part of a pause that is random, either way.
-            on_pause: told of each pause before it begins, with the deadline.
+            wait: sleeps for some seconds; returns True when the connections are closing.
+            jitter: random part of a pause, longer or shorter.
+            on_pause: called before each pause, with the deadline.
         """
         self._on_pause = on_pause
         self._max_ms = max_ms
@@ -41,7 +41,7 @@ class Backoff:
         """Sleep before the next attempt; `deadline` is on the clock of `time.monotonic()`.
 
         Returns:
-            Whether there may be another attempt: False when the deadline has come or when closing.
+            True if another attempt may be made; False after the deadline or when closing.
         """
         left_seconds = deadline - time.monotonic()
         if left_seconds <= 0:
@@ -50,10 +50,10 @@ class Backoff:
         jitter = random.uniform(1 - self._jitter, 1 + self._jitter)  # noqa: S311  # jitter needs no secrecy
         pause_seconds = self._next_ms / 1000 * jitter
         self._next_ms = min(2 * self._next_ms, self._max_ms)
-        # An attempt that has no time left would only replace the last error by a poorer one.
+        # An attempt without time left would only replace the last error by one that says less.
         return not self._wait(min(left_seconds, pause_seconds)) and pause_seconds < left_seconds
 
 
 def left_ms(deadline: float) -> int:
-    """Milliseconds until a deadline on the clock of `time.monotonic()`; at least 1."""
+    """Return the milliseconds until a deadline on the clock of `time.monotonic()`; at least 1."""
     return max(1, int((deadline - time.monotonic()) * 1000))

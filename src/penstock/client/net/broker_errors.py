@@ -1,4 +1,4 @@
-"""Errors of brokers and of kafka-python, told as errors of penstock.
+"""Turn errors of brokers and of kafka-python into errors of penstock.
 
 Runs on driver and executor. Invariant: every exception that leaves `penstock.client` is one of
 `penstock.errors`; its message names the place, the broker's own name for the error, and what to do.
@@ -32,8 +32,8 @@ _AUTHENTICATION = (
 
 _WHAT_TO_DO: dict[str, str] = {
     "InvalidReceiveError": (
-        "That is no response of Kafka's, or one beyond every limit: check host, port and `security.protocol` "
-        "(a TLS listener, or no Kafka broker?)."
+        "The answer is not a Kafka response, or is larger than any limit. Check host, port and "
+        "`security.protocol`: is this a TLS listener, or another service?"
     ),
     "TopicAuthorizationFailedError": "Ask for READ and DESCRIBE (to write: WRITE and DESCRIBE) on the topic.",
     "GroupAuthorizationFailedError": "Ask for DESCRIBE and READ on the consumer group.",
@@ -41,7 +41,7 @@ _WHAT_TO_DO: dict[str, str] = {
     "TransactionalIdAuthorizationFailedError": "Ask for DESCRIBE and WRITE on the transactional id.",
     "SaslAuthenticationFailedError": "Check `sasl.jaas.config` (user and password) and `sasl.mechanism`.",
     "UnsupportedSaslMechanismError": "Set `sasl.mechanism` to one that the broker's listener offers.",
-    "IllegalSaslStateError": "This listener takes no SASL: check `security.protocol` and the port.",
+    "IllegalSaslStateError": "This listener does not use SASL: check `security.protocol` and the port.",
     "TlsHandshakeError": (
         "Check the truststore and keystore (`ssl.*`), the host name, and `security.protocol`."
     ),
@@ -50,23 +50,23 @@ _PROPERTY = re.compile(r"`([^`]*)`")
 
 
 def is_retriable(error: PenstockError) -> bool:
-    """Whether the same request may succeed a moment later, perhaps on another broker."""
+    """Return whether the same request may succeed a moment later, perhaps on another broker."""
     return isinstance(error, (BrokerUnavailableError, RequestTimeoutError)) or bool(
         error.facts.get("is_retriable", False)
     )
 
 
 def is_retriable_code(error_code: int) -> bool:
-    """Whether a broker that answers with this error code, not 0, may answer otherwise a moment later."""
+    """Return whether an error code (not 0) is temporary: the broker may answer otherwise a moment later."""
     return is_retriable(error_from_code(error_code, ""))
 
 
 def error_from_code(error_code: int, where: str, detail: str | None = None, **facts: Any) -> PenstockError:
-    """The penstock error for a broker's error code.
+    """Return the penstock error for a broker's error code.
 
     Args:
         error_code: Kafka's number; not 0.
-        where: what was being done, and on what, e.g. "creating topic orders".
+        where: the action and its object, e.g. "Creating topic orders".
         detail: the broker's own message, if it sent one.
         facts: values for programs (topic, partition, ...).
     """
@@ -77,12 +77,12 @@ def error_from_code(error_code: int, where: str, detail: str | None = None, **fa
 def error_from_exception(
     error: BaseException, where: str, *, property_prefix: str = "", **facts: Any
 ) -> PenstockError:
-    """The penstock error for an exception of kafka-python.
+    """Return the penstock error for an exception of kafka-python.
 
     Args:
-        error: what was raised.
-        where: what was being done, and on what.
-        property_prefix: what the user writes before the names of Kafka's properties.
+        error: the exception.
+        where: the action and its object, e.g. "Creating topic orders".
+        property_prefix: the prefix that the user writes before the names of Kafka's properties.
         facts: values for programs.
     """
     if isinstance(error, PenstockError):
@@ -92,7 +92,7 @@ def error_from_exception(
 
 
 def reason_of(error: BaseException, place: str) -> str:
-    """Why a broker was not reached, in a word or two, without its address."""
+    """Return in a few words why a broker was not reached, without its address."""
     text = " ".join(str(argument) for argument in error.args).removeprefix(f"{place}: ")
     return text.rstrip(".") or type(error).__name__
 

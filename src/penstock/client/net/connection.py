@@ -1,4 +1,4 @@
-"""The one small interface over kafka-python's inside: send a request to a broker, get its response.
+"""The one small interface over kafka-python's internals: send a request to a broker, get its response.
 
 Runs on driver and executor; one `KafkaConnections` per process and settings (`connections_for`), with an
 IO thread of its own, so that the next response arrives while the codec works without the GIL.
@@ -6,8 +6,8 @@ IO thread of its own, so that the next response arrives while the codec works wi
 Invariants:
 - Every `PendingResponse` completes: with a response, or with an error of `penstock.errors`, in bounded time.
 - Requests to one broker are written in the order of their `send` calls while the connection lives. When
-  it breaks, everything sent on it fails; nothing is sent again behind the caller's back.
-- Whatever touches kafka-python's manager or connections runs on the IO thread.
+  the connection breaks, every request on it fails, and none is repeated without the caller.
+- All code that touches kafka-python's manager or connections runs on the IO thread.
 - Sockets and the IO thread are never shared with a forked child.
 """
 
@@ -38,7 +38,7 @@ from penstock.client.settings import ConnectionSettings
 from penstock.errors import BrokerUnavailableError, PenstockError, RequestTimeoutError
 from penstock.switches import Switch, is_on
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 NodeId = int | str
 """A broker's id from cluster metadata, or kafka-python's name for a bootstrap server."""
@@ -46,7 +46,7 @@ NodeId = int | str
 _THROTTLE_POLL_SECONDS = 0.02
 _CLOSE_TIMEOUT_MS = 5_000
 _SILENCE_MS = 5_000
-"""After so long without an answer a waiting caller says so in the log, and goes on waiting."""
+"""After this time without an answer a waiting caller logs a warning and goes on waiting."""
 
 
 class PendingResponse:
@@ -71,7 +71,7 @@ class PendingResponse:
 
     @property
     def is_done(self) -> bool:
-        """Whether `result()` returns or raises at once."""
+        """Return whether `result()` returns or raises at once."""
         return self._done.is_set()
 
     def result(self, timeout_ms: int | None = None) -> Any:
@@ -80,18 +80,18 @@ class PendingResponse:
         Raises:
             BrokerUnavailableError: the broker could not be reached, or the connection broke.
             RequestTimeoutError: no answer in time.
-            AuthenticationError: the broker does not accept who we are.
+            AuthenticationError: the broker refused the login.
         """
         wait_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         if not self._wait(max(0, wait_ms) / 1000):
             raise RequestTimeoutError(f"{self._what}: no answer within {wait_ms} ms.", timeout_ms=wait_ms)
         if self._error is not None:
-            # A fresh one for each caller: a raised exception carries the traceback of its raiser.
+            # A copy for each caller, because a raised exception carries a traceback.
             raise type(self._error)(self._error.message, **self._error.facts)
         return self._response
 
     def _wait(self, wait_s: float) -> bool:
-        """Wait until done; a long silence is told once."""
+        """Wait until done; log a long silence once."""
         first_s = min(wait_s, _SILENCE_MS / 1000)
         if self._done.wait(first_s):
             return True
@@ -128,8 +128,8 @@ class PendingResponse:
     def _call(self, callback: Callable[[PendingResponse], None]) -> None:
         try:
             callback(self)
-        except Exception:  # noqa: BLE001  # one caller's fault must not end the IO thread of all
-            _LOG.exception("%s: a callback failed", self._what)
+        except Exception:  # noqa: BLE001  # one caller's error must not end the IO thread that all share
+            _log.exception("%s: a callback failed", self._what)
 
 
 class KafkaConnections:
@@ -157,7 +157,7 @@ class KafkaConnections:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close()` was called."""
+        """Return whether `close()` was called."""
         return self._closed.is_set()
 
     def __repr__(self) -> str:
@@ -176,7 +176,7 @@ class KafkaConnections:
             timeout_ms: how long the broker may take; default `request_timeout_ms`.
         """
         timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        # Setting up the connection has a time limit of its own, which comes on top.
+        # The time limit of setting up the connection comes on top.
         patience_ms = timeout_ms + 2 * self.settings.socket_connection_setup_timeout_max_ms
         place = self._place(node_id)
         what = f"{type(request).__name__} to {place}"
@@ -202,14 +202,14 @@ class KafkaConnections:
         """Send a request and wait for its response.
 
         Args:
-            request: must bear repetition when `node_id` is None.
-            node_id: a broker, asked once; None: any live one, tried over all brokers and bootstrap
-                servers with back-off until one answers or the time is up.
+            request: must be safe to repeat when `node_id` is None.
+            node_id: a broker, which is asked once. None: all brokers and bootstrap servers are tried with
+                back-off until one answers or the time is up.
             timeout_ms: default: `request_timeout_ms` with a node id, else `default_api_timeout_ms`.
 
         Raises:
             BrokerUnavailableError: no broker could be reached in time.
-            RequestTimeoutError: the broker was reached and did not answer in time.
+            RequestTimeoutError: the broker was reached but did not answer in time.
             AuthenticationError: at once.
         """
         if node_id is not None:
@@ -224,8 +224,8 @@ class KafkaConnections:
                 break
             try:
                 attempt_ms = min(left_ms, self.settings.request_timeout_ms)
-                # A copy, because kafka-python notes the version for the first broker in the request itself;
-                # the next one may be older.
+                # A copy, because kafka-python stores the first broker's version in the request, and the
+                # next broker may be older.
                 response = self.send(copy.copy(request), candidate, attempt_ms).result(left_ms)
             except PenstockError as error:
                 if not is_retriable(error):
@@ -239,7 +239,7 @@ class KafkaConnections:
         raise self._no_broker(request, timeout_ms, cause)
 
     def learn_brokers(self, metadata_response: Any) -> None:
-        """Take the brokers' addresses from a MetadataResponse; blocks until they are known."""
+        """Take the brokers' addresses from a MetadataResponse; block until that is done."""
         if not metadata_response.brokers:
             return
         brokers_only = MetadataResponse(
@@ -252,11 +252,11 @@ class KafkaConnections:
         self._on_io_thread(self._manager.cluster.update_metadata, brokers_only)
 
     def knows_broker(self, node_id: NodeId) -> bool:
-        """Whether a request can be addressed to this broker."""
+        """Return whether a request can be addressed to this broker."""
         return self._manager.cluster.broker_metadata(node_id) is not None
 
     def new_backoff(self) -> Backoff:
-        """Pauses between attempts, as the settings say; `close()` ends them."""
+        """Return the pauses between attempts that the settings ask for; `close()` ends them."""
         settings = self.settings
         return Backoff(
             settings.retry_backoff_ms,
@@ -266,16 +266,16 @@ class KafkaConnections:
         )
 
     def close(self) -> None:
-        """Close the sockets, fail what is in flight, end the IO thread. Again is harmless."""
+        """Close the sockets, fail the requests in flight, end the IO thread. A second call does nothing."""
         with self._close_lock:
             if self._closed.is_set() or self._pid != os.getpid():
-                # In a forked child the sockets belong to the parent: closing would cut its connections.
+                # In a forked child the sockets belong to the parent; closing them would cut its connections.
                 return
             self._closed.set()
             try:
                 self._on_io_thread(self._shut_down)
             except PenstockError as error:
-                _LOG.debug("closing connections: %s", error)
+                _log.debug("closing connections: %s", error)
             self._net.stop(timeout_ms=_CLOSE_TIMEOUT_MS)
             self._net.close()
             for pending in list(self._open_sends):
@@ -304,7 +304,7 @@ class KafkaConnections:
                 )
                 return
             future = connection.send_request(send.request, request_timeout_ms=send.timeout_ms)
-        except Exception as error:  # noqa: BLE001  # whatever kafka-python raises must reach the waiting caller
+        except Exception as error:  # noqa: BLE001  # any error of kafka-python must reach the waiting caller
             self._fail(send, error)
             return
         future.add_callback(lambda response: self._succeed(send, response))
@@ -322,13 +322,13 @@ class KafkaConnections:
         send.pending.fail(error)
 
     def _give_up_connecting(self, send: _Send) -> None:
-        """kafka-python counts a request's time only from when it is written."""
+        """Fail a request whose connection took too long; kafka-python counts from the write only."""
         if not send.pending.is_done:
-            text = f"no answer within {send.timeout_ms} ms, the connection being new"
+            text = f"no answer within {send.timeout_ms} ms on a new connection"
             send.pending.fail(kafka_errors.KafkaTimeoutError(text))
 
     def _send_throttled(self, node_id: NodeId, connection: Any) -> None:
-        """Send what waited for a broker's quota, in order, as soon as the connection is free again."""
+        """Send the requests that waited for a broker's quota, in order, once the connection is free again."""
         if connection.closed:
             for send in self._throttled.pop(node_id, ()):
                 send.pending.fail(kafka_errors.KafkaConnectionError("connection lost while throttled"))
@@ -349,7 +349,7 @@ class KafkaConnections:
             ) from error
 
     def _candidates(self, deadline: float) -> Iterator[NodeId]:
-        """Brokers to ask, round after round with back-off, until the deadline."""
+        """Yield brokers to ask, round after round with back-off, until the deadline."""
         backoff = self.new_backoff()
         while True:
             yield from self._known_nodes()
@@ -357,7 +357,7 @@ class KafkaConnections:
                 return
 
     def _known_nodes(self) -> list[NodeId]:
-        """Brokers of the metadata (the one that answered last first), then the bootstrap servers."""
+        """Return the known brokers (first the last one that answered), then the bootstrap servers."""
         cluster = self._manager.cluster
         brokers = [broker.node_id for broker in cluster.brokers()]
         bootstrap = [broker.node_id for broker in cluster.bootstrap_brokers()]
@@ -375,9 +375,9 @@ class KafkaConnections:
             return BrokerUnavailableError(f"Connections to {servers} are closed.")
         return BrokerUnavailableError(
             f"No Kafka broker answered within {timeout_ms} ms ('{prefix}bootstrap.servers': {servers}). "
-            f"{cause if cause is not None else 'No attempt came to an end.'} "
+            f"{cause if cause is not None else 'No attempt was finished in that time.'} "
             "Check that the brokers run, that host and port are right, and that "
-            f"'{prefix}security.protocol' is that of the listener (now {self.settings.security.protocol}).",
+            f"'{prefix}security.protocol' matches the listener (now {self.settings.security.protocol}).",
             bootstrap_servers=servers,
             timeout_ms=timeout_ms,
             request=type(request).__name__,
@@ -385,9 +385,9 @@ class KafkaConnections:
 
 
 def _told_by(error: PenstockError, is_cut_short: bool) -> int:
-    """How much an attempt's error says of why no broker answers.
+    """Rank an attempt's error by how well it explains why no broker answered.
 
-    "Not ready" only says that an earlier one failed; a time-out after less than the usual time hardly more.
+    "Not ready" says only that an earlier attempt failed; a time-out that was cut short says little more.
     """
     if error.facts.get("kafka_error") == "NodeNotReadyError":
         return 0
@@ -412,11 +412,11 @@ class _Send:
 _shared: dict[ConnectionSettings, KafkaConnections] = {}
 _shared_lock = threading.Lock()
 _parents: list[KafkaConnections] = []
-"""What a forked child inherited: kept alive, never used, never closed."""
+"""Connections that a forked child inherited: kept alive, never used, never closed."""
 
 
 def connections_for(settings: ConnectionSettings) -> KafkaConnections:
-    """The connections of this process for these settings; opened once, closed when the process ends."""
+    """Return this process's connections for these settings; opened once, closed when the process ends."""
     with _shared_lock:
         connections = _shared.get(settings)
         if connections is None or connections.is_closed:
@@ -434,7 +434,7 @@ def close_shared_connections() -> None:
 
 
 def _forget_after_fork() -> None:
-    global _shared_lock  # noqa: PLW0603  # the parent's lock may have been held by a thread that is not here
+    global _shared_lock  # noqa: PLW0603  # a thread of the parent that is not here may have held the lock
     _shared_lock = threading.Lock()
     _parents.extend(_shared.values())
     _shared.clear()

@@ -1,7 +1,7 @@
-"""Kafka's error codes that we know by name: one vocabulary for all of the client.
+"""Kafka's error codes that the client uses by name.
 
-Runs on driver and executor. The names are those of Kafka's protocol guide; kafka-python has the same numbers
-(tests/contract). Whether an error may pass is asked of `broker_errors`, never decided by a set of codes here.
+Runs on driver and executor. The names come from Kafka's protocol guide; kafka-python has the same numbers
+(tests/contract). `broker_errors` decides which errors are temporary; this module does not.
 """
 
 from __future__ import annotations

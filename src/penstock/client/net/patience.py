@@ -1,7 +1,7 @@
 """How long a problem may last before it is an error.
 
-Runs on driver and executor. Invariant: what does not exist is an error after a short grace only, because a
-fresh topic takes a moment to be known by every broker; a passing problem is waited out until the deadline.
+Runs on driver and executor. Invariant: a missing topic is an error after a short grace, because each broker
+takes a moment to learn of a new topic; a temporary problem is waited out until the deadline.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ class ProblemKind(IntEnum):
 
 
 class Problem(NamedTuple):
-    """Why something has no answer yet."""
+    """The reason why a question has no answer yet."""
 
     kind: ProblemKind
     error: PenstockError
 
 
 class Patience(NamedTuple):
-    """Until when each kind of problem is waited out, on the clock of `time.monotonic()`."""
+    """The deadline of each kind of problem, on the clock of `time.monotonic()`."""
 
     deadline: float
     grace_ends: float
 
     @classmethod
     def from_now(cls, connections: KafkaConnections, timeout_ms: int | None) -> Patience:
-        """Patience of `timeout_ms` (default `default_api_timeout_ms`), less for what is unknown."""
+        """Return a patience of `timeout_ms` (default `default_api_timeout_ms`), less for unknown topics."""
         if timeout_ms is None:
             timeout_ms = connections.settings.default_api_timeout_ms
         now = time.monotonic()
         return cls(now + timeout_ms / 1000, now + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS) / 1000)
 
     def ends_for(self, problem: Problem) -> float:
-        """When this problem becomes an error."""
+        """Return the time when this problem becomes an error."""
         if problem.kind is ProblemKind.FINAL:
             return _NEVER
         return self.grace_ends if problem.kind is ProblemKind.UNKNOWN else self.deadline

@@ -1,8 +1,8 @@
-"""Which versions of Kafka's requests are used, and why: one table for all of the client.
+"""The versions of Kafka's requests that the client may use, and why.
 
-Runs on driver and executor. kafka-python sends the highest version that it and the broker know. A bound
-stands here where another version would be wrong: it lacks a field, or the field means something else. A
-broker that knows no version within the bounds is refused with an UnsupportedBrokerError.
+Runs on driver and executor. kafka-python sends the highest version that it and the broker know. This table
+has a bound where another version would be wrong because it lacks a field or gives it another meaning. A
+broker without a version within the bounds is refused with an UnsupportedBrokerError.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Versions(NamedTuple):
-    """The lowest and the highest version of one API that may be used; `highest` None: any newer one."""
+    """The lowest and the highest version of one API that may be used; `highest` None: no upper bound."""
 
     api: str
     lowest: int = 0
@@ -19,25 +19,25 @@ class Versions(NamedTuple):
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """The arguments of a request of kafka-python."""
+        """Return the bounds as arguments of a kafka-python request."""
         return {"min_version": self.lowest, "max_version": self.highest}
 
     def has(self, version: int) -> bool:
-        """Whether a request or response of this version is within the bounds."""
+        """Return whether this version is within the bounds."""
         return self.lowest <= version and (self.highest is None or version <= self.highest)
 
     def also(self, other: Versions) -> Versions:
-        """Return the versions that are in both bounds, of one API."""
+        """Return the versions within both bounds, which are of one API."""
         highest = [each for each in (self.highest, other.highest) if each is not None]
         return Versions(self.api, max(self.lowest, other.lowest), min(highest, default=None))
 
 
 METADATA = Versions("Metadata", 4)
-"""The first that can say that asking must not create the topic."""
+"""The first version that can ask without creating the topic."""
 METADATA_RELIABLE_EPOCHS = Versions("Metadata", 9)
 """Older responses may carry stale leader epochs (KAFKA-9212)."""
 DESCRIBE_CONFIGS = Versions("DescribeConfigs", 1)
-"""Tells a default from a value that was set (KIP-226)."""
+"""Tells defaults from values that a user has set (KIP-226)."""
 
 LIST_OFFSETS = Versions("ListOffsets", 1)
 """One offset for each timestamp (KIP-79)."""
@@ -70,7 +70,7 @@ END_TXN_V2 = Versions("EndTxn", 5)
 FIND_COORDINATOR = Versions("FindCoordinator", 1)
 """Tells groups from transactional ids (KIP-98)."""
 FIND_COORDINATORS = Versions("FindCoordinator", 4)
-"""Many keys in one request (KIP-699). A broker without it cannot list transactions either (KIP-664)."""
+"""Takes many keys in one request (KIP-699). A broker without it cannot list transactions either (KIP-664)."""
 OFFSET_COMMIT = Versions("OffsetCommit", 0, 9)
 """Names topics. From 10 on a topic is named by its id only (KIP-848)."""
 OFFSET_FETCH = Versions("OffsetFetch", 0, 9)

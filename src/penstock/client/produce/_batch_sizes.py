@@ -1,10 +1,10 @@
-"""How many bytes of rows a record batch gathers before it is closed, and what happens if they were too many.
+"""Estimate how many bytes of rows fill a record batch, and divide a batch whose estimate was wrong.
 
-Runs on the executor. Pure. `batch.size` counts bytes as they are sent, compressed, as with Java's client; how
-far rows compress is known afterwards only, so it is estimated by the topic's earlier batches. Invariant: a
-batch that was gathered on an estimate is never sent larger than `batch.size`: if its rows compress worse than
-expected, they are divided into batches of that size before compression, with nothing else changed. So a
-broker that takes batches of `batch.size` refuses none for an estimate.
+Runs on the executor. Pure. `batch.size` counts compressed bytes, as with Java's client. The compressed size
+is known only afterwards, so it is estimated from the topic's earlier batches. Invariant: a batch that was
+filled by an estimate is never sent larger than `batch.size`. If its rows compress worse than expected, they
+are divided into batches of that size before compression; nothing else changes. So a broker that takes batches
+of `batch.size` refuses none because of an estimate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns
 
 _MARGIN = 1.1
-"""The estimate is made this much worse, so that rows that differ a little need no division."""
+"""The estimate assumes this much worse compression, so that slightly different rows need no division."""
 
 
 class BatchSizes:
@@ -35,7 +35,7 @@ class BatchSizes:
         self._ratios: dict[str, float] = {}
 
     def limit_bytes(self, topic: str) -> int:
-        """How many bytes before compression make a batch of this topic full."""
+        """Return how many bytes before compression fill a batch of this topic."""
         ratio = self._ratios.get(topic)
         if ratio is None:
             return self._batch_size_bytes
@@ -43,19 +43,19 @@ class BatchSizes:
         return min(self._most_bytes, max(self._batch_size_bytes, expected_bytes))
 
     def learn(self, topic: str, plain_bytes: int, sent_bytes: int) -> None:
-        """Note how far a batch was compressed: worse than before is believed at once, better by halves."""
-        # Small ones, from the end of a task, compress worse and tell nothing about full ones.
+        """Learn from a batch's sizes: a worse ratio counts at once, a better one by half."""
+        # Small batches, from the end of a task, compress worse and tell nothing about full ones.
         if self._is_compressed and 2 * plain_bytes >= self._batch_size_bytes:
             ratio = sent_bytes / plain_bytes
             self._ratios[topic] = max(ratio, (self._ratios.get(topic, 1.0) + ratio) / 2)
 
     def are_too_large(self, plain_bytes: int, sent_bytes: int) -> bool:
-        """Whether records that were gathered on an estimate must be divided, now that their size is known."""
+        """Return whether the records of a batch must be divided, now that its size is known."""
         return min(plain_bytes, sent_bytes) > self._batch_size_bytes
 
 
 def divided(data: bytes, record_count: int, builder: RecordBatchBuilder) -> Iterator[RecordBatchBuilder]:
-    """Yield the builder each time it is full of the next records of a batch, in their order.
+    """Yield the builder each time it is filled with the next records of a batch, in their order.
 
     Args:
         data: a record batch that we made.

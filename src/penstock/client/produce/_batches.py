@@ -1,17 +1,17 @@
-"""Unacknowledged batches of one topic partition: which may be sent next, which must be sent again.
+"""Unacknowledged batches of one topic partition: which batch may be sent next, which must be sent again.
 
-Runs on the executor. Pure: no I/O, no clock of its own. Invariant: whatever is lost on the way, a topic
-partition's batches reach the log in the order of their sequence numbers, and a resend carries the very
-same bytes. What that takes, rule by rule:
+Runs on the executor. Pure: no I/O, no clock of its own. Invariant: a topic partition's batches reach the log
+in the order of their sequence numbers even if requests or answers are lost, and a resend carries the same
+bytes. The rules:
 
 1. While a batch has to be sent again, nothing is sent until everything under way has been answered;
    then all of them go again, from the first. So a resend never overtakes its predecessor.
 2. At most `max_in_flight` batches, counted from the first unacknowledged one, are on their way. The
    broker recognises a duplicate among a producer's last five batches only.
-3. Where the broker may know nothing of this producer, batches travel one by one: it accepts *any* sequence
-   number then, so that batch 2 could be written before a batch 1 that was turned away. That is so before
-   the first acknowledgement, after a long pause, and after batches with old timestamps (`is_forgettable`).
-4. Batches go to one broker at a time: after a leader change the old leader's answers are awaited.
+3. While the broker may not know this producer, batches are sent one by one. Such a broker accepts *any*
+   sequence number, so that it could write batch 2 before a batch 1 that it refused. This holds before the
+   first acknowledgement, after a long pause, and after batches with old timestamps (`is_forgettable`).
+4. Batches go to one broker at a time: after a leader change the old leader's answers are awaited first.
 5. A batch is *in doubt* when the broker cannot be relied on to recognise its resend. Then the log is
    searched (`producer_search`) and only what it lacks is sent again.
 """
@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from penstock.types import TopicPartition
 
 FORGOTTEN_AFTER_MS = 600_000
-"""After so long without a write, rule 3 starts over: the broker may have expired what it knew of us."""
+"""After this time without a write rule 3 starts over, because the broker may have forgotten this producer."""
 
 REFUSALS_MAX = 3
-"""Once or twice a batch may be refused and then not be there, because the leader changed in between."""
+"""A leader change can cause a refused batch that the log does not hold, once or twice. More is an error."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,18 +44,18 @@ class ProducerBatch:
     send_count: int = 0
     node_id: int | None = None
     last_problem: str = ""
-    """Why it had to be sent again, for the error after a delivery that took too long."""
+    """The reason of the last resend, for the error after a delivery that took too long."""
     is_forgettable: bool = False
-    """Whether its timestamps are so old that a restarted broker forgets it and who wrote it."""
+    """Whether its timestamps are so old that a restarted broker forgets the batch and its producer."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an answer is awaited."""
+        """Return whether an answer is awaited."""
         return self.node_id is not None
 
     @property
     def is_resend(self) -> bool:
-        """Whether the broker may have seen this batch before its latest sending."""
+        """Return whether the broker may have seen this batch before its latest sending."""
         return self.send_count > 1
 
 
@@ -64,7 +64,7 @@ class TopicPartitionQueue:
 
     Args:
         max_in_flight: how many batches may await an answer (rule 2).
-        is_idempotent: False lifts rule 3, which has a meaning with sequence numbers only.
+        is_idempotent: False turns rule 3 off, which is needed with sequence numbers only.
     """
 
     def __init__(self, max_in_flight: int, *, is_idempotent: bool) -> None:
@@ -72,7 +72,7 @@ class TopicPartitionQueue:
         self.under_way_count = 0
         self.is_in_doubt = False
         self.search_from_offset: int | None = None
-        """Where the log goes on after the last batch that was acknowledged in order."""
+        """The offset after the last batch that was acknowledged in order."""
         self.retry_at_ms = 0
         self._max_in_flight = max_in_flight
         self._is_idempotent = is_idempotent
@@ -96,18 +96,18 @@ class TopicPartitionQueue:
         self.batches.append(batch)
 
     def is_first(self, batch: ProducerBatch) -> bool:
-        """Whether every batch before this one has been acknowledged."""
+        """Return whether every batch before this one has been acknowledged."""
         return bool(self.batches) and self.batches[0] is batch
 
     def next_to_send(self, now_ms: int, leader_id: int) -> ProducerBatch | None:
-        """Return the batch that may go to the leader now, None when there is none."""
+        """Return the batch that may be sent to the leader now, or None."""
         if not self._may_send(now_ms, leader_id):
             return None
         batch = next((batch for batch in self.batches if not batch.is_under_way), None)
         return batch if batch is not None and self._is_in_window(batch.ordinal) else None
 
     def would_send(self, now_ms: int, leader_id: int) -> bool:
-        """Whether a batch added now might go to the leader at once."""
+        """Return whether a batch that is added now might be sent at once."""
         is_all_under_way = self.under_way_count == len(self.batches)
         return (
             is_all_under_way and self._is_in_window(self._batch_count) and self._may_send(now_ms, leader_id)
@@ -130,7 +130,7 @@ class TopicPartitionQueue:
         )
 
     def mark_sent(self, batch: ProducerBatch, node_id: int) -> None:
-        """Note that the batch is on its way to a broker."""
+        """Note that the batch was sent to a broker."""
         batch.node_id = node_id
         batch.send_count += 1
         self.under_way_count += 1
@@ -150,8 +150,8 @@ class TopicPartitionQueue:
     def take_back(self, batch: ProducerBatch) -> bool:
         """Keep an unanswered or rejected batch for a resend; return whether it is the first to come back.
 
-        The first of a group that fails together sets the pause before the next attempt; the others,
-        failing for its sake, must not make it longer.
+        Only the first batch of a group that fails together sets the pause before the next attempt. The others
+        fail as a consequence and must not make the pause longer.
         """
         self._came_back(batch)
         is_first_to_fail = not self._is_resending
@@ -159,7 +159,7 @@ class TopicPartitionQueue:
         return is_first_to_fail
 
     def pause_until(self, now_ms: int, backoff_ms: int, backoff_max_ms: int, jitter: float) -> None:
-        """Wait before the next attempt, twice as long after each failure without a success between."""
+        """Set the pause before the next attempt, doubled after each failure without a success between."""
         pause_ms = min(backoff_max_ms, backoff_ms << min(self._failure_count, 16))
         self._failure_count += 1
         self.retry_at_ms = now_ms + int(pause_ms * jitter)
@@ -172,23 +172,23 @@ class TopicPartitionQueue:
         """Send nothing more before the log has been searched.
 
         Args:
-            is_refused: the broker called the first batch out of order, so it should be in the log. Else
-                it is not known whether it is.
+            is_refused: True: the broker called the first batch out of order, so it should be in the log.
+                False: it is unknown whether the batch is in the log.
         """
         self.is_in_doubt = True
         self._refusal_count += is_refused
 
     def settle_search(self, end_offsets: Mapping[int, int], now_ms: int) -> list[ProducerBatch] | None:
-        """End the doubt with what the log holds, all of which is replicated.
+        """End the doubt with the search's result, all of which is replicated.
 
         Args:
             end_offsets: base sequence of each batch of this producer -> the offset after it.
             now_ms: the time.
 
         Returns:
-            The batches that are thereby acknowledged; the others go again. None when records are lost or
-            out of order: a later batch is there without its predecessor, or one is refused again and again
-            as if it were there, and is not.
+            The batches that the log holds, now acknowledged; the others are sent again. None if records are
+            lost or out of order: the log holds a later batch without its predecessor, or the broker refuses
+            a batch again and again that the log does not hold.
         """
         waiting = list(self.batches)
         written = [batch for batch in waiting if batch.base_sequence in end_offsets]

@@ -1,8 +1,8 @@
-"""What a producer sends next, and what becomes of it: all topic partitions and brokers together.
+"""Decide what a producer sends next, over all topic partitions and brokers, and track the outcome.
 
 Runs on the executor. Pure: no I/O, time comes in as an argument, leaders through a function. Invariant:
-every batch that was added is, at any moment, exactly one of waiting, under way, or acknowledged; and
-`unacknowledged_bytes` is what the first two hold in memory.
+each batch that was added is exactly one of waiting, under way, or acknowledged; `unacknowledged_bytes` is the
+memory of the first two.
 
     add -> plan -> (answer | no_answer) -> ... -> acknowledged
                       ^---- again ----'
@@ -34,14 +34,14 @@ class DeliveryLimits:
 
 
 class Answer(NamedTuple):
-    """What a broker said about one batch. `base_offset` -1: it did not say where it stands."""
+    """A broker's answer about one batch. `base_offset` -1: the broker did not tell the offset."""
 
     error_code: int
     base_offset: int = -1
     words: str = ""
 
     def end_offset(self, batch: ProducerBatch) -> int | None:
-        """Return the offset after the batch, None when it is not known."""
+        """Return the offset after the batch; None: unknown."""
         return self.base_offset + batch.record_count if self.base_offset >= 0 else None
 
 
@@ -54,7 +54,7 @@ class PlannedRequest:
     size_bytes: int = 0
 
     def add(self, batch: ProducerBatch) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         self.batches[batch.topic_partition] = batch
         self.size_bytes += len(batch.data)
 
@@ -71,7 +71,7 @@ class DeliveryQueue:
 
     Args:
         limits: order and timing.
-        jitter: factor on every pause, so that many tasks do not return to a broker at once.
+        jitter: factor on every pause, so that many tasks do not ask a broker again at the same time.
     """
 
     def __init__(self, limits: DeliveryLimits, *, jitter: Callable[[], float] = _jitter) -> None:
@@ -81,20 +81,20 @@ class DeliveryQueue:
         self._limits = limits
         self._jitter = jitter
         self._queues: dict[TopicPartition, TopicPartitionQueue] = {}
-        # Those with unacknowledged batches, least recently served first: nobody starves.
+        # Queues with unacknowledged batches, least recently served first, so that each gets its turn.
         self._busy: OrderedDict[TopicPartition, TopicPartitionQueue] = OrderedDict()
         self._requests_under_way: Counter[int] = Counter()
         self._planned_at_ms = -1
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything added has been acknowledged."""
+        """Return whether everything added has been acknowledged."""
         return not self._busy
 
     def would_send(self, topic_partition: TopicPartition, now_ms: int, leader_id: int | None) -> bool:
-        """Whether a batch added now would be sent at once.
+        """Return whether a batch that is added now would be sent at once.
 
-        Without a leader: whether it would be the first to wait, so that the leader is asked for.
+        Without a leader: return whether it would be the first to wait, so that the leader is asked for.
         """
         if leader_id is None:
             return topic_partition not in self._busy
@@ -120,7 +120,7 @@ class DeliveryQueue:
         self.unacknowledged_bytes += len(batch.data)
 
     def plan(self, now_ms: int, leader_of: LeaderOf) -> list[PlannedRequest]:
-        """Return the requests to send now, in this order; their batches count as under way from here."""
+        """Return the requests to send now, in this order; their batches count as under way from now on."""
         self._planned_at_ms = now_ms
         planned: list[PlannedRequest] = []
         while round_of_requests := self._plan_round(now_ms, leader_of):
@@ -149,7 +149,7 @@ class DeliveryQueue:
         return list(requests.values())
 
     def request_done(self, request: PlannedRequest) -> None:
-        """Note that no answer to this request is awaited any more; then judge each of its batches."""
+        """Note that this request no longer awaits an answer. Call it before judging the request's batches."""
         self._requests_under_way[request.node_id] -= 1
 
     def answer(self, batch: ProducerBatch, answer: Answer, now_ms: int) -> Verdict:
@@ -181,7 +181,7 @@ class DeliveryQueue:
         self._doubt_if_forgettable(queue, batch)
 
     def _doubt_if_forgettable(self, queue: TopicPartitionQueue, batch: ProducerBatch) -> None:
-        # The very first batch of a producer has no offset to search from, and goes again unsearched.
+        # The first batch of a producer has no offset to search from; it is sent again without a search.
         if batch.is_forgettable and self._limits.is_idempotent and queue.search_from_offset is not None:
             queue.doubt(is_refused=False)
 
@@ -213,13 +213,13 @@ class DeliveryQueue:
         ]
 
     def postpone_search(self, topic_partition: TopicPartition, now_ms: int) -> None:
-        """Search again later: the leader gave no answer that counts."""
+        """Search again later, because the leader gave no valid answer."""
         self._pause(self._queues[topic_partition], now_ms)
 
     def settle_search(
         self, topic_partition: TopicPartition, end_offsets: Mapping[int, int], now_ms: int
     ) -> bool:
-        """Take what the log of a topic partition in doubt holds; False: records are lost. See the queue's."""
+        """Take a search's result for a topic partition in doubt; False: records are lost. See the queue."""
         written = self._queues[topic_partition].settle_search(end_offsets, now_ms)
         if written is None:
             return False
@@ -236,9 +236,9 @@ class DeliveryQueue:
         return next((batch for batch in self._first_batches() if batch.closed_at_ms <= oldest_ms), None)
 
     def next_wakeup_ms(self) -> int | None:
-        """Return when something falls due by the clock alone, None when nothing waits for it.
+        """Return when the next pause or time-out ends; None: nothing waits for the clock.
 
-        The time may be past: whatever fell due after the last plan still has to be planned.
+        The time may be past, because something became due after the last plan.
         """
         due = [batch.closed_at_ms + self._limits.delivery_timeout_ms for batch in self._first_batches()]
         due += [queue.retry_at_ms for queue in self._busy.values() if queue.retry_at_ms > self._planned_at_ms]

@@ -1,4 +1,4 @@
-"""The errors with which a producer ends: which topic partition, what became of the records, what to do.
+"""Make the errors with which a producer ends: which topic partition, the fate of the records, what to do.
 
 Runs on the executor. Pure. Invariant: "not written" is said only when it is certain.
 """
@@ -12,7 +12,7 @@ from penstock.errors import PenstockError, ProduceError
 
 
 def refused(batch: ProducerBatch, error_code: int, broker_message: str) -> ProduceError:
-    """Return the error for a batch that the broker refuses for good."""
+    """Return the error for a batch that the broker refuses permanently."""
     name, advice = describe(error_code)
     words = f" ({broker_message.rstrip('.')})" if broker_message else ""
     return ProduceError(
@@ -25,11 +25,11 @@ def refused(batch: ProducerBatch, error_code: int, broker_message: str) -> Produ
 
 
 def lost_by_broker(batch: ProducerBatch) -> ProduceError:
-    """Return the error for a topic partition whose log lacks records between others of this producer."""
+    """Return the error for a topic partition whose log lacks records of this producer."""
     return ProduceError(
-        f"{_subject(batch)} cannot be written in order: the leader's log, searched from the last "
-        "acknowledged record to its end, does not hold what must stand there before. The broker has lost or "
-        "cut off records, perhaps by an unclean leader election; acknowledged ones may be among them. "
+        f"{_subject(batch)} cannot be written in order: the leader's log was searched from the last "
+        "acknowledged record to its end and does not hold the records that come before them. The broker has "
+        "lost records, perhaps by an unclean leader election; acknowledged records may be lost too. "
         f"{_fate(may_be_written=False)}",
         **_facts(batch),
         kafka_error="OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -37,10 +37,10 @@ def lost_by_broker(batch: ProducerBatch) -> ProduceError:
 
 
 def undecided(batch: ProducerBatch, why: str) -> ProduceError:
-    """Return the error for a batch whose log cannot be searched for it."""
+    """Return the error for a batch in doubt whose topic partition's log cannot be searched."""
     return ProduceError(
-        f"{_subject(batch)} were sent, but their acknowledgement was lost and the broker no longer tells "
-        f"whether it has them; searching its log failed: {why.rstrip('.')}. {_fate(may_be_written=True)}",
+        f"{_subject(batch)} were sent, but their acknowledgement was lost and the broker can no longer tell "
+        f"whether it wrote them. Searching its log failed: {why.rstrip('.')}. {_fate(may_be_written=True)}",
         **_facts(batch),
     )
 
@@ -48,7 +48,7 @@ def undecided(batch: ProducerBatch, why: str) -> ProduceError:
 def expired(batch: ProducerBatch, delivery_timeout_ms: int) -> ProduceError:
     """Return the error for a batch that was not acknowledged in time."""
     if not batch.send_count:
-        history = "they could not be sent; is the leader of the topic partition available?"
+        history = "they could not be sent. Is the leader of the topic partition available?"
     else:
         history = f"sent {batch.send_count} times, last problem: {batch.last_problem or 'no answer yet'}."
     return ProduceError(
@@ -60,7 +60,7 @@ def expired(batch: ProducerBatch, delivery_timeout_ms: int) -> ProduceError:
 
 
 def broken(batch: ProducerBatch, error: PenstockError) -> ProduceError:
-    """Return the error for a batch whose request failed in a way that another attempt does not heal."""
+    """Return the error for a batch whose request failed permanently."""
     return ProduceError(
         f"{_subject(batch)} could not be written: {error.message} {_fate(may_be_written=True)}",
         **{**error.facts, **_facts(batch)},
@@ -68,21 +68,21 @@ def broken(batch: ProducerBatch, error: PenstockError) -> ProduceError:
 
 
 def recreated(topic: str) -> ProduceError:
-    """Return the error for a topic that is not the one that the producer began to write into."""
+    """Return the error for a topic that was recreated while the producer wrote into it."""
     return ProduceError(
-        f"Topic {topic!r} was deleted and created anew while it was written into. What was written before "
-        "is gone with the old topic. Nothing was written into the new one; start the write again.",
+        f"Topic {topic!r} was deleted and created again during the write. Records that were written before "
+        "were deleted with the old topic. Nothing was written into the new one; start the write again.",
         topic=topic,
     )
 
 
 def buffer_full(held_bytes: int, limit_bytes: int, waited_ms: int) -> ProduceError:
-    """Return the error for rows that found no room because brokers acknowledge too slowly."""
+    """Return the error for a full buffer, because brokers acknowledge too slowly."""
     return ProduceError(
-        f"No row could be taken for {waited_ms} ms (max.block.ms): {held_bytes} bytes wait for "
+        f"The producer's buffer was full for {waited_ms} ms (max.block.ms): {held_bytes} bytes wait for "
         f"acknowledgement, the limit (buffer.memory) is {limit_bytes}. The brokers are too slow or cannot "
-        "be reached. Rows that were taken before may or may not have been written; the task writes again "
-        "when Spark retries it.",
+        "be reached. Earlier rows of this task may or may not have been written; the task fails, and writes "
+        "all its rows again when Spark retries it.",
         timeout_ms=waited_ms,
     )
 
@@ -90,8 +90,9 @@ def buffer_full(held_bytes: int, limit_bytes: int, waited_ms: int) -> ProduceErr
 def crashed(error: BaseException) -> ProduceError:
     """Return the error for a defect of our own in the sender thread."""
     return ProduceError(
-        f"The producer stopped by an error of its own ({type(error).__name__}: {error}); please report it. "
-        "Unacknowledged records may or may not have been written."
+        f"The producer stopped because of a defect in penstock ({type(error).__name__}: {error}). Please "
+        "report it. Unacknowledged records may or may not have been written; the task fails, and writes all "
+        "its rows again when Spark retries it."
     )
 
 

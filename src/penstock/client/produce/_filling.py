@@ -21,8 +21,8 @@ from penstock.errors import ProduceError
 from penstock.types import TopicPartition
 
 FORGETTABLE_AGE_MS = 3_600_000
-"""Brokers forget a producer by the age of its record timestamps, by default after a day. We begin to
-be careful long before, for the limit is theirs to set."""
+"""Brokers forget a producer by the age of its record timestamps, by default after a day. This limit is much
+lower, because a broker may be configured with a lower one."""
 
 
 class FillingBatches:
@@ -56,7 +56,7 @@ class FillingBatches:
         self._opened_at_ms: dict[TopicPartition, int] = {}
 
     def is_open(self, topic_partition: TopicPartition) -> bool:
-        """Whether a batch with at least one record is open."""
+        """Return whether a batch with at least one record is open."""
         return topic_partition in self._opened_at_ms
 
     def append(
@@ -89,7 +89,7 @@ class FillingBatches:
 
     def close(self, topic_partition: TopicPartition) -> None:
         """Close the open batch of a topic partition, number it and hand it on."""
-        # Gone with its memory: kept for each topic partition, builders would hold far more than `size_bytes`.
+        # Not kept: a builder for each topic partition would hold far more memory than `size_bytes`.
         builder = self._builders.pop(topic_partition)
         record_count, plain_bytes = builder.record_count, builder.size_bytes
         self.size_bytes -= plain_bytes
@@ -117,7 +117,7 @@ class FillingBatches:
         return batch
 
     def _divide(self, batch: ProducerBatch) -> None:
-        """Hand on the records of a batch as several, which share its sequence numbers."""
+        """Divide a batch into several, which share its sequence numbers, and hand them on."""
         sequence, pieces = batch.base_sequence, []
         empty = self._new_builder(batch.topic_partition, self._settings.batch_size_bytes)
         for builder in divided(batch.data, batch.record_count, empty):

@@ -1,17 +1,17 @@
-"""Batches of which nobody knows whether they were written: the log itself is searched for them.
+"""Search a leader's log for batches of which it is unknown whether they were written.
 
 Runs on the executor, on a producer's sender thread under its lock. Invariant: while a topic partition is in
 doubt nothing is sent to it, and the doubt ends only when everything that the leader's log held at the
-start of the search is replicated and has been read. So what is found cannot be lost, and what is not
-found is not there.
+start of the search is replicated and has been read. So a batch that is found cannot be lost, and a batch that
+is not found is not in the log.
 
 Why a broker's own recognition of duplicates is not enough (both tried on Kafka 4.3):
 
 - A restarted broker remembers only the last batch of each producer, because its snapshot holds no more. It
-  refuses the resend of an earlier one as out of order, although the records are there.
-- It forgets a producer altogether when the *record timestamps* of its last batch are older than
-  `producer.id.expiration.ms` (a day), and then writes a resend a second time. History written with its
-  own timestamps is just that.
+  refuses the resend of an earlier batch as out of order, although the log holds its records.
+- A broker forgets a producer when the *record timestamps* of its last batch are older than
+  `producer.id.expiration.ms` (a day), and then writes a resend a second time. Old records that are written
+  with their own timestamps are such a case.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SendQuestion = Callable[[Any, int, Callable[[PendingResponse], None]], None]
 
 @dataclass
 class _Search:
-    """How far one topic partition's log has been read, and where it has to be read to."""
+    """The position in one topic partition's log, and the end of the search."""
 
     leader_id: int
     next_offset: int
@@ -49,20 +49,20 @@ class _Search:
 
 
 class BatchesOfProducer(NamedTuple):
-    """What a piece of a log holds of one producer."""
+    """The batches of one producer in a piece of a log."""
 
     end_offsets: dict[int, int]
     """Base sequence of each of its batches -> the offset after the batch."""
     next_offset: int | None
-    """Where the log goes on; None when the piece holds no whole batch."""
+    """The offset after the piece; None when the piece holds no whole batch."""
 
 
 def batches_of_producer(
     data: bytes | memoryview, topic_partition: TopicPartition, identity: ProducerIdentity
 ) -> BatchesOfProducer:
-    """Return which batches of a producer the records of a Fetch response hold.
+    """Return the batches of a producer in the records of a Fetch response.
 
-    A partial last batch is left out, and so is what stands after a damaged header: both are asked for again.
+    A partial last batch and all that follows a damaged header are left out; both are fetched again.
     """
     ours = (identity.producer_id, identity.producer_epoch)
     end_offsets: dict[int, int] = {}
@@ -73,7 +73,7 @@ def batches_of_producer(
             if (header.producer_id, header.producer_epoch) == ours:
                 end_offsets[header.base_sequence] = next_offset
     except CorruptBatchError:
-        pass  # What came before it is whole; without progress the batches' delivery time-out ends the search.
+        pass  # The batches before it are whole. Without progress the delivery time-out ends the search.
     return BatchesOfProducer(end_offsets, next_offset)
 
 
@@ -108,7 +108,7 @@ class LogSearches:
         self._searches: dict[TopicPartition, _Search] = {}
 
     def start(self, leader_of: LeaderOf) -> None:
-        """Begin to search for all batches in doubt that are not being searched for."""
+        """Begin a search for each topic partition in doubt that has none."""
         for topic_partition, from_offset in self._delivery.doubts(self._now_ms()):
             leader_id = leader_of(topic_partition)
             if leader_id is not None and topic_partition not in self._searches:
@@ -171,11 +171,11 @@ class LogSearches:
             self._read_on(topic_partition)
 
     def _is_good(self, topic_partition: TopicPartition, error_code: int) -> bool:
-        """Whether an answer counts; if not, search again or give up."""
+        """Return whether an answer is valid; if not, search again or give up."""
         if error_code and is_retriable_code(error_code):
             self._search_again(topic_partition)
         elif error_code == codes.OFFSET_OUT_OF_RANGE:
-            self._give_up(topic_partition, "the log no longer holds what was acknowledged before")
+            self._give_up(topic_partition, "the log no longer holds records that were acknowledged before")
         elif error_code:
             self._give_up(topic_partition, f"{describe(error_code)[0]}; grant READ on the topic")
         return error_code == codes.NO_ERROR

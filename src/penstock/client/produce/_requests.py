@@ -1,7 +1,6 @@
-"""The requests of a producer and what their responses say, in kafka-python's protocol classes.
+"""Build the requests of a producer and read their responses, in kafka-python's protocol classes.
 
-Runs on the executor. Pure: builds and takes apart, sends nothing. Invariant: a batch's bytes go into the
-request as they are.
+Runs on the executor. Pure: sends nothing. Invariant: a batch's bytes go into the request unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from penstock.types import TopicPartition
 _UNANSWERED = Answer(-1, words="the response leaves this batch out")
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
-"""A replica id to which a leader names the true end of its log, not the high watermark (tried on 4.3)."""
+"""With this replica id a leader returns the true end of its log, not the high watermark (tried on 4.3)."""
 _LATEST = -1
 _SEARCH_BYTES = 1 << 20
 
@@ -40,8 +39,8 @@ def produce_request(
 
     Args:
         batches: what to write.
-        topic_ids: ids of the topics, as far as the cluster has told any. With them a broker refuses to
-            write into a topic that was deleted and created again under the same name.
+        topic_ids: the known ids of the topics. With them a broker refuses to write into a topic that was
+            deleted and created again under the same name.
         acks: -1, 0 or 1.
         timeout_ms: how long the broker may wait for its followers.
         identity: who writes; with a transactional id the batches belong to its transaction.
@@ -71,10 +70,10 @@ def produce_request(
 def produce_answers(
     response: Any, batches: Mapping[TopicPartition, ProducerBatch], topic_ids: Mapping[str, UUID]
 ) -> Iterator[tuple[ProducerBatch, Answer]]:
-    """Yield each batch of a request with what the broker said about it.
+    """Yield each batch of a request with the broker's answer.
 
     Args:
-        response: ProduceResponse; None after acks=0, to which no broker answers.
+        response: ProduceResponse; None after acks=0, which brokers do not answer.
         batches: those of the request.
         topic_ids: the same that the request was made with.
     """
@@ -94,12 +93,12 @@ def produce_answers(
 
 
 def is_by_name(response: Any) -> bool:
-    """Whether the broker was told the topics' names, not their ids; None (acks=0) counts as that."""
+    """Return whether the request named topics by name, not by id; True for None (acks=0)."""
     return response is None or versions.PRODUCE_BY_NAME.has(response.API_VERSION)
 
 
 def _broker_message(partition_response: Any) -> str:
-    """The broker's own words on a refused batch, which name single records where it can."""
+    """Return the broker's own message about a refused batch; it names single records if it can."""
     words = [
         f"record {error.batch_index} of the batch: {error.batch_index_error_message}"
         for error in (partition_response.record_errors or ())[:3]
@@ -115,7 +114,7 @@ def init_producer_id_request() -> Any:
 
 
 def search_request(topic_partition: TopicPartition, offset: int) -> Any:
-    """Return a Fetch of what the log holds from an offset on, up to the high watermark."""
+    """Return a Fetch of the log from an offset up to the high watermark."""
     topic = FetchRequest.FetchTopic
     partition = topic.FetchPartition(
         partition=topic_partition.partition,
@@ -141,7 +140,7 @@ def search_request(topic_partition: TopicPartition, offset: int) -> Any:
 
 
 def log_end_request(topic_partition: TopicPartition) -> Any:
-    """Return the question where a leader's own log ends, with what is not replicated yet."""
+    """Return a request for the end of a leader's own log, including records that are not replicated yet."""
     topic = ListOffsetsRequest.ListOffsetsTopic
     partition = topic.ListOffsetsPartition(
         partition_index=topic_partition.partition, current_leader_epoch=-1, timestamp=_LATEST

@@ -1,8 +1,8 @@
-"""A producer's picture of its topics: who leads what, and whether a topic is still the same one.
+"""A producer's view of its topics: leaders, and whether a topic was recreated.
 
-Runs on the executor. Invariant: looking up never blocks; asking the cluster happens on the caller's thread
-(`learn`, for a topic's first row) or on a thread of its own (`refresh`), so that acknowledgements are never
-kept waiting by a broker that does not answer.
+Runs on the executor. Invariant: looking up never blocks. The cluster is asked on the caller's thread
+(`learn`, for a topic's first row) or on a thread of its own (`ask`), so that a broker that does not answer
+never delays acknowledgements.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from penstock.errors import ClientError, PenstockError, UnknownTopicOrPartitionE
 from penstock.types import TopicPartition
 
 REFRESH_TIMEOUT_MS = 5_000
-"""One attempt to ask; a failed one is followed by another, and the delivery time-out ends them all."""
+"""The limit of one attempt. A failed attempt is repeated until the delivery time-out."""
 
 
 class TopicSource(Protocol):
-    """What is needed of `ClusterView`."""
+    """The methods of `ClusterView` that a producer needs."""
 
     def topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicMetadata:
         """Return the topic from the cache or the cluster."""
 
     def reload(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
-        """Ask the cluster, whatever is cached."""
+        """Ask the cluster without the cache."""
 
 
 class ProducerTopics:
@@ -50,7 +50,7 @@ class ProducerTopics:
         self._missing_since_ms: dict[str, int] = {}
 
     def learn(self, topic: str, timeout_ms: int) -> TopicMetadata:
-        """Return the topic, asking the cluster when it is not known or its metadata are old.
+        """Return the topic; ask the cluster if it is unknown or its metadata are old.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such topic, also after a short grace.
@@ -63,7 +63,7 @@ class ProducerTopics:
         return metadata
 
     def reload(self, topic: str, timeout_ms: int) -> TopicMetadata:
-        """Ask the cluster whatever is known: the topic may have grown. Raises as `learn()`."""
+        """Ask the cluster again, because the topic may have more partitions now. Raises as `learn()`."""
         metadata = self._source.reload([topic], timeout_ms=timeout_ms)[topic]
         if metadata.error_code:
             raise error_from_code(metadata.error_code, f"asking for topic {topic!r}", topic=topic)
@@ -71,14 +71,14 @@ class ProducerTopics:
         return metadata
 
     def leader_of(self, topic_partition: TopicPartition) -> int | None:
-        """Return the broker that leads a topic partition, None while none is known."""
+        """Return the broker that leads a topic partition; None: unknown."""
         metadata = self._topics.get(topic_partition.topic)
         found = metadata.partitions.get(topic_partition.partition) if metadata is not None else None
         return None if found is None or found.leader_id == NO_LEADER else found.leader_id
 
     @property
     def topic_ids(self) -> Mapping[str, UUID]:
-        """Ids of the topics, where the cluster has told them."""
+        """Return the known ids of the topics."""
         return self._topic_ids
 
     def ask(self, topics: Collection[str], done: Callable[[PenstockError | None], None]) -> None:
@@ -102,7 +102,7 @@ class ProducerTopics:
             done(None)
 
     def _take(self, metadata: TopicMetadata, now_ms: int) -> None:
-        """Take one topic of an answer; raise what cannot pass."""
+        """Take one topic of an answer; raise an error that is not temporary."""
         if not metadata.error_code:
             self._accept(metadata)
         elif metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -120,7 +120,7 @@ class ProducerTopics:
                 first_id = self._topic_ids.get(metadata.topic, metadata.topic_id)
                 if first_id != metadata.topic_id:
                     raise recreated(metadata.topic)
-                # A new mapping, because the sender thread may be going through the old one right now.
+                # A new mapping, because the sender thread may iterate over the old one now.
                 self._topic_ids = {**self._topic_ids, metadata.topic: first_id}
             self._topics[metadata.topic] = metadata
             self._missing_since_ms.pop(metadata.topic, None)
@@ -131,7 +131,7 @@ class ProducerTopics:
             missing_since_ms = self._missing_since_ms.setdefault(topic, now_ms)
         if now_ms - missing_since_ms >= UNKNOWN_TOPIC_GRACE_MS:
             raise UnknownTopicOrPartitionError(
-                f"Topic {topic!r} does not exist any more: it was deleted while it was written into. "
-                "Records that were not acknowledged are not written; those before went with the topic.",
+                f"Topic {topic!r} does not exist any more: it was deleted during the write. Records that "
+                "were not acknowledged were not written; acknowledged records were deleted with the topic.",
                 topic=topic,
             )

@@ -1,7 +1,7 @@
-"""What a broker's answer to a batch means: written, send again, look closer, or give up.
+"""Judge a broker's answer to a batch: written, send again, search the log, or fail.
 
-Runs on the executor. Pure. Invariant: ACKNOWLEDGED is returned only when the batch stands in the log
-once, and RETRY only when sending the same bytes again cannot write it twice (under idempotence).
+Runs on the executor. Pure. Invariant: ACKNOWLEDGED is returned only when the log holds the batch once, and
+RETRY only when sending the same bytes again cannot write it twice (with idempotence).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from penstock.client.net import error_codes as codes
 from penstock.client.produce._batches import ProducerBatch
 
 CORRUPTION_ATTEMPTS_MAX = 3
-"""Bytes may break on the way once or twice; after that it is not the network."""
+"""The network may damage bytes once or twice; more often is another fault."""
 
 
 class Verdict(Enum):
-    """What to do with a batch after an answer."""
+    """The next step for a batch after an answer."""
 
     ACKNOWLEDGED = "acknowledged"
     RETRY = "send again to the same leader"
@@ -27,13 +27,13 @@ class Verdict(Enum):
 
 
 class Meaning(NamedTuple):
-    """What an error code means for a batch, unless `judge` knows better from the batch itself."""
+    """The meaning of an error code for a batch; for some codes `judge` also looks at the batch."""
 
     verdict: Verdict
     advice: str = "the broker could not write now"
-    """What it means, or what to do."""
+    """The cause of the error, or what to do."""
     may_be_written: bool = False
-    """Whether a broker that answers so may have written all the same."""
+    """Whether a broker that answers with this code may have written the batch."""
 
 
 MEANINGS: dict[int, Meaning] = {
@@ -56,7 +56,7 @@ MEANINGS: dict[int, Meaning] = {
     codes.UNKNOWN_LEADER_EPOCH: Meaning(Verdict.RETRY_ELSEWHERE),
     codes.UNKNOWN_TOPIC_ID: Meaning(Verdict.RETRY_ELSEWHERE),
     codes.INCONSISTENT_TOPIC_ID: Meaning(Verdict.RETRY_ELSEWHERE),
-    # Nothing that a resend could heal.
+    # A resend would fail too.
     codes.UNKNOWN_SERVER_ERROR: Meaning(Verdict.FAILED, "the broker's log says what went wrong"),
     codes.CORRUPT_MESSAGE: Meaning(Verdict.FAILED, "the broker finds the batch damaged"),
     codes.MESSAGE_TOO_LARGE: Meaning(
@@ -86,7 +86,7 @@ MEANINGS: dict[int, Meaning] = {
     codes.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(
         Verdict.FAILED,
         "the broker misses records that this producer wrote before: acknowledged ones may be lost "
-        "(an unclean leader election, or the topic was created anew)",
+        "(an unclean leader election, or the topic was deleted and created again)",
     ),
     codes.DUPLICATE_SEQUENCE_NUMBER: Meaning(
         Verdict.FAILED, "the broker holds other records under the same producer id and sequence numbers"
@@ -128,9 +128,9 @@ def judge(error_code: int, batch: ProducerBatch, *, is_first: bool) -> Verdict:
     if error_code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return _judge_out_of_order(batch, is_first=is_first)
     if error_code == codes.DUPLICATE_SEQUENCE_NUMBER and batch.is_resend:
-        # Sound for a resend only: then the records under these numbers are those of our own earlier
-        # sending, for this producer numbers no two batches alike. On a first sending they would be
-        # somebody else's, and ours would be lost.
+        # Valid for a resend only: then the log holds the records of our own earlier request, because this
+        # producer never gives a sequence number twice. After a first request they would be the records of
+        # another producer, and ours would be lost.
         return Verdict.ACKNOWLEDGED
     if error_code == codes.CORRUPT_MESSAGE and batch.send_count < CORRUPTION_ATTEMPTS_MAX:
         return Verdict.RETRY  # damaged on the way
@@ -139,18 +139,18 @@ def judge(error_code: int, batch: ProducerBatch, *, is_first: bool) -> Verdict:
 
 def _judge_out_of_order(batch: ProducerBatch, *, is_first: bool) -> Verdict:
     if not is_first:
-        return Verdict.RETRY  # its predecessor was turned away; it goes again right after it
-    # A broker that restarted remembers only the last batch of each producer. A resend of an earlier one
-    # then looks out of order to it although the records are there, so the log itself has to be asked.
+        return Verdict.RETRY  # the broker refused its predecessor, which is sent again before it
+    # A broker that restarted remembers only the last batch of each producer. It refuses the resend of an
+    # earlier batch as out of order although the log holds its records, so the log has to be searched.
     return Verdict.DOUBT if batch.is_resend else Verdict.FAILED
 
 
 def may_be_written(error_code: int) -> bool:
-    """Whether a broker that answers a batch so may have written it all the same."""
+    """Return whether a broker that answers with this code may have written the batch."""
     return MEANINGS.get(error_code, _UNKNOWN).may_be_written
 
 
 def describe(error_code: int) -> tuple[str, str]:
-    """Return an error code's name and what it means or what to do about it."""
+    """Return an error code's name, and its cause or what to do."""
     name = codes.NAMES.get(error_code) if error_code in MEANINGS else None
     return name or f"error code {error_code}", MEANINGS.get(error_code, _UNKNOWN).advice

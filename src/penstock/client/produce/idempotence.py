@@ -1,7 +1,7 @@
-"""Who a producer is to the broker, and how it numbers its records.
+"""The identity of a producer, and the sequence numbers of its records.
 
 Runs on the executor. Invariant: one identity numbers the records of each topic partition without a gap
-and never uses a number for two different records; on that rests that a resend is written once.
+and never uses a number for two different records. Because of this a resend is written once.
 
 A transaction is another `ProducerIdentity` handed to the producer; nothing else there depends on where the
 identity came from.
@@ -21,7 +21,7 @@ SEQUENCE_LIMIT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Producer id and epoch as InitProducerId returned them; -1 and -1 for a producer without.
+    """Producer id and epoch from InitProducerId; -1 and -1 without idempotence.
 
     With a `transactional_id` all batches belong to one transaction, and `produce_versions` are those of
     Produce that may write into it.
@@ -34,7 +34,7 @@ class ProducerIdentity:
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether batches carry sequence numbers."""
+        """Return whether batches carry sequence numbers."""
         return self.producer_id >= 0
 
 
@@ -55,7 +55,7 @@ class SequenceNumbers:
     next_sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, topic_partition: TopicPartition, record_count: int) -> int:
-        """Number `record_count` records: return the first number, NO_SEQUENCE without idempotence."""
+        """Number `record_count` records; return the first number, NO_SEQUENCE without idempotence."""
         if not self.identity.is_idempotent:
             return NO_SEQUENCE
         sequence = self.next_sequences.get(topic_partition, 0)

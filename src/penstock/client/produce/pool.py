@@ -1,9 +1,9 @@
-"""Opening producers, and keeping one for the next task of this process.
+"""Open producers, and keep one for the next task of this process.
 
 Runs on the executor. Invariant: a producer serves one task at a time, and is kept only after a task that
-flushed it; one that failed, or whose task did, is closed. A kept one has nothing in memory and keeps its
-producer id: brokers remember every id for a day, so a new one for each task of each micro-batch would
-make them pay for it.
+flushed it. A producer that failed, or whose task failed, is closed. A kept producer holds no records and
+keeps its producer id, because brokers remember every id for a day: a new id for each task of each micro-batch
+would fill their memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.client.produce.producer import Producer
 from penstock.client.settings import ConnectionSettings, ProduceSettings
 
 _KEPT_MAX = 4
-"""Producers kept per process. More than one only when queries with other settings share the process."""
+"""Producers kept per process. More than one is kept only when queries with other settings share it."""
 
 _Key = tuple[ConnectionSettings, ProduceSettings]
 
@@ -109,8 +109,8 @@ def _keep(key: _Key, connections: KafkaConnections, producer: Producer) -> None:
 
 
 def _forget_after_fork() -> None:
-    """A forked child must not use its parent's producers: their sender threads are not there."""
-    global _kept_lock  # noqa: PLW0603  # the parent's lock may have been held by a thread that is not here
+    """Forget the parent's producers in a forked child, because their sender threads do not exist there."""
+    global _kept_lock  # noqa: PLW0603  # a thread of the parent that is not here may have held the lock
     _kept_lock = threading.Lock()
     _kept.clear()
 

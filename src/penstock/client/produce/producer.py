@@ -1,12 +1,12 @@
-"""The produce loop: rows of a task to acknowledged record batches.
+"""Write the rows of a task as acknowledged record batches: the produce loop.
 
-Runs on the executor. Two threads share a producer: the writing thread fills batches (`append`), and a
-sender thread of the producer's own sends them, hears the answers, sends again. So the next rows are encoded
-while earlier ones are acknowledged, and neither a slow query upstream nor a slow broker stops the other.
+Runs on the executor. Two threads share a producer: the writing thread fills batches (`append`); the
+producer's sender thread sends them, reads the answers and sends again if needed. So the next rows are encoded
+while earlier rows are acknowledged, and a slow query and a slow broker do not stop each other.
 
-Guarantee: after `flush()` every record that was appended stands in Kafka, once (with an identity), in order
-per topic partition; otherwise `flush()` raises. Nothing waits for ever: every batch is acknowledged within
-`delivery_timeout_ms` or fails the producer. A failed producer stays failed; make a new one.
+Guarantee: after `flush()` Kafka holds every appended record, once (with an identity), in order within each
+topic partition; otherwise `flush()` raises. Each batch is acknowledged within `delivery_timeout_ms` or fails
+the producer. A failed producer stays failed; make a new one.
 
     append -> FillingBatches -> DeliveryQueue.plan -> Produce -> answer -> acknowledged
                                       ^------------ again ----------'
@@ -43,15 +43,15 @@ from penstock.codec import RecordColumns
 from penstock.errors import PenstockError, ProduceError
 from penstock.types import TopicPartition
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_SECONDS = 5.0
 _BUSY_WRITER_RETRY_MS = 20
-"""When the sender comes back for open batches that the writer is at; the writer's `offer` calls it before."""
+"""The sender's pause when the writer uses the open batches; the writer's `offer` usually wakes it earlier."""
 
 
 class Connections(Protocol):
-    """What is needed of `KafkaConnections`."""
+    """The methods of `KafkaConnections` that a producer needs."""
 
     def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
         """Send without blocking."""
@@ -81,9 +81,9 @@ class Producer:
     ) -> None:
         self.identity = identity
         self.first_written: tuple[TopicPartition, int] | None = None
-        """One acknowledged record: its topic partition and offset."""
+        """The topic partition and offset of one acknowledged record."""
         self.writes_by_name = False
-        """Whether a broker took records by the topic's name: it may be another topic than was known."""
+        """Whether a broker took records by the topic's name: then it may have been a recreated topic."""
         self._register = register
         self._registered: set[TopicPartition] = set()
         self._connections = connections
@@ -111,7 +111,7 @@ class Producer:
         self._failure: PenstockError | None = None
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._sleeps_until_ms: float = math.inf
-        """When the sender wakes up by itself; what falls due before has to wake it."""
+        """When the sender wakes up by itself. An earlier due time has to wake it."""
         self._wants_metadata: set[str] = set()
         self._is_asking_metadata = False
         self._metadata_retry_at_ms = 0
@@ -124,45 +124,45 @@ class Producer:
 
     @property
     def is_usable(self) -> bool:
-        """Whether rows may be appended: not failed, not closed, not in a forked child."""
+        """Return whether rows may be appended: not failed, not closed, not in a forked child."""
         return self._failure is None and not self._is_closing and self._pid == os.getpid()
 
     @property
     def acknowledged_record_count(self) -> int:
-        """Records acknowledged since the producer was made."""
+        """Return the number of records acknowledged since the producer was made."""
         return self._delivery.acknowledged_record_count
 
     @property
     def acknowledged_bytes(self) -> int:
-        """Bytes of the acknowledged batches, as they were sent."""
+        """Return the bytes of the acknowledged batches, compressed."""
         return self._delivery.acknowledged_bytes
 
     @property
     def written_topics(self) -> dict[str, UUID | None]:
-        """The topics that rows were registered for, with their ids as far as the cluster has told any."""
+        """Return the topics of the appended rows, each with its id if that is known."""
         topic_ids = self._topics.topic_ids
         return {topic: topic_ids.get(topic) for topic, _ in self._registered}
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all batches in memory: open, waiting, and under way."""
+        """Return the bytes of all batches in memory: open, waiting, and under way."""
         return self._delivery.unacknowledged_bytes + self._filling.size_bytes
 
     def topic(self, topic: str) -> TopicMetadata:
         """Return a topic with its present topic partitions.
 
         Raises:
-            UnknownTopicOrPartitionError: there is none of that name; found out within seconds.
+            UnknownTopicOrPartitionError: there is no such topic; raised within seconds.
             AuthorizationError: it may not be described.
         """
         return self._topics.learn(topic, self._settings.max_block_ms)
 
     def refresh_topic(self, topic: str) -> TopicMetadata:
-        """Return a topic as the cluster describes it now, e.g. to see partitions just added."""
+        """Return a topic as the cluster describes it now, e.g. with partitions that were just added."""
         return self._topics.reload(topic, self._settings.max_block_ms)
 
     def has_open_batch(self, topic_partition: TopicPartition) -> bool:
-        """Whether rows appended next would go into a batch that already holds some."""
+        """Return whether the next rows would go into a batch that already holds rows."""
         return self._filling.is_open(topic_partition)
 
     def append(
@@ -174,9 +174,9 @@ class Producer:
         *,
         default_timestamp_ms: int,
     ) -> int:
-        """Append `rows[first:]` to the open batch until it is full; a full one is sent.
+        """Append `rows[first:]` to the open batch until it is full; a full batch is sent.
 
-        The topic must be known (`topic()`), and the partition one of its.
+        The topic must be known (`topic()`), and must have the partition.
 
         Args:
             topic_partition: where the rows go.
@@ -186,7 +186,7 @@ class Producer:
             default_timestamp_ms: for rows whose timestamp is null.
 
         Returns:
-            The index of the first row that found no room any more, `len(rows)` when all did.
+            The index of the first row that was not appended, `len(rows)` when all were.
 
         Raises:
             ProduceError: an earlier batch failed, or there was no room within `max_block_ms`.
@@ -200,14 +200,14 @@ class Producer:
             return self._filling.append(topic_partition, columns, rows, first, default_timestamp_ms)
 
     def offer(self) -> None:
-        """Tell the sender of open batches, which go once they lingered long enough; call after `append`."""
+        """Tell the sender about open batches, which it sends after `linger.ms`; call this after `append`."""
         self._check_usable()
         with self._filling_lock:
             open_batches = self._filling.due_ms()
-        # A sender that wakes up in time anyway is left alone: it would only take turns with this thread.
+        # Do not wake a sender that wakes up in time anyway: it would only compete with this thread.
         if min((due_ms for _, due_ms in open_batches), default=math.inf) >= self._sleeps_until_ms:
             return
-        with self._lock:  # not inside the other, which the sender only tries to get while it has this one
+        with self._lock:  # not inside `_filling_lock`: the sender tries to get that one while it has this one
             due_ms = min((due_ms for _, due_ms in self._sendable(open_batches, _now_ms())), default=math.inf)
         if due_ms < self._sleeps_until_ms:
             self._wake()
@@ -227,7 +227,7 @@ class Producer:
         self._check_usable()
 
     def close(self) -> None:
-        """End the sender thread. What is not flushed is dropped; again is harmless."""
+        """End the sender thread and drop unflushed records. Calling it again does nothing."""
         if self._is_closing or self._pid != os.getpid():
             return
         self._is_closing = True
@@ -249,13 +249,13 @@ class Producer:
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            # A fresh one each time: a raised exception carries the traceback of its raiser.
+            # A copy each time, because a raised exception carries a traceback.
             raise type(self._failure)(self._failure.message, **self._failure.facts)
         if self._is_closing or self._pid != os.getpid() or not self._sender.is_alive():
             raise ProduceError("The producer is closed, or was opened in another process; make a new one.")
 
     def _wait_for_room(self) -> None:
-        """Wait while too many bytes are held: a slow broker slows the task, it does not fill the memory."""
+        """Wait while too many bytes are held, so that a slow broker does not fill the task's memory."""
         self._check_usable()
         limit_bytes = self._settings.buffer_memory_bytes
         if self.held_bytes < limit_bytes:
@@ -281,14 +281,14 @@ class Producer:
                 with self._changed:
                     self._step(_now_ms())
                     self._changed.notify_all()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the waiting writer must hear of it
-            _LOG.exception("the producer's sender thread failed")
+        except Exception as error:  # noqa: BLE001  # any error must reach the waiting writer
+            _log.exception("the producer's sender thread failed")
             self._fail(failures.crashed(error))
         with self._changed:
             self._changed.notify_all()
 
     def _hear(self, timeout_seconds: float | None) -> None:
-        """Wait for the next event, then take all that are there."""
+        """Wait for the next event, then handle all events that have arrived."""
         try:
             event = self._events.get(timeout=timeout_seconds)
             while True:
@@ -299,8 +299,8 @@ class Producer:
             pass
 
     def _next_wakeup_seconds(self) -> float | None:
-        """How long nothing falls due by the clock; None: for ever."""
-        # First, so that an `offer` from here on either is seen below or sees the answer, or wakes at once.
+        """Return the time until the next due time; None: there is none."""
+        # First, so that an `offer` after this line is seen below, or sees the result, or wakes the sender.
         self._sleeps_until_ms = math.inf
         now_ms = _now_ms()
         with self._lock:
@@ -314,7 +314,7 @@ class Producer:
         return max(0, earliest_ms - now_ms) / 1000
 
     def _next_lingered_ms(self, now_ms: int) -> int | None:
-        """When an open batch falls due."""
+        """Return when an open batch has to be sent."""
         if not self._filling_lock.acquire(blocking=False):
             return now_ms + _BUSY_WRITER_RETRY_MS
         try:
@@ -323,7 +323,7 @@ class Producer:
             self._filling_lock.release()
 
     def _send_lingered(self) -> None:
-        """Close batches when one lingered long enough, unless the writer is at them right now."""
+        """Close batches after their linger time, unless the writer uses them right now."""
         if not self._filling_lock.acquire(blocking=False):
             return
         try:
@@ -332,7 +332,7 @@ class Producer:
             leaders = {
                 leader_of(topic_partition) for topic_partition, due_ms in lingering if due_ms <= now_ms
             }
-            # What has waited half as long goes along: batches that were begun together share a request.
+            # Batches that waited half as long go too, so that batches begun together share a request.
             ahead_ms = now_ms + self._settings.linger_ms // 2
             for topic_partition, due_ms in lingering:
                 if due_ms <= ahead_ms and leader_of(topic_partition) in leaders:
@@ -343,17 +343,17 @@ class Producer:
     def _sendable(
         self, open_batches: list[tuple[TopicPartition, int]], now_ms: int
     ) -> Iterator[tuple[TopicPartition, int]]:
-        """Yield those that would be sent if they were closed now, each with the time when it is due.
+        """Yield the batches that would be sent if they were closed now, each with the time when it is due.
 
-        The others gather rows until an answer or the end of a pause lets them go: the sender wakes for both.
-        Call it with `_lock`, or on the sender thread with `_filling_lock`: nobody changes the queues then.
+        The other batches gather rows until an answer or the end of a pause; the sender wakes up for both.
+        Call it with `_lock`, or on the sender thread with `_filling_lock`, so that the queues do not change.
         """
         for topic_partition, due_ms in open_batches:
             if self._delivery.would_send(topic_partition, now_ms, self._topics.leader_of(topic_partition)):
                 yield topic_partition, due_ms
 
     def _step(self, now_ms: int) -> None:
-        """Send what may be sent now."""
+        """Send the batches that may be sent now."""
         if self._failure is not None:
             return
         if (batch := self._delivery.expired(now_ms)) is not None:
@@ -375,7 +375,7 @@ class Producer:
         self._send_request(produce, request.node_id, partial(self._on_answered, request))
 
     def _send_request(self, request: Any, node_id: int, on_answer: Callable[[PendingResponse], None]) -> None:
-        """Send; `on_answer` runs on the sender thread, with what the IO thread heard."""
+        """Send a request; `on_answer` runs on the sender thread, with the response or error."""
         pending = self._connections.send(request, node_id, self._settings.request_timeout_ms)
         pending.add_done_callback(lambda answered: self._events.put(partial(on_answer, answered)))
 
@@ -398,7 +398,7 @@ class Producer:
                 self.first_written = batch.topic_partition, answer.base_offset
 
     def _on_unanswered(self, request: PlannedRequest, error: PenstockError, now_ms: int) -> None:
-        """A lost connection or a broker that is silent: the broker may or may not have written."""
+        """Take back the batches of an unanswered request; the broker may have written them."""
         if not is_retriable(error):
             self._fail(failures.broken(next(iter(request.batches.values())), error))
             return
@@ -444,4 +444,4 @@ def _now_ms() -> int:
 
 
 def _nothing() -> None:
-    """The event that only wakes the sender."""
+    """Do nothing: the event that only wakes the sender."""

@@ -1,4 +1,4 @@
-"""Kafka's transactions: begun by a task, ended by the driver, asked about by both.
+"""Kafka's transactions: begun by a task, ended by the driver, described by both.
 
-The steps know nothing of batches or decisions; `sink.exactly_once` does.
+This room knows nothing of micro-batches or decisions; `sink.exactly_once` does.
 """

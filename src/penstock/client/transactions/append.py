@@ -1,10 +1,10 @@
-"""One record into one topic partition, in a transaction of its own: how decisions are written down.
+"""Write one record into one topic partition, in a transaction of its own: decisions are written this way.
 
-Runs on the driver. The identity comes from outside and may have been opened by another process; what goes
-on from one append to the next is a `ProducerSession`, a plain value. `append_plainly` needs none and opens
-no transaction. Invariant: when `append` returns, the record is committed, once; when it raises
-`ProducerFencedError`, this session can commit nothing any more; any other error leaves open whether the
-record is committed, and only reading the log tells.
+Runs on the driver. The caller gives the identity, which another process may have opened. The state between
+two appends is a `ProducerSession`, a plain value. `append_plainly` needs no session and opens no transaction.
+Invariant: when `append` returns, the record is committed, once; when it raises `ProducerFencedError`, this
+session cannot commit anything any more; after any other error only reading the log can tell whether the
+record is committed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RECORD_BYTES_MAX = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProducerSession:
-    """A transactional producer between two transactions: who it is, and its next sequence number."""
+    """A transactional producer between two transactions: its identity and its next sequence number."""
 
     identity: TransactionIdentity
     next_sequence: int = 0
@@ -68,7 +68,7 @@ class TransactionalAppender:
 
         Raises:
             ProducerFencedError: a newer producer has taken the transactional id. The record is not committed,
-                unless an earlier attempt of this call was and its answer got lost.
+                unless an earlier attempt of this call committed it and the answer was lost.
             PenstockError: it is unknown whether the record is committed.
         """
         if timeout_ms is None:
@@ -85,13 +85,13 @@ class TransactionalAppender:
         result = self._transactions.end([identity], is_commit=True, timeout_ms=left_ms(deadline))[identity]
         if result.state is not EndState.DONE or result.next_identity is None:
             error = result.error or TransactionError(f"Committing {identity} failed.")
-            # Who takes the id aborts first and gets its epoch afterwards: in between, the coordinator says
-            # only that there is nothing to commit.
+            # A take-over aborts the transaction first and changes the epoch afterwards. In between, the
+            # coordinator says only that there is nothing to commit.
             describe = partial(self._transactions.describe, timeout_ms=left_ms(deadline))
             if result.state is EndState.REFUSED and has_moved_on(describe, identity):
                 raise ProducerFencedError(
-                    f"{error.message} Another producer takes this transactional id, or the broker has "
-                    "aborted the transaction after its time-out.",
+                    f"{error.message} Another producer is taking over this transactional id, or the broker "
+                    "has aborted the transaction after its time-out.",
                     **error.facts,
                 ) from error
             raise error
@@ -109,7 +109,7 @@ def append_plainly(
     *,
     timeout_ms: int,
 ) -> None:
-    """Write one record outside of any transaction. After a lost answer it is written twice.
+    """Write one record outside of any transaction. If an answer is lost, the record may be written twice.
 
     Raises:
         ClientError: refused, or no answer in time: it is unknown whether the record is written.
@@ -119,7 +119,7 @@ def append_plainly(
 
 
 def appended_bytes(topic_partition: TopicPartition, key: bytes, value: bytes) -> int:
-    """The bytes of the record batch that an append would send: compressed, as brokers count them."""
+    """Return the bytes of the record batch that an append would send, compressed as brokers count them."""
     return len(_record_batch(None, topic_partition, key, value))
 
 
@@ -133,8 +133,8 @@ def write_record_batch(
 ) -> int:
     """Write one record batch into an open transaction, and wait for all replicas.
 
-    With V1 the topic partition must have been added to the transaction before. Without an identity it is
-    written outside of any transaction.
+    With V1 the topic partition must have been added to the transaction before. Without an identity the batch
+    is written outside of any transaction.
 
     Returns:
         The batch's offset; -1 when an earlier attempt of this call has written it.
@@ -163,7 +163,7 @@ def write_record_batch(
     def read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
         for of_topic in response.responses:
             for answered in of_topic.partition_responses:
-                # The same bytes again: an earlier attempt has written them.
+                # The request was a repetition: an earlier attempt has written the same bytes.
                 is_written = answered.error_code == _DUPLICATE
                 yield Reply(topic_partition, 0 if is_written else answered.error_code, answered.base_offset)
 

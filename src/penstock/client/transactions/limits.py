@@ -1,7 +1,7 @@
-"""What brokers and topics are set to, as far as transactions depend on it.
+"""Ask for the settings of brokers and topics that transactions depend on.
 
-Runs on the driver. Invariant: asks only; what may not be asked (no DESCRIBE_CONFIGS permission) is None, so
-that the caller can go on with a safe assumption.
+Runs on the driver. Invariant: changes nothing. Returns None without the permission (DESCRIBE_CONFIGS), so
+that the caller can continue with a safe assumption.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BROKER = 4
 
 
 def max_transaction_timeout_ms(connections: KafkaConnections, *, timeout_ms: int | None = None) -> int | None:
-    """The longest transaction time-out that every broker allows; None: this user may not ask."""
+    """Return the longest transaction time-out that every broker allows; None: this user may not ask."""
     brokers = fetch_metadata(connections, [], timeout_ms=timeout_ms).brokers
     allowed = []
     for node_id in sorted(brokers):
@@ -41,7 +41,7 @@ def max_transaction_timeout_ms(connections: KafkaConnections, *, timeout_ms: int
 def topic_config(
     connections: KafkaConnections, topic: str, names: Collection[str], *, timeout_ms: int | None = None
 ) -> dict[str, str | None] | None:
-    """Settings of one topic; None: this user may not ask."""
+    """Return the settings of one topic; None: this user may not ask."""
     return _describe(connections, _TOPIC, topic, names, timeout_ms=timeout_ms)
 
 

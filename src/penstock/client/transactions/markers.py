@@ -1,13 +1,14 @@
-"""What became of a transaction, read from the log itself: the marker behind one of its records.
+"""Read the outcome of a transaction from the log: from the marker after one of its records.
 
 Runs on the driver, in the rare case that the coordinator cannot tell any more: a later producer of the same
 transactional id, or the id's expiry, hides whether a transaction was committed. The markers in the topic
-partitions do not change. Invariant: COMMITTED and ABORTED are facts; where the log cannot tell, the answer
-is GONE or OPEN and never a guess. As long as the witness's own batch is there, so is its marker: compaction
-removes a marker only when nothing of its transaction is left.
+partitions do not change. Invariant: COMMITTED and ABORTED are facts; if the log cannot tell, the answer is
+GONE or OPEN and never a guess. As long as the log holds the witness's batch, it holds the marker too, because
+compaction removes a marker only when no record of its transaction is left.
 
-The producer id of a control batch says whose transaction it ends, and its type (0 abort, 1 commit) how. All
-topic partitions of a transaction end the same way, so one acknowledged record of it is witness enough.
+The producer id of a control batch names the producer whose transaction it ends, and its type the outcome
+(0 abort, 1 commit). All topic partitions of a transaction end the same way, so one acknowledged record is
+enough as a witness.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OUT_OF_RANGE = codes.OFFSET_OUT_OF_RANGE
 
 
 class TransactionEnd(Enum):
-    """How a transaction ended, as far as the log shows."""
+    """The end of a transaction, read from the log."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -45,7 +46,7 @@ class TransactionEnd(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """One acknowledged record of a transaction: where its end can be read."""
+    """One acknowledged record of a transaction; the transaction's marker comes after it."""
 
     topic_partition: TopicPartition
     offset: int
@@ -64,7 +65,7 @@ def transaction_end(
     *,
     timeout_ms: int | None = None,
 ) -> TransactionEnd:
-    """Read on from the witness to the marker that ends its transaction, or to the end of the log.
+    """Read from the witness to the marker that ends its transaction, or to the end of the log.
 
     Args:
         connections: to the cluster.
@@ -99,7 +100,7 @@ def transaction_end(
 
 
 def holds_witness(data: bytes, witness: Witness, identity: TransactionIdentity) -> bool:
-    """Whether the records begin with the batch that this producer wrote at the witness's offset."""
+    """Return whether the records begin with the batch that this producer wrote at the witness's offset."""
     first = next(BatchHeaders(data, *witness.topic_partition), None)
     return (
         first is not None
@@ -110,7 +111,7 @@ def holds_witness(data: bytes, witness: Witness, identity: TransactionIdentity) 
 
 
 def find_marker(data: bytes, witness: Witness, producer_id: int) -> TransactionEnd | None:
-    """The first marker of this producer after the witness, in the records of a Fetch response."""
+    """Return the first marker of this producer after the witness, in the records of a Fetch response."""
     for header in BatchHeaders(data, *witness.topic_partition):
         if header.producer_id == producer_id and header.base_offset > witness.offset:
             end = _END_OF_CONTROL_TYPE.get(header.control_type)
@@ -139,7 +140,7 @@ def _fetch(
     def read(response: Any) -> Iterator[Reply[TopicPartition, FetchedPartition]]:
         fetched = read_fetch(response, topic_partition)
         if fetched is not None:
-            # That the offset is not there any more is an answer here.
+            # A deleted offset is an answer here, not an error.
             code = 0 if fetched.error_code == _OUT_OF_RANGE else fetched.error_code
             yield Reply(topic_partition, response.error_code or code, fetched)
 

@@ -1,14 +1,14 @@
-"""Kafka's transactions, one step at a time, from any process: open, add to, end, describe, list.
+"""Do the steps of Kafka's transactions from any process: open, add to, end, describe, list.
 
-Runs on driver and executor. A transaction here is not an object with a life: it is an identity
-(transactional id, producer id, producer epoch) that one process opens, another one ends, and any may ask
-about. Invariants: each call can be repeated; each outcome is known for sure or said to be unknown; nothing
-is ended that the given identity does not name.
+Runs on driver and executor. A transaction is an identity here (transactional id, producer id, producer
+epoch): one process opens it, another process ends it, and any process may describe it. Invariants: each call
+can be repeated; each outcome is either certain or reported as unknown; only the transaction of the given
+identity is ended.
 
 Two protocols: with V2 (Kafka 4, feature `transaction.version` 2) a Produce request
 adds its topic partitions to the transaction, and each end gives the producer a new epoch. With V1 they
-are added by AddPartitionsToTxn first, Produce goes up to version 11, EndTxn up to 4. A transaction is
-ended with the protocol that it was opened with.
+are added by AddPartitionsToTxn first, Produce has version 11 at most, EndTxn 4. A transaction is ended with
+the protocol that it was opened with.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.client.produce.idempotence import ProducerIdentity
 from penstock.errors import OptionError, PenstockError, ProducerFencedError, TransactionError
 from penstock.types import TopicPartition
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _TRANSACTION_FEATURE = "transaction.version"
 _DESCRIBED_AT_ONCE = 500
@@ -56,7 +56,7 @@ class TransactionProtocol(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionIdentity:
-    """Names one transaction: what InitProducerId returned to the one who opened it."""
+    """The name of one transaction, from the InitProducerId response that opened it."""
 
     transactional_id: str
     producer_id: int
@@ -65,13 +65,13 @@ class TransactionIdentity:
 
     @property
     def producer_identity(self) -> ProducerIdentity:
-        """What the record batches carry."""
+        """Return the identity that the record batches carry."""
         is_v1 = self.protocol is TransactionProtocol.V1
         produce = versions.PRODUCE_TRANSACTION_V1 if is_v1 else versions.PRODUCE_TRANSACTION_V2
         return ProducerIdentity(self.producer_id, self.producer_epoch, self.transactional_id, produce)
 
     def has_same_epoch(self, other: TransactionIdentity) -> bool:
-        """Whether producer and epoch are the same; a take-over, a time-out and an end of V2 change them."""
+        """Return whether producer id and epoch are equal; take-over, time-out and a V2 end change them."""
         return (self.producer_id, self.producer_epoch) == (other.producer_id, other.producer_epoch)
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class TransactionIdentity:
 
 
 class EndState(Enum):
-    """What became of the wish to end a transaction."""
+    """The outcome of ending a transaction."""
 
     DONE = "done"
     FENCED = "a newer producer, or the broker's time-out, has ended it"
@@ -116,7 +116,7 @@ class TransactionState(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether read_committed readers still wait for its end."""
+        """Return whether read_committed readers still wait for its end."""
         return self in _OPEN_STATES
 
 
@@ -128,7 +128,7 @@ COMMIT_STATES = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COM
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """What the coordinator knows of a transactional id."""
+    """The coordinator's description of a transactional id."""
 
     identity: TransactionIdentity
     state: TransactionState
@@ -154,7 +154,7 @@ class Transactions:
         self._connections = connections
 
     def protocol(self, *, timeout_ms: int | None = None) -> TransactionProtocol:
-        """Ask which protocol the cluster has agreed on."""
+        """Ask for the transaction protocol of the cluster."""
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
         response = self._connections.request(request, timeout_ms=timeout_ms)
         if response.error_code:
@@ -171,15 +171,15 @@ class Transactions:
         protocol: TransactionProtocol,
         timeout_ms: int | None = None,
     ) -> TransactionIdentity:
-        """Take the transactional id: an open transaction of it is aborted, its older producers are fenced.
+        """Take the transactional id: abort its open transaction and fence its older producers.
 
-        InitProducerId could also name the producer it expects to follow (KIP-360). That is no safeguard and
-        not offered: the broker aborts an open transaction first and looks at the expected epoch afterwards.
+        InitProducerId can also name an expected predecessor (KIP-360). This is not offered because it
+        protects nothing: the broker aborts an open transaction first and checks the epoch afterwards.
 
         Args:
-            transactional_id: whose.
-            transaction_timeout_ms: after so long the broker aborts a transaction by itself.
-            protocol: of the transactions to come.
+            transactional_id: to take.
+            transaction_timeout_ms: after this time the broker aborts an open transaction.
+            protocol: of the next transactions.
             timeout_ms: how long to wait; includes the end of the open transaction.
 
         Raises:
@@ -220,7 +220,7 @@ class Transactions:
     ) -> None:
         """Add topic partitions to an open transaction before the first Produce to them (V1 only).
 
-        With V2 this asks nobody: the Produce requests do it.
+        With V2 this sends nothing, because the Produce requests add them.
 
         Raises:
             ProducerFencedError: a newer producer has taken the transactional id.
@@ -248,7 +248,7 @@ class Transactions:
                 for topic in response.results_by_topic_v3_and_below
                 for partition in topic.results_by_partition
             }
-            # The one that says why: the others were not even tried.
+            # The one with the reason; for the others the broker did not even try.
             said -= {codes.OPERATION_NOT_ATTEMPTED}
             yield Reply(identity.transactional_id, max(said, key=abs, default=0), None)
 
@@ -266,7 +266,7 @@ class Transactions:
         is_commit: bool,
         timeout_ms: int | None = None,
     ) -> dict[TransactionIdentity, EndResult]:
-        """Commit or abort transactions, each at most once however often this is called. Raises nothing.
+        """Commit or abort transactions, each at most once even if this is called again. Raises nothing.
 
         Not for two transactions of one transactional id in one call.
         """
@@ -303,10 +303,10 @@ class Transactions:
     def describe(
         self, transactional_ids: Collection[str], *, timeout_ms: int | None = None
     ) -> dict[str, TransactionDescription | None]:
-        """Describe transactional ids; None where the cluster knows none of that name.
+        """Describe transactional ids; None for an id that the cluster does not know.
 
         Raises:
-            AuthorizationError: one may not be described.
+            AuthorizationError: an id may not be described.
             ClientError: no answer in time.
         """
 
@@ -339,9 +339,9 @@ class Transactions:
     def list_open(
         self, is_wanted: Callable[[str], bool], *, timeout_ms: int | None = None
     ) -> list[TransactionListing]:
-        """List the open transactions whose transactional id is wanted, over all coordinators, by name.
+        """List the open transactions with a wanted transactional id, over all coordinators, ordered by name.
 
-        Transactions that this user may not describe are not shown by the cluster.
+        The cluster does not show transactions that this user may not describe.
 
         Raises:
             ClientError: a broker does not answer in time.
@@ -390,7 +390,7 @@ def _description(answer: Any) -> TransactionDescription:
 
 
 def _next_identity(identity: TransactionIdentity, response: Any) -> TransactionIdentity:
-    """Who the producer is after this EndTxn: with V2 another epoch, or another producer id."""
+    """Return the producer's identity after this EndTxn: with V2 another epoch, or another producer id."""
     if identity.protocol is TransactionProtocol.V1 or response.producer_id < 0:
         return identity
     return replace(identity, producer_id=response.producer_id, producer_epoch=response.producer_epoch)
@@ -418,7 +418,7 @@ def has_moved_on(
     describe: Callable[[Collection[str]], dict[str, TransactionDescription | None]],
     identity: TransactionIdentity,
 ) -> bool:
-    """Whether its id has a later epoch, or another producer, as far as the coordinator can be asked.
+    """Return whether the transactional id has a later epoch or another producer now; False if unknown.
 
     `describe` is `Transactions.describe`, or does the same.
     """
@@ -426,32 +426,32 @@ def has_moved_on(
     try:
         described = describe([name])[name]
     except PenstockError as error:
-        _LOG.warning("Cannot tell who holds %s: %s", identity, error)
+        _log.warning("Cannot tell who holds %s: %s", identity, error)
         return False
     return described is not None and not described.identity.has_same_epoch(identity)
 
 
 def is_fencing(error_code: int) -> bool:
-    """Whether an error code says that a newer producer has taken over."""
+    """Return whether an error code says that a newer producer has taken over."""
     return error_code in _FENCED_CODES
 
 
 def is_step_refusal(error_code: int) -> bool:
-    """Whether an error code refuses a step for good; its `step_error` is a TransactionError."""
+    """Return whether an error code refuses a step permanently; its `step_error` is a TransactionError."""
     return error_code in _FENCED_CODES | _UNKNOWN_ID_CODES | _REFUSED_CODES
 
 
 def step_error(
     identity: TransactionIdentity, error_code: int, what: str, *, is_commit: bool = False
 ) -> PenstockError:
-    """The error for a step of a transaction that the broker refuses; `is_commit`: its last step."""
+    """Return the error for a step of a transaction that the broker refuses; `is_commit`: its last step."""
     where = f"{what} of {identity}"
     error = error_from_code(error_code, where, transactional_id=identity.transactional_id)
     if error_code in _FENCED_CODES:
-        doubt = ", unless an earlier attempt to commit it was carried out and its answer got lost"
+        doubt = ", unless an earlier attempt committed it and the answer was lost"
         return ProducerFencedError(
-            f"{error.message} Another producer has taken this transactional id since, or the broker has "
-            "aborted the transaction after its time-out. What this producer wrote in it is not "
+            f"{error.message} Another producer has taken this transactional id, or the broker has aborted "
+            "the transaction after its time-out. The records of the transaction are not "
             f"committed{doubt if is_commit else ''}.",
             **error.facts,
         )

@@ -46,7 +46,7 @@ uint32_t penstock_crc32c_tables(const uint8_t *data, size_t size) {
 }
 
 #ifdef HAVE_SSE42_PATH
-/* clang counts the instruction as a feature of its own, which older compilers do not know. */
+/* clang has a feature of its own for the instruction, which older compilers do not know. */
 #if defined(__clang_major__) && __clang_major__ >= 14
 #define SSE42_TARGET "sse4.2,crc32"
 #else

@@ -1,4 +1,4 @@
-/* Hashes of the digest of exactly-once writes: definition 1 in penstock/sink/committable_digest.py.
+/* Hashes of the digest of exactly-once writes: definition 1 in penstock/sink/exactly_once/digest.py.
 
    Invariant: what these return is stored in decision logs; they never change. */
 #ifndef PENSTOCK_DIGEST_H

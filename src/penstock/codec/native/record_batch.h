@@ -1,10 +1,10 @@
-/* The header of a record batch. This file is the only place that knows where its fields stand.
+/* The header of a record batch. Only this file knows the places of its fields.
 
    All formats begin alike: base offset int64, length int32 (of what follows the length), 4 bytes (format v2:
    leader epoch; old formats: CRC), magic int8. Format v2 (magic 2) goes on to a header of 61 bytes. An entry of an
    old format (magic 0 or 1) is one message, or a compressed set at the offset of its last message.
 
-   Invariant: `read_batch_header` never touches a byte at or behind `p + size`, and its offsets and sizes do not
+   Invariant: `read_batch_header` never touches a byte at or after `p + size`, and its offsets and sizes do not
    overflow: `base_offset + last_offset_delta + 1` fits into an int64. */
 #ifndef PENSTOCK_RECORD_BATCH_H
 #define PENSTOCK_RECORD_BATCH_H
@@ -72,7 +72,7 @@ static inline void read_fields_v2(const uint8_t *p, BatchFields *batch) {
     batch->record_count = load_int32(p + BATCH_RECORD_COUNT_AT);
 }
 
-/* What the header of an old entry does not say. */
+/* Sets the fields that the header of an old entry does not have. */
 static inline void clear_fields_v2(BatchFields *batch) {
     batch->leader_epoch = batch->base_sequence = -1;
     batch->producer_id = batch->base_timestamp_ms = batch->max_timestamp_ms = -1;

@@ -1,6 +1,6 @@
 /* Integers of Kafka's wire format: big-endian fixed ones, zigzag varints, and Java's murmur2.
 
-   Invariant: a reader never touches a byte at or behind `end`, and returns NULL when the bytes there are
+   Invariant: a reader never touches a byte at or after `end`, and returns NULL when the bytes there are
    not a whole, in-range number. A writer is told nothing about space: its caller has counted the bytes. */
 #ifndef PENSTOCK_WIRE_H
 #define PENSTOCK_WIRE_H
@@ -113,7 +113,7 @@ static inline const uint8_t *read_sized_bytes(const uint8_t *p, const uint8_t *e
     return *size > 0 ? p + *size : p;
 }
 
-/* What org.apache.kafka.common.utils.Utils.murmur2 computes. */
+/* Computes the same as org.apache.kafka.common.utils.Utils.murmur2. */
 static inline int32_t murmur2(const uint8_t *data, int32_t size) {
     const uint32_t m = 0x5bd1e995u;
     uint32_t h = 0x9747b28cu ^ (uint32_t)size;

@@ -1,5 +1,5 @@
-"""Everything that touches a process which is not penstock's own: Spark's Python workers.
+"""All code that changes a process of Spark: its Python workers and planners.
 
-Each module does one thing, says why, and has a switch (`penstock.switches`); docs/ARCHITECTURE.md has the
-table. Invariant: in processes that PySpark did not start, nothing here does anything.
+Each module changes one thing, says why, and has a switch (`penstock.switches`); docs/ARCHITECTURE.md has the
+table. Invariant: nothing here changes a process that PySpark did not start.
 """

@@ -1,17 +1,17 @@
-"""Spares PySpark's workers two waits of 40 ms, one at each end of a task.
+"""Remove two waits of 40 ms from PySpark's workers, one at each end of a task.
 
 Runs in the processes of PySpark's daemon, on executors and on the driver. Spark's JVM and a Python worker
-talk through a TCP socket on this machine, in small messages one behind the other: the second waits until the
-first is acknowledged (Nagle's algorithm, which neither side turns off), and the other side acknowledges late,
-after 40 ms (delayed acknowledgement). So each task stood still for 40 ms before its function came, and often
-as long behind its last rows. docs/performance.md has the figures.
+talk through a TCP socket on this machine, in small messages in a row. The second message waits until the
+first is acknowledged (Nagle's algorithm, which neither side turns off), and the other side acknowledges only
+after 40 ms (delayed acknowledgement). So each task waited 40 ms before its function arrived, and often as
+long after its last rows. docs/performance.md has the figures.
 
-- What we send goes at once: TCP_NODELAY, for good.
-- What we receive is acknowledged at once: TCP_QUICKACK (Linux only). The kernel forgets that when we send, so
-  it is asked for again between tasks: PySpark's daemon collects garbage there, when all rows are gone.
+- Our messages are sent at once: TCP_NODELAY, permanently.
+- Received messages are acknowledged at once: TCP_QUICKACK (Linux only). The kernel resets that when we send,
+  so it is set again between tasks, when all rows are sent and PySpark's daemon collects garbage.
 
-Invariant: changes when bytes travel and never which. Where nothing is found (Unix sockets,
-`spark.python.unix.domain.socket.enabled`, know no such waits) or refused, everything is as before.
+Invariant: changes when bytes are sent and never which bytes. If no TCP socket is found or the system refuses,
+nothing changes. Unix sockets (`spark.python.unix.domain.socket.enabled`) do not have these waits.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class JvmConnection:
         self._has_looked = False
 
     def hurry(self) -> None:
-        """Find the connection and make it fast; again does nothing.
+        """Find the connection and set its options; a second call does nothing.
 
-        Has to be called before this process opens connections of its own: those are not told apart.
+        Call it before this process opens connections of its own, because it takes the first one it finds.
         """
         if self._has_looked:
             return
@@ -52,7 +52,7 @@ class JvmConnection:
             gc.callbacks.append(self.after_collection)
 
     def after_collection(self, phase: str, info: dict[str, int]) -> None:
-        """As one of `gc.callbacks`: what comes next is acknowledged at once."""
+        """Set TCP_QUICKACK again after a collection; an entry of `gc.callbacks`."""
         is_between_tasks = phase == "stop" and info["generation"] == _OLDEST_GENERATION
         if is_between_tasks and self._socket is not None and _QUICK_ACK is not None:
             with suppress(OSError):
@@ -60,12 +60,12 @@ class JvmConnection:
 
 
 def connected_socket() -> socket.socket | None:
-    """A second handle on the first connected TCP socket of this process, None without one."""
+    """Return a second handle on the first connected TCP socket of this process, None without one."""
     if socket.getdefaulttimeout() is not None:
         return None  # a handle would make the connection itself non-blocking, which PySpark does not expect
     with suppress(OSError):
         for number in sorted(int(each.name) for each in _OPEN_FILES.iterdir()):
-            with suppress(OSError):  # what lists the folder is closed by now
+            with suppress(OSError):  # the descriptor that listed the folder is closed by now
                 found = _as_connected_tcp(number)
                 if found is not None:
                     return found

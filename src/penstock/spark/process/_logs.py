@@ -1,8 +1,8 @@
-"""Shows penstock's messages in Spark's Python processes, which configure no logging.
+"""Show penstock's log messages in Spark's Python processes, which configure no logging.
 
-Runs on driver and executor, at the start of each task and of each call of Spark's. Without this Python prints
-bare texts of WARNING and above, with neither time nor origin. Invariant: logging that the user or Spark
-configured is left as it is.
+Runs on driver and executor, at the start of each task and of each call by Spark. Without this Python prints
+only the text of messages of WARNING and above, without time and logger. Invariant: logging that the user or
+Spark configured stays unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _SparkLike(logging.Formatter):
 
 
 def show_messages() -> None:
-    """Write penstock's messages to standard error, in Spark's Python processes only; again is harmless."""
+    """Write penstock's messages to stderr, in Spark's Python processes only; a second call does nothing."""
     logger = logging.getLogger("penstock")
     if logger.handlers or not is_spark_process() or not is_on(Switch.LOG_HANDLER):
         return

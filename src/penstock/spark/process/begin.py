@@ -1,4 +1,4 @@
-"""What is done to a process of Spark's at the start of each task.
+"""Prepare a process of Spark at the start of each task.
 
 Runs on the executor, and in the processes that plan and commit on the driver, which Spark uses again for
 each micro-batch. Invariant: does nothing in any other process.
@@ -19,7 +19,7 @@ _CONNECTION = JvmConnection()
 
 
 def begin_task() -> None:
-    """To be called at the start of every task; does nothing outside of PySpark's processes."""
+    """Prepare this process at the start of a task; does nothing outside of PySpark's processes."""
     show_messages()
     if not is_spark_worker():
         return

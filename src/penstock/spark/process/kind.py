@@ -1,6 +1,6 @@
-"""Which of Spark's Python processes this is.
+"""Find out which of Spark's Python processes this is.
 
-Runs on driver and executor. Invariant: where nothing is known, the answer is no.
+Runs on driver and executor. Invariant: an unknown process counts as none of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _SPARKS = "pyspark."
 _DAEMON = "pyspark.daemon"
 _STREAM_PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"
 _REPEATING = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.python_streaming_sink_runner")
-"""What runs beside the process of a stream that plans its batches, and the one that prepares its writes."""
+"""The modules of the processes that plan a stream's batches and prepare its writes."""
 
 
 def _main_module() -> str:
@@ -20,24 +20,24 @@ def _main_module() -> str:
 
 
 def is_spark_process() -> bool:
-    """Whether PySpark started this process to run Python code for the JVM."""
+    """Return whether PySpark started this process to run Python code for the JVM."""
     return _main_module().startswith(_SPARKS)
 
 
 def is_spark_worker() -> bool:
-    """Whether this process was forked by PySpark's daemon, which collects between tasks."""
+    """Return whether PySpark's daemon, which collects garbage between tasks, forked this process."""
     return _main_module() == _DAEMON
 
 
 def is_stream_planner() -> bool:
-    """Whether this process plans the batches of one stream, and does nothing else."""
+    """Return whether this process only plans the batches of one stream."""
     return _main_module() == _STREAM_PLANNER
 
 
 def repeats_parsing() -> bool:
-    """Whether this process parses options of a stream that another process of the query parses too.
+    """Return whether this process parses options of a stream that another process of the query parses too.
 
-    A process that PySpark's daemon forks loads the module of what it is to do. The one that plans a stream's
-    batches loads some of them too, and is not forked. Where nothing is known: no.
+    A process that PySpark's daemon forks loads the module of its work. The process that plans a stream's
+    batches loads some of these modules too, but is not forked. False if it is unknown.
     """
     return is_spark_worker() and any(name in sys.modules for name in _REPEATING)

@@ -1,13 +1,13 @@
-"""Errors of penstock reach the user as their sentence, without our files above it.
+"""Show errors of penstock to the user as their message, without a traceback of our files.
 
 Runs on driver and executor, around the methods that Spark calls. Spark's Python processes send an error to
-the JVM as text: the traceback, then the sentence. PySpark leaves the traceback out where the environment
-variable SPARK_HIDE_TRACEBACK is set, as its own `spark.sql.execution.pyspark.udf.hideTraceback.enabled` does;
-it looks at it when the error arrives, and ends the process then.
+the JVM as text: the traceback, then the message. PySpark leaves the traceback out if the environment variable
+SPARK_HIDE_TRACEBACK is set, as with its own `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. PySpark
+reads the variable when the error arrives, and then ends the process.
 
 Invariants: only errors that penstock raises on purpose are shortened, and only in processes that PySpark
-started. Any other error, a defect of ours or a failure in the user's code (partitioner, offsets initializer),
-keeps its traceback. The level DEBUG of `penstock.errors` has every traceback.
+started. Any other error, a defect of penstock or a failure in the user's code (partitioner, offsets
+initializer), keeps its traceback. `penstock.errors` logs every traceback at DEBUG.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ T = TypeVar("T")
 _log = logging.getLogger("penstock.errors")
 _HIDE = "SPARK_HIDE_TRACEBACK"
 _BY_US = "penstock"
-"""The variable's value where penstock set it; PySpark takes any text."""
+"""The value that penstock sets; PySpark accepts any text."""
 _WRITTEN_BY_OTHERS = frozenset({"penstock", "kafka", "pyarrow", *sys.stdlib_module_names}) - {"__main__"}
-"""Whose code runs below ours without being the user's."""
+"""Packages whose code runs below ours and is not the user's."""
 
 
 def short_errors(method: Callable[P, T]) -> Callable[P, T]:
-    """Shorten the errors that a method raises, which Spark calls and which returns."""
+    """Shorten the errors of a method that Spark calls."""
 
     @wraps(method)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -50,7 +50,7 @@ def short_errors(method: Callable[P, T]) -> Callable[P, T]:
 def short_errors_of_rows(
     method: Callable[P, Generator[T, None, None]],
 ) -> Callable[P, Generator[T, None, None]]:
-    """Shorten the errors that a generator raises while Spark asks it for rows."""
+    """Shorten the errors of a generator that Spark asks for rows."""
 
     @wraps(method)
     def called(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
@@ -86,13 +86,13 @@ def _shortened() -> Iterator[None]:
 
 
 def _hide_no_more() -> None:
-    """An error that needs its traceback may follow one that was shortened, as from the reader's `stop`."""
+    """Clear the variable, because an error that needs its traceback may follow (from `stop`, say)."""
     if os.environ.get(_HIDE) == _BY_US:
         del os.environ[_HIDE]
 
 
 def _is_of_user_code(cause: BaseException | None) -> bool:
-    """Whether code of the user's was running: the user needs its traceback."""
+    """Return whether code of the user was running, so that the user needs its traceback."""
     while cause is not None:
         for frame, _ in walk_tb(cause.__traceback__):
             if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _WRITTEN_BY_OTHERS:

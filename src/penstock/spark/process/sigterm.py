@@ -1,8 +1,8 @@
-"""An orderly end for the process that plans a stream's batches.
+"""End the process that plans a stream's batches in order, so that it commits its last offsets.
 
-Runs on the driver, in that process only. Spark ends it with SIGTERM, often twice; a plain SIGTERM would not
+Runs on the driver, in that process only. Spark ends it with SIGTERM, often twice. A plain SIGTERM would not
 let Spark's runner reach its `finally: reader.stop()`, which commits offsets to the consumer group.
-Invariant: in any other process the handling of signals is left as it is.
+Invariant: signal handling of any other process stays unchanged.
 """
 
 from __future__ import annotations

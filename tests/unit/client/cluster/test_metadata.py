@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import cast
 
+from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.cluster.metadata import ClusterView, cluster_view
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
+from tests.unit.fake_cluster import FakeCluster
 from tests.waiting import PATIENCE_S
 
 
@@ -27,3 +30,31 @@ def test_all_threads_share_one_view() -> None:
     connections.close()
     assert len(found) == 8
     assert all(view is found[0] for view in found)
+
+
+UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
+
+
+def test_a_topic_is_described_by_the_cluster_and_never_by_what_was_known_before() -> None:
+    cluster = FakeCluster()
+    connections = cast("KafkaConnections", cluster)
+    assert cluster_view(connections).topic("t").topic_partitions
+    assert describe_topics(connections, ["t"]).keys() == {"t"}
+    cluster.topic_error = UNKNOWN_TOPIC
+    assert describe_topics(connections, ["t"], timeout_ms=60) == {}
+
+
+def test_a_topic_that_is_unclear_is_asked_for_until_the_cluster_knows() -> None:
+    cluster = FakeCluster(topic_error=LEADER_NOT_AVAILABLE)
+    connections = cast("KafkaConnections", cluster)
+    asked, answer = [], cluster.request
+
+    def request(*args: object, **kwargs: object) -> object:
+        asked.append(1)
+        if len(asked) == 3:
+            cluster.topic_error = 0
+        return answer(*args, **kwargs)  # type: ignore[arg-type]  # passed on
+
+    cluster.request = request  # type: ignore[method-assign]  # a cluster that settles
+    assert len(describe_topics(connections, ["t"])["t"].partitions) == 1
+    assert len(asked) == 3

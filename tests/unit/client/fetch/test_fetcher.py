@@ -103,7 +103,7 @@ def test_a_log_cut_back_behind_the_position_is_an_error(end_offset: int) -> None
     hint = {"error_code": FENCED, "hint": (2, 1)}
     cluster = FakeCluster([records(0), hint, records(1, leader_epoch=1)], epoch_ends=ends)
     with pytest.raises(
-        LogTruncatedError, match=r"t-0 was cut back: .*up to offset 1.*leader epoch 0"
+        LogTruncatedError, match=r"t-0 was truncated: .*up to offset 1.*leader epoch 0"
     ) as caught:
         read(cluster)
     assert caught.value.facts["offset"] == 1
@@ -207,10 +207,10 @@ def test_a_final_error_ends_the_read_at_once(answer: Any, kind: type[PenstockErr
 
 
 def test_no_progress_ends_in_an_error_that_names_the_last_cause() -> None:
-    cluster = FakeCluster([records(0), BrokerUnavailableError("nobody at home")])
+    cluster = FakeCluster([records(0), BrokerUnavailableError("no broker at home")])
     started = time.monotonic()
     with pytest.raises(
-        FetchError, match=r"t-0\[0, 2\) at offset 1 made no progress for 300 ms.*nobody at home"
+        FetchError, match=r"t-0\[0, 2\) at offset 1 made no progress for 300 ms.*no broker at home"
     ):
         read(cluster, settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=300))
     assert time.monotonic() - started < 20

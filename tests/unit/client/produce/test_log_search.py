@@ -148,7 +148,7 @@ def test_a_leader_that_moves_while_its_log_is_read_is_asked_again(answer: Any) -
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (records(error_code=1), "no longer holds what was acknowledged"),
+        (records(error_code=1), "no longer holds records that were acknowledged"),
         (records(error_code=29), "TOPIC_AUTHORIZATION_FAILED; grant READ"),
         (AuthenticationError("wrong password"), "wrong password"),
     ],

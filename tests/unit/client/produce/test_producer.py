@@ -356,7 +356,7 @@ def test_a_topic_with_another_id_is_another_topic(open_on: OpenOn) -> None:
     producer = open_on(broker)
     broker.metadata = topic_metadata(topic_id=10)
     append(producer)
-    with pytest.raises(ProduceError, match="'t' was deleted and created anew"):
+    with pytest.raises(ProduceError, match="'t' was deleted and created again"):
         producer.flush()
 
 
