@@ -150,7 +150,7 @@ def test_only_the_columns_of_a_given_schema_are_read(
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
-        ("value STRING", "value is binary, not string"),
+        ("value STRING", "expected binary for value, got string"),
         ("key BINARY, payload BINARY", "there is no column payload"),
         (
             StructType([StructField("partition", IntegerType()), StructField("partition", IntegerType())]),

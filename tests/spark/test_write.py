@@ -150,7 +150,7 @@ def test_a_failed_send_fails_the_query(
     ("rows", "complaint"),
     [
         ("CAST(id AS STRING) AS value, id AS payload", "column payload"),
-        ("id AS value", "column value is int64"),
+        ("id AS value", "in the column value, got int64"),
         ("CAST(id AS STRING) AS key", "no column value"),
     ],
 )

@@ -13,8 +13,7 @@ EXEMPT = {Path("docs/CONTRIBUTING.md"), Path("tests/unit/test_prose.py")}
 UNFINISHED = (
     "docs/options.md",
     "tests",
-    *(f"src/penstock/{room}" for room in ("cli", "client", "codec", "demo", "devbroker")),
-    *(f"src/penstock/{room}" for room in ("sink", "spark")),
+    "src/penstock/sink",
 )
 """Not yet rewritten."""
 

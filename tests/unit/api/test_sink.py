@@ -341,7 +341,7 @@ class TestWriteBatch:
         rows = FakeRows("q-2")
         write_batch(rows, 7, EXACTLY_ONCE)
         with pytest.raises(
-            ExactlyOnceError, match=r"Batch 7 of query q-2 is written already .* prefix orders"
+            ExactlyOnceError, match=r"Batch 7 of query q-2 was already written .* prefix orders"
         ):
             write_batch(rows, 7, EXACTLY_ONCE)
         assert len(rows.saved) == 1
@@ -369,7 +369,7 @@ class TestWriteBatch:
         rows = FakeRows("q-6")
         write_batch(rows, 7, EXACTLY_ONCE)
         rows.properties["spark.jobGroup.id"] = "nightly"
-        with pytest.raises(ExactlyOnceError, match="has set the job group nightly"):
+        with pytest.raises(ExactlyOnceError, match="replaced Spark.s job group by nightly"):
             write_batch(rows, 7, EXACTLY_ONCE)
         assert len(rows.saved) == 1
 

@@ -164,7 +164,7 @@ def test_a_timestamp_beyond_microseconds() -> None:
     ],
 )
 def test_columns_of_other_types_are_refused(name: str, array: pa.Array) -> None:
-    with pytest.raises(RowError, match=f"The column {name}"):
+    with pytest.raises(RowError, match=f"in the column {name}"):
         RecordColumns(pa.record_batch([array], names=[name]))
 
 

@@ -156,7 +156,7 @@ def test_the_option_counts_before_marks(options: dict[str, str], expected: dict[
 
 @pytest.mark.parametrize("key", [True, 5])
 def test_a_mark_is_text(key: Any) -> None:
-    with pytest.raises(SchemaError, match=r"Column 'x' is marked 'penstock\.metadata' with"):
+    with pytest.raises(SchemaError, match=r"Expected text in the mark 'penstock\.metadata' of column 'x'"):
         source_of(StructType([marked("x", LongType(), key)]), JSON)
 
 
