@@ -369,7 +369,7 @@ class TestWriteBatch:
         rows = FakeRows("q-6")
         write_batch(rows, 7, EXACTLY_ONCE)
         rows.properties["spark.jobGroup.id"] = "nightly"
-        with pytest.raises(ExactlyOnceError, match="replaced Spark.s job group by nightly"):
+        with pytest.raises(ExactlyOnceError, match=r"replaced Spark.s job group by nightly"):
             write_batch(rows, 7, EXACTLY_ONCE)
         assert len(rows.saved) == 1
 
