@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.errors import MissingOptionError
+from penstock.errors import MissingOptionError, OptionError
 
 if TYPE_CHECKING:
     from penstock.client.net.connection import KafkaConnections
@@ -81,8 +81,15 @@ def connected(properties: KafkaProperties) -> Iterator[KafkaConnections]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Read a Java properties file in its usual form: one key=value a line, # for comments."""
-    text = path.read_text(encoding="utf-8").replace("\\\n", "")
-    lines = [line.strip() for line in text.splitlines()]
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    """Return the properties of a Java properties file.
+
+    Raises:
+        OptionError: the file does not follow the grammar.
+    """
+    from penstock.security.java_properties import parse_properties  # noqa: PLC0415 - lazy
+
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        shown = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise OptionError(f"The properties file '{path}' {shown}.", option="--command-config") from None

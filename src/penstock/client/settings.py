@@ -18,6 +18,7 @@ from penstock.errors import MissingOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
 from penstock.options.properties import default_of, property_value
 from penstock.options.properties.promise import produce_promise
+from penstock.security.references import resolved
 from penstock.security.settings import SecuritySettings, security_settings
 
 MAX_RESPONSE_BYTES = 256 << 20
@@ -134,6 +135,7 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
     Raises:
         OptionError: a property is missing, malformed or contradicts another.
     """
+    properties = resolved(properties)
     value = partial(property_value, properties)
     servers = value("bootstrap.servers")
     if servers is None:

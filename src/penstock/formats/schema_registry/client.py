@@ -14,12 +14,13 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.errors import OptionError, SchemaRegistryError
 from penstock.options.config import KafkaProperties
 from penstock.security.http import http_request, safe_url
+from penstock.security.references import resolved, resolved_text
 from penstock.security.tls import tls_settings
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -74,7 +75,7 @@ class SchemaRegistry:
     """Schemas of one registry, cached. Thread-safe."""
 
     def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._settings = settings
+        self._settings = _resolved(settings)
         self._clock = clock
         self._lock = threading.Lock()
         self._schemas: dict[tuple[int, str], RegisteredSchema] = {}
@@ -316,6 +317,21 @@ def _tls(settings: RegistrySettings) -> ssl.SSLContext | None:
 
 _registries: dict[RegistrySettings, SchemaRegistry] = {}
 _registries_lock = threading.Lock()
+
+
+def _resolved(settings: RegistrySettings) -> RegistrySettings:
+    """Return the settings with the secrets that references stand for; they are never part of a plan."""
+
+    def text(value: str | None, option: str) -> str | None:
+        return None if value is None else resolved_text(value, settings.tls.spelled(option))
+
+    return replace(
+        settings,
+        urls=tuple(resolved_text(url, settings.tls.spelled("url")) for url in settings.urls),
+        user_info=text(settings.user_info, "basic-auth.user-info"),
+        bearer_token=text(settings.bearer_token, "bearer-auth.token"),
+        tls=resolved(settings.tls),
+    )
 
 
 def registry_for(settings: RegistrySettings) -> SchemaRegistry:

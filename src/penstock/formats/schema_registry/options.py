@@ -18,7 +18,7 @@ from penstock.options.values import SECRET, TEXT, ValueType, choice
 def parse_urls(text: str) -> tuple[str, ...]:
     """Split URLs at commas."""
     urls = tuple(url.strip() for url in text.split(",") if url.strip())
-    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+    if not urls or not all(url.startswith(("http://", "https://", "${")) for url in urls):
         raise ValueError("URLs that begin with http:// or https://, separated by commas")
     return urls
 

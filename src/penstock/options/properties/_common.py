@@ -164,10 +164,11 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
     no_effect("metrics.num.samples", _COMMON, _METRICS, integer(1)),
     no_effect("metrics.recording.level", _COMMON, _METRICS, choice("INFO", "DEBUG", "TRACE")),
     no_effect("metrics.sample.window.ms", _COMMON, _METRICS, MILLISECONDS),
-    unsupported(
+    ours(
         "config.providers",
         _COMMON,
-        "Values such as `${file:...}` are not resolved. Set the values themselves in Python.",
+        "The names that references to secrets use. Unset: `${env:NAME}`, `${file:/path:key}` and "
+        "`${dir:/path:name}` work in `bootstrap.servers`, `sasl.*`, `ssl.*` and `security.*`.",
         WORDS,
     ),
     unsupported(

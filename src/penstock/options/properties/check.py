@@ -12,6 +12,7 @@ from penstock.errors import UnsupportedOptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, parse_value
 from penstock.options.properties import PROPERTIES, Handling, Property, Role
+from penstock.options.properties.references import DETAILS, can_refer, has_reference, providers_of
 from penstock.options.properties.refused import refusal_of
 from penstock.options.unknown import judge_property
 from penstock.options.wording import PROPERTY_PREFIX, worded
@@ -30,26 +31,42 @@ def check_properties(given: Mapping[str, str], *, dialect: Dialect, role: Role) 
         UnsupportedOptionError: a property or its value is known and not supported.
     """
     kept = []
+    providers = providers_of(given, PROPERTY_PREFIX[dialect])
     for name, text in sorted(given.items()):
         declared = PROPERTIES.get(name)
-        if declared is None:
+        if name.startswith(DETAILS):
+            kept.append((name, text))
+        elif declared is None:
             judge_property(name, dialect)
         elif declared.role in (Role.COMMON, Role.ADMIN, role):
-            _check_one(declared, text, dialect)
+            _check_one(declared, text, dialect, is_reference=has_reference(text, providers))
             kept.append((name, text))
     return KafkaProperties(tuple(kept), PROPERTY_PREFIX[dialect])
 
 
-def _check_one(declared: Property, text: str, dialect: Dialect) -> None:
+def _check_one(declared: Property, text: str, dialect: Dialect, *, is_reference: bool) -> None:
     key = PROPERTY_PREFIX[dialect] + declared.name
     refusal = refusal_of(declared, dialect)
     if refusal is not None:
         is_unsupported = declared.handling is Handling.UNSUPPORTED
         what = "is not supported." if is_unsupported else "cannot be set:"
         raise UnsupportedOptionError(f"Option '{key}' {what} {worded(refusal, dialect)}.", option=key)
+    if is_reference:
+        _check_place_of_reference(declared, key)
+        return  # its text is known where it is looked up
     parse_value(declared.type, text, key)
     instead = declared.unsupported_values.get(text.strip().lower())
     if instead is not None:
         raise UnsupportedOptionError(
             f"Option '{key}' cannot be '{text.strip()}': {worded(instead, dialect)}.", option=key
+        )
+
+
+def _check_place_of_reference(declared: Property, key: str) -> None:
+    if not can_refer(declared.name):
+        raise UnsupportedOptionError(
+            f"Option '{key}' holds a reference such as ${{env:NAME}}. Only 'bootstrap.servers', 'ssl.*', "
+            "'sasl.*' and 'security.*' can hold references. Nothing was read or written. Write the value "
+            "itself.",
+            option=key,
         )
