@@ -314,7 +314,8 @@ def _end_options(end: str, initializer: KafkaOffsetsInitializer) -> dict[str, st
     if isinstance(initializer, Latest):
         return {mode: "latest-offset"}
     if isinstance(initializer, Timestamp):
-        return {mode: "timestamp", f"scan.{end}.timestamp-millis": str(initializer.timestamp_ms)}
+        form = "timestamp-millis" if isinstance(initializer.given, int) else "timestamp"
+        return {mode: "timestamp", f"scan.{end}.{form}": initializer.text}
     if isinstance(initializer, Committed):
         return {mode: "group-offsets"}
     if isinstance(initializer, Specific) and (

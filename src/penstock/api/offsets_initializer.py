@@ -6,12 +6,14 @@ a built-in initializer becomes plain options if options can say the same.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import OptionError
+from penstock.options.moments import BeforeNow, parse_moment
 from penstock.options.offset_text import COMMITTED_OFFSET
 from penstock.source.user_initializer import PartitionOffsetsRetriever
 from penstock.types import LogEnd, Time, TopicPartition
@@ -60,10 +62,17 @@ class KafkaOffsetsInitializer(ABC):
         return Latest()
 
     @staticmethod
-    def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """Return an initializer for the first record that is not older than `timestamp` (milliseconds).
+    def timestamp(timestamp: int | str) -> KafkaOffsetsInitializer:
+        """Return an initializer for the first record that is not older than `timestamp`.
 
         Without such a record it is the end of the log.
+
+        Args:
+            timestamp: milliseconds since 1970, ISO 8601 with a zone such as `2026-11-22T17:00:00Z`, or a time
+                before the first planning of the query such as `-10 min`.
+
+        Raises:
+            OptionError: the text has another form.
         """
         return Timestamp(timestamp)
 
@@ -121,13 +130,24 @@ class Latest(KafkaOffsetsInitializer):
 class Timestamp(KafkaOffsetsInitializer):
     """See `KafkaOffsetsInitializer.timestamp`."""
 
-    timestamp_ms: int
+    given: int | str
+
+    def __post_init__(self) -> None:
+        _parsed(self.given)
+
+    @property
+    def text(self) -> str:
+        """Return the value for an option."""
+        return str(self.given)
 
     def get_partition_offsets(
         self, partitions: Collection[TopicPartition], retriever: PartitionOffsetsRetriever
     ) -> Mapping[TopicPartition, int]:
         """Look up the offsets of the time."""
-        return retriever.offsets_at(partitions, Time(self.timestamp_ms))
+        moment = _parsed(self.given)
+        if isinstance(moment, BeforeNow):
+            moment = Time(max(0, time.time_ns() // 1_000_000 - moment.before_ms))
+        return retriever.offsets_at(partitions, moment)
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
         """Return the strategy of Flink."""
@@ -171,3 +191,12 @@ class Specific(KafkaOffsetsInitializer):
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
         """Return the given strategy."""
         return self.strategy
+
+
+def _parsed(timestamp: int | str) -> Time | BeforeNow:
+    try:
+        return parse_moment(str(timestamp))
+    except ValueError as error:
+        raise OptionError(
+            f"The timestamp cannot be {timestamp!r}. Allowed: {error}.", value=timestamp
+        ) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from penstock.options import offset_text as offsets
 from penstock.options.config import MAX_BATCH_DELAY_MS, SourceConfig
 from penstock.options.declare import Dialect, Option, Reader, Status, declared_in
+from penstock.options.moments import MOMENT
 from penstock.options.properties import default_of
 from penstock.options.values import (
     BOOLEAN,
@@ -17,7 +18,6 @@ from penstock.options.values import (
     POSITIVE_INT,
     POSITIVE_LONG,
     TEXT,
-    TIMESTAMP_MS,
     ValueType,
     choice,
     integer,
@@ -69,9 +69,10 @@ STARTING_TIMESTAMP = Option(
     "startingTimestamp",
     _S,
     _SOURCE,
-    TIMESTAMP_MS,
-    "Begin at the first record that is not older than this time. It overrides `startingOffsetsByTimestamp` "
-    "and `startingOffsets`.",
+    MOMENT,
+    "Begin at the first record that is not older than this time. A time before now is resolved once, when "
+    "the query is first planned; `endingTimestamp` uses the same reading of the clock. It overrides "
+    "`startingOffsetsByTimestamp` and `startingOffsets`.",
 )
 STARTING_OFFSETS_BY_TIMESTAMP = Option(
     "startingOffsetsByTimestamp",
@@ -102,7 +103,7 @@ ENDING_TIMESTAMP = Option(
     "endingTimestamp",
     _S,
     _SOURCE,
-    TIMESTAMP_MS,
+    MOMENT,
     "End before the first record that is not older than this time, or at latest without such a record. It "
     "overrides `endingOffsetsByTimestamp` and `endingOffsets`. Batch reads only.",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import _spark as spark
@@ -16,6 +17,7 @@ from penstock.options import offset_text as offsets
 from penstock.options._recognise import GivenOptions
 from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Option, raise_not_allowed
+from penstock.options.moments import BeforeNow
 from penstock.options.properties import property_value
 from penstock.options.warn import warn_once
 from penstock.types import Committed, LogEnd, Time, TopicPartition, Where
@@ -33,15 +35,20 @@ _RESET_KEY = "auto.offset.reset"
 
 @dataclass(frozen=True)
 class _End:
-    """The three options of Flink's dialect for one end of a read."""
+    """The options of Flink's dialect for one end of a read."""
 
     mode: Option[str]
     offsets: Option[str]
-    timestamp: Option[int]
+    timestamp_ms: Option[int]
+    timestamp: Option[Time | BeforeNow]
 
 
-_STARTUP = _End(flink.STARTUP_MODE, flink.STARTUP_SPECIFIC_OFFSETS, flink.STARTUP_TIMESTAMP)
-_BOUNDED = _End(flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, flink.BOUNDED_TIMESTAMP)
+_STARTUP = _End(
+    flink.STARTUP_MODE, flink.STARTUP_SPECIFIC_OFFSETS, flink.STARTUP_TIMESTAMP, flink.STARTUP_TIME
+)
+_BOUNDED = _End(
+    flink.BOUNDED_MODE, flink.BOUNDED_SPECIFIC_OFFSETS, flink.BOUNDED_TIMESTAMP, flink.BOUNDED_TIME
+)
 
 
 def flink_starting(given: GivenOptions, subscription: Subscription) -> OffsetsSpec:
@@ -70,26 +77,40 @@ def flink_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSp
 def _mode(given: GivenOptions, end: _End) -> str:
     """Return the mode after a check that the other two options fit it."""
     mode = given.value_or_default(end.mode)
-    for option, wanted in ((end.offsets, "specific-offsets"), (end.timestamp, "timestamp")):
-        if given.has(option) and mode != wanted:
-            raise OptionError(
-                f"Option '{option.key}' needs '{end.mode.key}' = '{wanted}', which is "
-                f"{repr(mode) if given.has(end.mode) else 'not set'}.",
-                option=option.key,
-            )
-        if mode == wanted and not given.has(option):
-            raise MissingOptionError(
-                f"Option '{option.key}' is required with '{end.mode.key}' = '{wanted}'.", option=option.key
-            )
+    for wanted, options in (
+        ("specific-offsets", (end.offsets,)),
+        ("timestamp", (end.timestamp_ms, end.timestamp)),
+    ):
+        _check_mode(given, end.mode, wanted, options)
     return mode
+
+
+def _check_mode(
+    given: GivenOptions, mode: Option[str], wanted: str, options: tuple[Option[Any], ...]
+) -> None:
+    """Check that exactly one of the options is set with the mode `wanted`, and none with another mode."""
+    is_set, current = [option for option in options if given.has(option)], given.value_or_default(mode)
+    names = " or ".join(f"'{option.key}'" for option in options)
+    if is_set and current != wanted:
+        raise OptionError(
+            f"Option '{is_set[0].key}' needs '{mode.key}' = '{wanted}', which is "
+            f"{repr(current) if given.has(mode) else 'not set'}.",
+            option=is_set[0].key,
+        )
+    if current == wanted and not is_set:
+        raise MissingOptionError(
+            f"Option {names} is required with '{mode.key}' = '{wanted}'.", option=options[0].key
+        )
+    if len(is_set) > 1:
+        raise OptionError(f"Options {names} exclude each other: set one of them.", option=options[0].key)
 
 
 def _flink_end(given: GivenOptions, end: _End, mode: str, subscription: Subscription) -> OffsetsSpec:
     if mode == "specific-offsets":
         return _flink_specific(given, end, subscription)
-    time_ms = given.value(end.timestamp)
-    if time_ms is not None:
-        return OffsetsSpec(Time(time_ms))
+    if mode == "timestamp":
+        time_ms = given.value(end.timestamp_ms)
+        return _by_moment(given.value(end.timestamp) if time_ms is None else Time(time_ms))
     if mode == "group-offsets":
         _need_group_id(given, f"'{end.mode.key}' = 'group-offsets'")
     return OffsetsSpec(_PLACES_BY_MODE[mode])
@@ -153,14 +174,14 @@ def spark_stopping(given: GivenOptions, subscription: Subscription) -> OffsetsSp
 
 def _spark_times(
     given: GivenOptions,
-    for_all: Option[int],
+    for_all: Option[Time | BeforeNow],
     for_each: Option[str],
     subscription: Subscription,
     needs_match: bool,
 ) -> OffsetsSpec | None:
-    timestamp_ms = given.value(for_all)
-    if timestamp_ms is not None:
-        return OffsetsSpec(Time(timestamp_ms), needs_match=needs_match)
+    moment = given.value(for_all)
+    if moment is not None:
+        return replace(_by_moment(moment), needs_match=needs_match)
     text = given.text(for_each)
     if text is None:
         return None
@@ -170,6 +191,12 @@ def _spark_times(
         raise_not_allowed(for_each.key, text, str(error))
     _check_subscribed(parsed, subscription, for_each.key)
     return OffsetsSpec(each=tuple((tp, Time(time_ms)) for tp, time_ms in parsed), needs_match=needs_match)
+
+
+def _by_moment(moment: Time | BeforeNow | None) -> OffsetsSpec:
+    if isinstance(moment, BeforeNow):
+        return OffsetsSpec(before_now_ms=moment.before_ms)
+    return OffsetsSpec(moment)
 
 
 def _spark_offsets(

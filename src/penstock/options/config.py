@@ -6,11 +6,11 @@ the connection caches of a process. Nothing here talks to Kafka.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar
 
-from penstock.types import LogEnd, TopicPartition, Where
+from penstock.types import LogEnd, Time, TopicPartition, Where
 
 
 class IsolationLevel(str, Enum):
@@ -94,6 +94,8 @@ class OffsetsSpec:
             that an error.
         needs_match: whether a log without a record at or after a `Time` is an error (Spark's `error`).
             If not, the end of the log is used.
+        before_now_ms: the place for all topic partitions, as a time this long before the read is planned.
+            `at` replaces it; until then `others` is None and `each` is empty.
         initializer: the user's object that decides, as text (see source/user_initializer.py). If it is set,
             nothing else is.
     """
@@ -103,6 +105,13 @@ class OffsetsSpec:
     without_committed: LogEnd | None = None
     needs_match: bool = False
     initializer: str = ""
+    before_now_ms: int | None = None
+
+    def at(self, now_ms: int) -> OffsetsSpec:
+        """Return the spec with a time instead of `before_now_ms`; `now_ms` is in milliseconds since 1970."""
+        if self.before_now_ms is None:
+            return self
+        return replace(self, others=Time(max(0, now_ms - self.before_now_ms)), before_now_ms=None)
 
     @property
     def places(self) -> frozenset[Where]:
@@ -179,6 +188,13 @@ class SourceConfig:
     max_records_per_split: int | None = None
     max_drift_ms: int | None = None
     idle_timeout_ms: int = IDLE_TIMEOUT_MS
+
+    def at(self, now_ms: int) -> SourceConfig:
+        """Return the config with times instead of times before now. `now_ms` is used for both ends."""
+        starting, stopping = (
+            None if end is None else end.at(now_ms) for end in (self.starting, self.stopping)
+        )
+        return replace(self, starting=starting, stopping=stopping)
 
     @property
     def fails_on_removal(self) -> bool:

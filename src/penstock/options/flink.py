@@ -16,6 +16,7 @@ from penstock.options.config import (
 )
 from penstock.options.declare import Dialect, Option, Reader, Status, declared_in, not_yet, refused
 from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
+from penstock.options.moments import MOMENT
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.table_spec import Connector
 from penstock.options.values import (
@@ -119,8 +120,17 @@ STARTUP_TIMESTAMP = Option(
     _F,
     _SOURCE,
     TIMESTAMP_MS,
-    "Required with `scan.startup.mode` = `timestamp`, refused otherwise. Reading begins at the first record "
-    "that is not older than this time. Without such a record it begins at the end of the log.",
+    "With `scan.startup.mode` = `timestamp` this or `scan.startup.timestamp` is required. Reading begins at "
+    "the first record that is not older than this time. Without such a record it begins at the end of the "
+    "log.",
+)
+STARTUP_TIME = Option(
+    "scan.startup.timestamp",
+    _F,
+    _SOURCE,
+    MOMENT,
+    "The same as `scan.startup.timestamp-millis`, with a time in any of these forms. A time before now is "
+    "resolved once, when the query is first planned; both ends use the same reading of the clock. (Ours.)",
 )
 BOUNDED_MODE = Option(
     "scan.bounded.mode",
@@ -147,9 +157,17 @@ BOUNDED_TIMESTAMP = Option(
     _F,
     _SOURCE,
     TIMESTAMP_MS,
-    "Required with `scan.bounded.mode` = `timestamp`, refused otherwise. Reading ends before the first "
-    "record that is not older than this time. Without such a record it ends where the log ended at the "
-    "start.",
+    "With `scan.bounded.mode` = `timestamp` this or `scan.bounded.timestamp` is required. Reading ends "
+    "before the first record that is not older than this time. Without such a record it ends where the log "
+    "ended at the start.",
+)
+BOUNDED_TIME = Option(
+    "scan.bounded.timestamp",
+    _F,
+    _SOURCE,
+    MOMENT,
+    "The same as `scan.bounded.timestamp-millis`, with a time in any of these forms; see "
+    "`scan.startup.timestamp`. (Ours.)",
 )
 DISCOVERY_INTERVAL = Option(
     "scan.topic-partition-discovery.interval",

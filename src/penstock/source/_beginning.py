@@ -57,14 +57,32 @@ class Beginnings:
     """Finds where batches begin; one object for a running query."""
 
     def __init__(
-        self, config: SourceConfig, admin: OffsetAdmin, discovery: DiscoverySchedule, stopping: StoppingPoint
+        self,
+        config: SourceConfig,
+        admin: OffsetAdmin,
+        discovery: DiscoverySchedule,
+        stopping: StoppingPoint,
+        now_ms: int,
     ) -> None:
-        self.starting = config.starting or OffsetsSpec(LogEnd.EARLIEST)
+        self._starting = config.starting or OffsetsSpec(LogEnd.EARLIEST)
+        self._now_ms = now_ms
         self._config = config
         self._admin = admin
         self._discovery = discovery
         self._stopping = stopping
         self._losses = LossPolicy.of(config)
+
+    @property
+    def starting(self) -> OffsetsSpec:
+        """Return where the user wants a query to begin that is first planned now."""
+        return self._starting.at(self._now_ms)
+
+    def planned_at_ms(self, start: SourceOffset | None) -> int | None:
+        """Return when the query was first planned, if the start depends on it; else None."""
+        if self._starting.before_now_ms is None:
+            return None
+        found = None if start is None else start.markers.planned_at_ms
+        return self._now_ms if found is None else found
 
     def next(self, start: SourceOffset, run: Run, *, has_started: bool) -> Beginning:
         """Find where the batch after `start` begins.
@@ -92,6 +110,7 @@ class Beginnings:
         *,
         are_all: bool = True,
         may_all_wait: bool = False,
+        start: SourceOffset | None = None,
     ) -> dict[TopicPartition, int]:
         """Resolve the start that the user set, for topic partitions that existed when the query started.
 
@@ -102,11 +121,14 @@ class Beginnings:
             run: tells what may be read.
             are_all: whether these are all that are subscribed.
             may_all_wait: whether the result may be empty; otherwise at least one has to answer.
+            start: the end of the last batch; None if the query is first planned now.
         """
         if not topic_partitions and may_all_wait:
             return {}
         wait = Wait.FOR_NONE if may_all_wait else Wait.FOR_ONE
-        answers = resolve_each(self.starting, topic_partitions, run.look_ups, wait=wait, are_all=are_all)
+        planned_at_ms = self.planned_at_ms(start)
+        spec = self._starting if planned_at_ms is None else self._starting.at(planned_at_ms)
+        answers = resolve_each(spec, topic_partitions, run.look_ups, wait=wait, are_all=are_all)
         if not (may_all_wait or answers.values):
             answers.all_or_raise("Looking up where to begin")
         warn_of(answers, "did not answer, so its start is not resolved yet; the others are read without it")
@@ -179,9 +201,9 @@ class Beginnings:
             return {}
         if not has_started:
             # Like Flink: if a pattern matched nothing so far, the start of the user still counts.
-            return self.of_first(added, run)
+            return self.of_first(added, run, start=start)
         first = [tp for tp in added if tp in start.markers.waiting]
-        starts = self.of_first(first, run, are_all=False, may_all_wait=True)
+        starts = self.of_first(first, run, are_all=False, may_all_wait=True, start=start)
         later = [tp for tp in added if tp not in start.markers.waiting]
         answers = run.look_ups.log_ends(later, LogEnd.EARLIEST, wait=Wait.FOR_NONE)
         warn_of(answers, "is new and did not answer. It is read once it answers")

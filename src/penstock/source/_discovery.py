@@ -30,6 +30,11 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def wall_clock_ms() -> int:
+    """Return the time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 class DiscoverySchedule:
     """The subscribed topic partitions, looked up at the start and then at the configured interval."""
 

@@ -64,8 +64,10 @@ def resolve_each(
 
 def is_fixed(spec: OffsetsSpec) -> bool:
     """Return whether resolving again later gives the same records, which "latest" does not."""
-    return not spec.initializer and all(
-        where is LogEnd.EARLIEST or isinstance(where, At) for where in spec.places
+    return (
+        not spec.initializer
+        and spec.before_now_ms is None
+        and all(where is LogEnd.EARLIEST or isinstance(where, At) for where in spec.places)
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from penstock.options.config import OffsetsSpec, SourceConfig
 from penstock.source._configured_lookup import ConfiguredLookUps
 from penstock.source._data_loss import LossPolicy
+from penstock.source._discovery import wall_clock_ms
 from penstock.source._lookup import OffsetAdmin
 from penstock.source._ranges import check_log_ends, plan_splits
 from penstock.source._resolve_offsets import resolve_offsets
@@ -16,8 +17,13 @@ from penstock.source.splits import Split
 from penstock.types import At, Committed, LogEnd, OffsetRange
 
 
-def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
+def plan_bounded(config: SourceConfig, admin: OffsetAdmin, *, now_ms: int | None = None) -> list[Split]:
     """Return the splits of one batch read. The end is resolved before anything is read, so the read ends.
+
+    Args:
+        config: the options of the read.
+        admin: look-ups on the cluster.
+        now_ms: the wall clock, in milliseconds since 1970, for a start or an end before now; None to read it.
 
     Raises:
         UnknownTopicOrPartitionError: a subscribed topic or topic partition does not exist.
@@ -25,6 +31,7 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin) -> list[Split]:
             needed and missing.
         DataLossError: records of the range do not exist.
     """
+    config = config.at(wall_clock_ms() if now_ms is None else now_ms)
     look_ups = ConfiguredLookUps(config, admin)
     discovery = discover(admin, config.subscription)
     discovery.raise_if_missing()

@@ -35,8 +35,10 @@ _ENDED_RUNS = "ended"
 _TOPIC_IDS = "topics"
 _WAITING = "wait"
 _LEFT = "left"
+_PLANNED_AT = "now"
 _KINDS_OF_POSITIONS = {_WHOLE_START, _PARTIAL_START, _STOP, _WAITING, _LEFT}
-_KINDS = {*_KINDS_OF_POSITIONS, _ENDED_RUNS, _TOPIC_IDS}
+_KINDS_OF_NUMBERS = {_ENDED_RUNS, _PLANNED_AT}
+_KINDS = {*_KINDS_OF_POSITIONS, *_KINDS_OF_NUMBERS, _TOPIC_IDS}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Markers:
             said, and not at their first record like topic partitions that are found later.
         left: the positions of topic partitions that are not read any more. If one comes back, it is read
             from there.
+        planned_at_ms: when the query was first planned, in milliseconds since 1970. It is set only while a
+            start before now (`-10 min`) still has to be resolved for some topic partitions.
     """
 
     whole_start: Positions | None = None
@@ -66,6 +70,7 @@ class Markers:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[TopicPartition] = frozenset()
     left: Positions = field(default_factory=dict)
+    planned_at_ms: int | None = None
 
     def to_json(self) -> OffsetJson:
         """Return one entry for each marker that is set, sorted."""
@@ -84,6 +89,8 @@ class Markers:
                 yield f"{kind} {_json_text(positions_to_json(of_kind))}"
         if self.ended_runs:
             yield f"{_ENDED_RUNS} {self.ended_runs}"
+        if self.planned_at_ms is not None:
+            yield f"{_PLANNED_AT} {self.planned_at_ms}"
         if self.topic_ids:
             yield f"{_TOPIC_IDS} {_json_text(dict(sorted(self.topic_ids.items())))}"
 
@@ -106,6 +113,7 @@ class Markers:
             topic_ids=found.get(_TOPIC_IDS, {}),
             waiting=frozenset(positions.get(_WAITING, ())),
             left=positions.get(_LEFT, {}),
+            planned_at_ms=found.get(_PLANNED_AT),
         )
 
 
@@ -196,8 +204,8 @@ def _read_marker(key: str, value: object) -> tuple[str, Any]:
         carried = json.loads(text)
     except json.JSONDecodeError as error:
         raise _unreadable(key, f"expected JSON in a marker: {error}") from error
-    if kind == _ENDED_RUNS and (type(carried) is not int or carried < 0):
-        raise _unreadable(key, f"expected a number of runs in a marker, got {carried!r}")
+    if kind in _KINDS_OF_NUMBERS and (type(carried) is not int or carried < 0):
+        raise _unreadable(key, f"expected a number of at least 0 in a marker, got {carried!r}")
     if kind == _TOPIC_IDS and not (
         isinstance(carried, dict) and all(isinstance(topic_id, str) for topic_id in carried.values())
     ):

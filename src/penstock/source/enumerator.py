@@ -24,7 +24,7 @@ from penstock.source._batch_bytes import BatchBytes
 from penstock.source._beginning import Beginning, Beginnings, warn_of
 from penstock.source._configured_lookup import ConfiguredLookUps
 from penstock.source._data_loss import LossPolicy
-from penstock.source._discovery import DiscoverySchedule, monotonic_ms
+from penstock.source._discovery import DiscoverySchedule, monotonic_ms, wall_clock_ms
 from penstock.source._left import ids_with_left
 from penstock.source._limits import MinBatchSize, cap_records
 from penstock.source._lookup import OffsetAdmin
@@ -48,6 +48,7 @@ class SplitEnumerator:
         admin: look-ups on the cluster.
         clock_ms: a monotonic clock, for the discovery interval.
         alignment: ends batches by event time; None if the options do not ask for that.
+        now_ms: the wall clock, in milliseconds since 1970, for a start or an end before now; None to read it.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class SplitEnumerator:
         clock_ms: Callable[[], int] = monotonic_ms,
         *,
         alignment: Alignment | None = None,
+        now_ms: int | None = None,
     ) -> None:
+        now_ms = wall_clock_ms() if now_ms is None else now_ms
         self._config = config
         self._admin = admin
         self._discovery = DiscoverySchedule(config, admin, clock_ms)
-        self._stopping = StoppingPoint(config)
-        self._beginnings = Beginnings(config, admin, self._discovery, self._stopping)
+        self._stopping = StoppingPoint(config.at(now_ms))
+        self._beginnings = Beginnings(config, admin, self._discovery, self._stopping, now_ms)
         self._replays = Replays(self._beginnings, self._discovery)
         self._run = Run(ConfiguredLookUps(config, admin))
         self._initial: SourceOffset | None = None
@@ -85,10 +88,12 @@ class SplitEnumerator:
             existing = self._run.first(discovery)
             are_all = discovery.topic_partitions <= set(existing)
             starts = self._beginnings.of_first(existing, self._run, are_all=are_all)
+            waiting = discovery.topic_partitions - starts.keys()
             markers = Markers(
                 stops=self._stopping.of(None, existing, self._run.look_ups),
                 topic_ids=self._topic_ids(starts),
-                waiting=discovery.topic_partitions - starts.keys(),
+                waiting=waiting,
+                planned_at_ms=None if starts and not waiting else self._beginnings.planned_at_ms(None),
             )
             self._initial = SourceOffset(starts, markers)
         return self._initial
@@ -192,13 +197,15 @@ class SplitEnumerator:
     def _offset_after(self, start: SourceOffset, beginning: Beginning, window: Window) -> SourceOffset:
         """Return the offset at the end of the window."""
         begin, is_initial = beginning.positions, self._is_initial(start)
+        waiting = self._still_waiting(start, begin)
         markers = Markers(
             whole_start=begin if is_initial else None,
             partial_start={} if is_initial else beginning.new_starts,
             stops=beginning.stops,
             topic_ids=ids_with_left(self._topic_ids(begin), beginning.left, start.markers.topic_ids),
             left=beginning.left,
-            waiting=self._still_waiting(start, begin),
+            waiting=waiting,
+            planned_at_ms=None if begin and not waiting else self._beginnings.planned_at_ms(start),
         )
         return SourceOffset(window.positions_after, markers)
 

@@ -79,6 +79,10 @@ class TestOptions:
                 {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "1657256176000"},
             ),
             (
+                Initializer.timestamp("-10 min"),
+                {"scan.startup.mode": "timestamp", "scan.startup.timestamp": "-10 min"},
+            ),
+            (
                 Initializer.committed_offsets(),
                 {"scan.startup.mode": "group-offsets", "properties.auto.offset.reset": "none"},
             ),
@@ -95,7 +99,7 @@ class TestOptions:
                 },
             ),
         ],
-        ids=["latest", "timestamp", "committed", "committed-latest", "offsets"],
+        ids=["latest", "timestamp", "before-now", "committed", "committed-latest", "offsets"],
     )
     def test_starting_offsets_are_flinks_options(
         self, initializer: KafkaOffsetsInitializer, expected: dict[str, str]
@@ -223,7 +227,7 @@ class TestChecks:
             (
                 lambda: builder().set_starting_offsets(Initializer.timestamp(-1)).build(),
                 OptionError,
-                "timestamp-millis",
+                "timestamp cannot be -1",
             ),
             (
                 lambda: builder().set_property("value.deserializer", "com.example.Mine").build(),

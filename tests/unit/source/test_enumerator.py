@@ -377,6 +377,28 @@ class TestUnavailable:
         wanted = {tp(1): [(expected, 10)]} if expected < 10 else {}
         assert ranges(enumerator.plan(first, second)) == wanted
 
+    def test_a_start_before_now_is_resolved_with_the_clock_of_the_first_planning(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500, 8: 900})})
+        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        config = source_config(starting=OffsetsSpec(before_now_ms=600))
+        enumerator = SplitEnumerator(config, admin, now_ms=1_100)
+        start = through_json(enumerator.initial_offset())
+        first = through_json(enumerator.latest_offset(start, None))
+        assert first.markers.planned_at_ms == 1_100
+        admin.failing.clear()
+        second = through_json(SplitEnumerator(config, admin, now_ms=1_500).latest_offset(first, None))
+        assert second == SourceOffset({tp(0): 10, tp(1): 10}, Markers(partial_start={tp(1): 6}))
+
+    def test_a_start_before_now_waits_for_the_first_topic_with_its_clock(self) -> None:
+        config = source_config(TopicPattern("t"), starting=OffsetsSpec(before_now_ms=600))
+        admin = FakeAdmin()
+        enumerator = SplitEnumerator(config, admin, now_ms=1_100)
+        start = enumerator.initial_offset()
+        assert start.markers.planned_at_ms == 1_100
+        admin.logs[tp(0)] = Log(0, 10, times_ms={6: 500, 8: 900})
+        end = enumerator.latest_offset(through_json(start), None)
+        assert end == SourceOffset({tp(0): 10}, Markers(whole_start={tp(0): 6}))
+
     def test_an_initializer_may_return_more_than_it_was_asked_for(self) -> None:
         source = KafkaSource.builder().set_bootstrap_servers("a:9092").set_topics("t")
         options = source.set_starting_offsets(SaysAll()).build().options
