@@ -6,6 +6,7 @@ The names and numbers of the specification are in brackets where a case comes fr
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -106,6 +107,10 @@ STARTS: dict[str, tuple[dict[str, str], dict[int, list[int]]]] = {
     ),
     "a time: the first record that is not older, or the end": (
         {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "2500"},
+        {0: [2, 3, 4]},
+    ),
+    "a time in ISO 8601": (
+        {"scan.startup.mode": "timestamp", "scan.startup.timestamp": "1970-01-01T01:00:02.5+01:00"},
         {0: [2, 3, 4]},
     ),
     "specific, the others at earliest": (
@@ -238,6 +243,28 @@ def test_in_sparks_dialect_a_stream_and_a_batch_start_at(
     given = {k: v.replace("{topic}", timed_topic) for k, v in options.items()}
     assert positions(read_batch(spark(bootstrap, timed_topic, **given))) == expected
     assert positions(Query(spark(bootstrap, timed_topic, **given)).run()) == expected
+
+
+def test_times_before_now_begin_and_end_a_read(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic, now_ms = make_topic(2), time.time_ns() // 1_000_000
+    ages_min = (120, 30, 5)
+    judge.produce(
+        bootstrap,
+        topic,
+        *(Record(b"x", partition=n, timestamp_ms=now_ms - age * 60_000) for n in (0, 1) for age in ages_min),
+    )
+    in_flinks = flink(bootstrap, topic) | {
+        "scan.startup.mode": "timestamp",
+        "scan.startup.timestamp": "-1 h",
+        "scan.bounded.mode": "timestamp",
+        "scan.bounded.timestamp": "-10 min",
+    }
+    expected = {0: [1], 1: [1]}
+    assert positions(read_batch(in_flinks)) == expected
+    assert positions(Query(in_flinks).run()) == expected
+    in_sparks = spark(bootstrap, topic, startingTimestamp="-1 h")
+    assert positions(read_batch(in_sparks | {"endingTimestamp": "-10 min"})) == expected
+    assert positions(Query(in_sparks).run()) == {0: [1, 2], 1: [1, 2]}
 
 
 def test_in_sparks_dialect_a_time_without_a_record_is_an_error(bootstrap: str, timed_topic: str) -> None:
