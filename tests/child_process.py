@@ -1,4 +1,4 @@
-"""A module of the tests in a process of its own, so that memory, threads and files are the task's alone."""
+"""Run a test module in a process of its own, so that its memory, threads and files are only the task's."""
 
 from __future__ import annotations
 

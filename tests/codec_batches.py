@@ -1,4 +1,4 @@
-"""Record batches made by hand, also wrong ones: the wire as the codec's tests want it.
+"""Record batches made by hand, correct and wrong ones, for the tests of the codec.
 
 Invariant: nothing here comes from the codec; checksums are kafka-python's.
 """
@@ -61,7 +61,7 @@ class Rec:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch, whose header says what it is told to; None means: what is true."""
+    """Make a batch with the given header fields. None means the correct value."""
 
     records: Sequence[Rec] = (Rec(),)
     base_offset: int = 0

@@ -1,4 +1,4 @@
-"""Lists the fixture plugins, and gives each test the marker of the folder that it lives in."""
+"""List the fixture plugins. Give each test the marker of its folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# `make unit` is to end in 30 s; HYPOTHESIS_PROFILE=thorough looks as long as one likes to wait.
-# No deadline: a pause of the machine is not a failure of what is tested.
+# `make unit` should end in 30 s. HYPOTHESIS_PROFILE=thorough tries many more examples.
+# No deadline, because a pause of the machine is not a failure of the tested code.
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

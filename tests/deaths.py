@@ -6,11 +6,11 @@ from penstock.sink.exactly_once._probes import Step, observe
 
 
 class Death(BaseException):
-    """The process is gone: nothing of it may handle this."""
+    """The process has died. No code of penstock may handle this."""
 
 
 def die_at(step: Step) -> None:
-    """The next to reach the step raises Death there."""
+    """Raise Death in the next call that reaches the step."""
 
     def observer(reached: Step) -> None:
         if reached is step:

@@ -1,9 +1,9 @@
-"""A TCP proxy before a broker that can refuse, hold, delay, slow and cut: faults that a test decides upon.
+"""A TCP proxy before a broker. A test tells it to refuse, hold, delay, slow down and cut connections.
 
-Runs in tests only. Kafka's clients connect to the addresses that brokers advertise; `route()` makes
-penstock's connections of this process take the proxy instead.
+Runs in tests only. Kafka's clients connect to the addresses that brokers advertise. `route()` makes
+penstock's connections in this process use the proxy instead.
 
-Invariant: `close()` ends all threads and sockets; nothing waits without an end.
+Invariant: `close()` ends all threads and sockets. All waiting has an end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POLL_S = 0.05
 
 
 class FaultProxy:
-    """Forwards connections to `host:port` as long as it is not told otherwise."""
+    """Forwards connections to `host:port`, until a test tells it to do something else."""
 
     def __init__(self, host: str, port: int) -> None:
         self.target = (host, port)
@@ -69,11 +69,11 @@ class FaultProxy:
 
     @property
     def is_cut_pending(self) -> bool:
-        """Whether the cut of `cut_after()` is still to come."""
+        """Return whether the cut of `cut_after()` has not happened yet."""
         return self._response_bytes_left is not None
 
     def refuse(self) -> None:
-        """Break what is open, and close new connections at once."""
+        """Break open connections, and close new ones at once."""
         self._is_refusing = True
         self.cut()
 
@@ -86,15 +86,15 @@ class FaultProxy:
         self._may_forward.clear()
 
     def release(self) -> None:
-        """Forward what was held."""
+        """Forward the bytes that were held."""
         self._may_forward.set()
 
     def delay(self, seconds: float) -> None:
-        """Forward each piece so much later."""
+        """Delay each piece by this time."""
         self._delay_s = seconds
 
     def throttle(self, bytes_per_second: float) -> None:
-        """Let no connection send the broker more than that."""
+        """Limit the bytes a second that each connection sends to the broker."""
         self._bytes_per_second = bytes_per_second
 
     def close(self) -> None:

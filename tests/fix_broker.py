@@ -17,10 +17,10 @@ from penstock.devbroker import DevCluster
 from tests import judge
 
 START_TIMEOUT_S = 300.0
-"""Brokers start together with Spark and with one another; one that ended is noticed at once."""
+"""Long, because brokers start together with Spark. A broker that ended is noticed at once."""
 
 NEVER_FENCED = {"broker.session.timeout.ms": "60000"}
-"""For a broker that is never killed: a pause of the whole machine is no failure of it."""
+"""For a broker that is never killed, so that a pause of the whole machine does not count as its failure."""
 
 
 class MakeTopic(Protocol):

@@ -73,7 +73,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def _end_jvm() -> None:
-    """PySpark would leave that to the end of the interpreter, when nobody can see that it failed."""
+    """Stop Spark here. PySpark does it at the end of the interpreter, when a failure is not visible."""
     from pyspark import SparkContext  # noqa: PLC0415 - lazy
 
     gateway: Any = SparkContext._gateway
@@ -125,7 +125,7 @@ def connect_spark(connect_url: str) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def no_query_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A query that a test leaves running would disturb those after it."""
+    """Stop queries that a test leaves running, because they would disturb later tests."""
     sessions = [request.getfixturevalue(n) for n in ("spark", "connect_spark") if n in request.fixturenames]
     yield
     for session in sessions:

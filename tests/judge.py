@@ -1,10 +1,10 @@
-"""An independent judge: what is in Kafka, as librdkafka sees it.
+"""An independent judge: it reads what is in Kafka with librdkafka.
 
-Runs in tests only. Invariant: uses nothing of penstock and never sleeps for a fixed time; every wait
-has a condition and an end, and `timeout_s` is the time without progress: a slow broker is waited for.
-What librdkafka has no call for is asked of kafka-python's admin client.
-A broker answers a commit once it is decided and writes its markers afterwards: until then the records are
-open to every read_committed reader, so the judge waits for the markers wherever it looks.
+Runs in tests only. Invariant: it uses no code of penstock and never sleeps for a fixed time. Every wait has a
+condition and an end. `timeout_s` is the time without progress, so it also waits for a slow broker. If
+librdkafka has no call for a question, the judge asks kafka-python's admin client. A broker answers a commit
+when it is decided and writes the markers afterwards. Until then the transaction is open for every
+read_committed reader, so the judge always waits for the markers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CONSUMER = {
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A record to write, or one that was read. Unset fields of one to write are Kafka's to choose."""
+    """A record to write, or one that was read. Kafka chooses the unset fields of a record to write."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -200,7 +200,7 @@ def produce_in_transaction(
 
 
 def wait_for_markers(bootstrap: str, *, timeout_s: float = PATIENCE_S) -> None:
-    """Wait until every transaction that is decided has its markers in the log. Open ones do not count."""
+    """Wait until every decided transaction has its markers in the log. Open transactions do not count."""
     patience = Patience("the markers of what is decided", timeout_s)
     client = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
     try:
@@ -332,7 +332,7 @@ def _take(
 ) -> None:
     error = message.error()
     if error is not None:
-        # Control records and compaction gaps at the end show no message: the end of the partition does.
+        # Control records and compaction gaps at the end give no message. The end of the partition gives one.
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         unfinished.discard(message.partition())

@@ -1,4 +1,4 @@
-"""Opening, reading or writing, and closing, over and over in one process, and what stays behind of it.
+"""Open, read or write, and close again and again in one process, and measure what stays behind.
 
     grown("read", rounds=200, warm_up=50, bootstrap_servers=..., topic="t") -> Grown
 
@@ -38,7 +38,7 @@ _batch_ids = itertools.count()
 
 @dataclass(frozen=True)
 class Grown:
-    """What the process has more of after the rounds than it had after the warm-up."""
+    """The growth of the process from the end of the warm-up to the end of the rounds."""
 
     memory_mb: float
     threads: int
@@ -58,7 +58,7 @@ def grown(task: str, *, timeout_s: float = 600, **arguments: Any) -> Grown:
 
 
 def read(bootstrap_servers: str, topic: str) -> None:
-    """A streaming query's life in small: plan, read the splits, stop."""
+    """Do what a streaming query does, in small: plan, read the splits, stop."""
     options = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": topic,

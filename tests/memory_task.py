@@ -1,4 +1,4 @@
-"""One reading or writing task in a process of its own, as Spark's worker runs it, and what memory it took.
+"""Run one reading or writing task in a process of its own, as Spark's worker does, and measure its memory.
 
     measure("read", bootstrap_servers=..., topic="t", count=1000) -> Measured
 
@@ -29,14 +29,14 @@ from tests.child_process import run_module
 from tests.fault_proxy import FaultProxy, route
 
 PROMISED_MB = 300
-"""Of the process of a task, as the issue on speed promises."""
+"""The limit for the process of a task."""
 BATCH_BYTES = 8 << 20
 BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a task did, and its process's memory before and at the most."""
+    """The work of a task, and the memory of its process before it and at its peak."""
 
     row_count: int
     byte_count: int
@@ -87,7 +87,7 @@ def write(
     options: dict[str, str] | None = None,
     bytes_per_second: float | None = None,
 ) -> tuple[int, int]:
-    """Write values until they are so many bytes, as fast as the broker lets us, or slower ones."""
+    """Write so many bytes of values, at full speed or to a slow broker."""
     host, port = bootstrap_servers.rsplit(":", 1)
     config = parse_write(
         {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic, **(options or {})}

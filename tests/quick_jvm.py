@@ -1,6 +1,6 @@
-"""How the tests' JVMs are started: most live for less than a minute, so the start counts, not the speed."""
+"""Settings of the tests' JVMs. Most of them live less than a minute, so a quick start matters, not speed."""
 
 from __future__ import annotations
 
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java's fast compiler only, and the garbage collector that starts no threads."""
+"""Only Java's fast compiler, and the garbage collector that starts no threads."""

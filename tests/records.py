@@ -1,4 +1,4 @@
-"""Records that show every corner of Kafka's format, and KafkaRecords batches as the judge's records.
+"""Records that use every part of Kafka's format, and KafkaRecords batches as the judge's records.
 
 Runs in tests only.
 """
@@ -27,7 +27,7 @@ CORNERS = [
 
 
 def many(count: int, *, size: int = 100, partition: int = 0) -> list[Record]:
-    """Records that differ, `size` bytes each, about."""
+    """Make different records of about `size` bytes each."""
     return [
         Record(f"{number:08d}".encode() * (size // 8), f"{number:08d}".encode(), partition=partition)
         for number in range(count)

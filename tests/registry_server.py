@@ -1,4 +1,4 @@
-"""A Schema Registry over HTTP for tests: the documented REST API, as far as clients of formats use it.
+"""A Schema Registry over HTTP for tests: the part of the documented REST API that clients of formats use.
 
 A real server on a real port, so that clients are tested with sockets, headers and status codes.
 """
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE_S
 
 @dataclass
 class Registry:
-    """What the server knows, and what it was asked."""
+    """The schemas of the server, and the requests that it got."""
 
     url: str = ""
     user_info: str | None = None

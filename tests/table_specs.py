@@ -1,4 +1,4 @@
-"""Specifications of tables and formats from a few options, by the parser that users' options go through."""
+"""Make specifications of tables and formats from a few options, with the parser of users' options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_spec(options: Mapping[str, str]) -> TableSpec | DeserializerSpec | None
 
 
 def table_spec(options: Mapping[str, str]) -> TableSpec:
-    """The same where there is a table with formats."""
+    """Return the same for a table with formats."""
     found = read_spec(options)
     assert isinstance(found, TableSpec)
     return found

@@ -1,8 +1,8 @@
-"""Waiting for a condition, with an end. Runs in tests only; nothing waits for a fixed time.
+"""Wait for a condition, with a limit. Runs in tests only. No test waits for a fixed time.
 
-A slow machine fails no test: a wait that can see progress goes on as long as there is some. The limits here
-only end a test that hangs, so they cost nothing where all is well. pytest's own limit (`timeout` in
-pyproject.toml) is the last one.
+A slow machine does not fail a test, because a wait continues while it sees progress. The limits here only end
+a test that hangs, so they cost no time in a good run. pytest's own limit (`timeout` in pyproject.toml) is the
+last.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 120.0
-"""How long a wait lasts without any progress."""
+"""The longest time that a wait lasts without progress."""
 _POLL_INTERVAL_S = 0.05
 
 
@@ -31,7 +31,7 @@ class Patience:
         self._deadline_s = time.monotonic() + timeout_s
 
     def check(self, progress: object = None) -> None:
-        """Begin again when `progress` has changed; AssertionError when it was not for too long."""
+        """Begin again if `progress` has changed. Raise AssertionError if it has not changed for too long."""
         now_s = time.monotonic()
         if progress != self._progress:
             self._progress, self._deadline_s = progress, now_s + self._timeout_s
@@ -47,7 +47,7 @@ def wait_until(
     timeout_s: float = PATIENCE_S,
     progress: Callable[[], object] = lambda: None,
 ) -> None:
-    """Return as soon as `condition()` is true; AssertionError naming `what` when nothing moves too long."""
+    """Return when `condition()` is true. Raise AssertionError with `what` without progress for too long."""
     patience = Patience(what, timeout_s)
     while not condition():
         patience.check(progress())

@@ -22,7 +22,7 @@ POLL_S = 1
 
 @dataclasses.dataclass(frozen=True)
 class Copy:
-    """One query from topic to topic; the same on every start, in whichever process."""
+    """One query from topic to topic. It is the same on every start and in every process."""
 
     bootstrap: str
     source: str
@@ -51,7 +51,7 @@ class Copy:
         return rows if count is None else rows.repartition(count, "key")
 
     def start(self, spark: SparkSession, *, drains: bool) -> StreamingQuery:
-        """Start it; with `drains` it ends when it has read what there is."""
+        """Start the query. With `drains` it ends when it has read all records."""
         writer = (
             self.rows(spark)
             .writeStream.format(self.format)

@@ -1,4 +1,4 @@
-"""What the exactly-once chaos tests share: a source with numbered records, the copy, and the judge."""
+"""Shared parts of the exactly-once chaos tests: a source with numbered records, the copy, and the judge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUERY_TIMEOUT_S = 300
 
 
 class Scene:
-    """One copy from topic to topic, run and killed as a test wants it."""
+    """One copy from topic to topic, which a test runs and kills."""
 
     module = "tests.chaos.exactly_once_job"
 
@@ -50,7 +50,7 @@ class Scene:
         self.record_count += count
 
     def job(self, *more: str, fault: Fault | None = None) -> JobProcess:
-        """The copy in a process of its own."""
+        """Start the copy in a process of its own."""
         copy = self.copy if fault is None else dataclasses.replace(self.copy, format=FORMAT)
         arguments = [*copy.as_arguments(), f"--scratch={self.folder / 'scratch'}", *more]
         if self.middle is not None:
@@ -60,14 +60,14 @@ class Scene:
         return JobProcess(self.module, arguments, self.folder / "job.log", environment)
 
     def fault(self, step: str, action: str, *, spark_partition_id: int | None = None) -> Fault:
-        """A fault in the second batch."""
+        """Make a fault in the second batch."""
         return Fault(
             step, action, str(self.folder), self.copy.checkpoint, spark_partition_id=spark_partition_id
         )
 
     @contextlib.contextmanager
     def held(self, step: str) -> Iterator[tuple[JobProcess, Fault]]:
-        """A job that stands at a step of its second batch; killed at the end."""
+        """Run a job that is held at a step of its second batch. Kill it at the end."""
         fault = self.fault(step, "hold")
         with self.job(fault=fault) as job:
             job.wait_for_batch(0)
@@ -75,7 +75,7 @@ class Scene:
             yield job, fault
 
     def finish(self, spark: SparkSession) -> None:
-        """Run the copy to its end, from where its checkpoint is."""
+        """Run the copy from its checkpoint to its end."""
         query = self.copy.start(spark, drains=True)
         try:
             assert query.awaitTermination(QUERY_TIMEOUT_S), "the query does not end by itself"
@@ -85,7 +85,7 @@ class Scene:
     # ----- the judge
 
     def check(self) -> None:
-        """Every input once, in order per key, and nothing left open."""
+        """Check that every input arrived once, in order for each key, and that no transaction is open."""
         for topic in filter(None, (self.copy.source, self.middle, self.copy.target)):
             self._check_topic(topic)
         wait_until(lambda: not self.open_transactions(), "no transaction to be open")
@@ -107,12 +107,12 @@ class Scene:
             return {each.transactional_id for each in transactions.list_open(self._is_ours)}
 
     def was_used(self, transactional_id: str) -> bool:
-        """Whether a task has ever taken this id."""
+        """Return whether a task has ever taken this transactional id."""
         with self._transactions() as transactions:
             return transactions.describe([transactional_id])[transactional_id] is not None
 
     def end_by_hand(self, transactional_id: str, *, is_commit: bool) -> None:
-        """Commit as a driver that died right after it would have; abort as an operator does."""
+        """Commit like a driver that dies right afterwards. Abort like an operator."""
         with self._transactions() as transactions:
             description = transactions.describe([transactional_id])[transactional_id]
             assert description is not None

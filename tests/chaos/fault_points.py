@@ -1,9 +1,9 @@
 """A data source that stops, dies or fails at one exact point of the exactly-once protocol.
 
-Test jobs register it in place of the real one; it runs wherever Spark runs the sink: planner and commit
-processes of the driver, Python workers of the tasks. Production code only announces its steps (see
-`penstock.sink.exactly_once._probes`). The fault is in the environment variable PENSTOCK_TEST_FAULT, as JSON
-of `Fault`, and happens once, in whichever process gets there first.
+Test jobs register it in place of the real one. It runs in all processes of the sink: planner and commit
+processes of the driver, Python workers of the tasks. Production code only announces its steps
+(`penstock.sink.exactly_once._probes`). The environment variable PENSTOCK_TEST_FAULT holds the fault as JSON
+of `Fault`. It happens once, in the first process that reaches the step.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _HELD_AT_MOST_S = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """What happens where.
+    """A fault and the step at which it happens.
 
     Attributes:
         step: name of the `Step`.
         action: hold (until `release()`, or a SIGKILL), kill (the process of the step), or raise.
-        folder: where the processes tell each other about it.
-        checkpoint: of the query; the fault waits until this many batches are in its commit log.
+        folder: where the processes leave files for each other about the fault.
+        checkpoint: of the query. The fault waits until `after_batch_count` batches are in its commit log.
         after_batch_count: see `checkpoint`.
-        spark_partition_id: of the only task that is meant, for steps of tasks.
+        spark_partition_id: the only task that gets the fault, for steps of tasks.
     """
 
     step: str
@@ -66,15 +66,15 @@ class Fault:
 
     @property
     def process_id(self) -> int:
-        """The process that was struck."""
+        """Wait for the fault. Return the id of its process."""
         return int(self._hit.read_text() or "0")
 
     def rearm(self) -> None:
-        """Let it happen once more."""
+        """Let the fault happen once more."""
         self._hit.unlink()
 
     def release(self) -> None:
-        """Let the process that is held go on."""
+        """Let the process that is held continue."""
         self._release.touch()
 
     def strike(self, step: Step) -> None:
@@ -109,11 +109,11 @@ class Fault:
 
 
 class FaultyStreamWriter(ExactlyOnceStreamWriter):
-    """Its class is what makes the processes that unpickle it import this module, and set the observer."""
+    """A process that unpickles this class imports this module, and so sets the observer."""
 
 
 class FaultyDataSource(PenstockDataSource):
-    """The real data source, but for its name and the class of the writer."""
+    """The real data source with another name and another class of writer."""
 
     @classmethod
     def name(cls) -> str:

@@ -15,13 +15,13 @@ from types import TracebackType
 from tests.waiting import PATIENCE_S
 
 SILENCE_S = 300.0
-"""How long a job may say nothing: Spark starts before its first line, and a drained backlog is one batch."""
+"""The longest time without output. Spark starts before the first line, and a drained backlog is one batch."""
 
 ROOT = Path(__file__).parents[2]
 
 
 class JobProcess:
-    """One `python -m tests.chaos.<job>`; on exit from the context nothing of it is left."""
+    """One `python -m tests.chaos.<job>`. On exit from the context all its processes have ended."""
 
     def __init__(
         self, module: str, arguments: list[str], log: Path, environment: Mapping[str, str] | None = None
@@ -54,7 +54,7 @@ class JobProcess:
         self._lines.put(None)
 
     def wait_for_line(self, is_wanted: Callable[[str], bool], timeout_s: float = SILENCE_S) -> str:
-        """Waits for a line of the job's output, as long as others come; fails with the job's log."""
+        """Wait for a line of the job's output, as long as other lines come. Fail with the job's log."""
         while True:
             try:
                 line = self._lines.get(timeout=timeout_s)
@@ -75,7 +75,7 @@ class JobProcess:
         assert self.process.wait(timeout=PATIENCE_S) == 0, self.log_tail()
 
     def wait_for_failure(self, text: str, timeout_s: float = SILENCE_S) -> None:
-        """Waits until the job ends with an error, whose text is in its log."""
+        """Wait until the job ends with an error. Its text is in the job's log."""
         assert self.process.wait(timeout=timeout_s) != 0, "the job ended without an error"
         log = Path(self._log.name).read_text(errors="replace")
         assert text in log, f"not in the log of the job: {text}\n{self.log_tail()}"
@@ -116,12 +116,12 @@ class JobProcess:
 
 
 def kill_one(pids: list[int]) -> int:
-    """SIGKILL to the first that still lives; returns its id, or 0."""
+    """Send SIGKILL to the first process that still lives. Return its id, or 0."""
     return next((pid for pid in pids if _kill(pid)), 0)
 
 
 def ancestor(pid: int, words: str) -> int:
-    """The nearest process above this one whose command line has these words."""
+    """Return the nearest ancestor of this process whose command line has these words."""
     table = _processes()
     while pid in table:
         pid = table[pid][0]
@@ -150,7 +150,7 @@ def _processes() -> dict[int, tuple[int, int, str]]:
 
 
 def _linux_processes(proc: Path) -> dict[int, tuple[int, int, str]]:
-    """As the kernel tells it: a small machine has no `ps`."""
+    """Read /proc, because a small machine has no `ps`."""
     table = {}
     for stat in proc.glob("[0-9]*/stat"):
         try:

@@ -1,11 +1,11 @@
-"""SIGKILLs at random over a copy with exactly-once delivery: driver, workers, brokers; then the judge.
+"""Kill driver, workers and brokers of an exactly-once copy at random, then let the judge look at the target.
 
     python -m tests.chaos.random_kills --kills 50 --brokers 3 [--chained] [--seed 1] [--seconds 500]
 
-Each kill comes at a random moment of a batch, under fresh input. With several brokers every fourth kill takes
-one of them, which comes back with the next kill. With --chained it is two queries, the second reading the
-first's transactions. Ends with 0 when every input is in the target once, in order per key, and no transaction
-is open; prints what was killed.
+Each kill comes at a random moment of a batch, while new input arrives. With several brokers every fourth kill
+takes a broker, which comes back with the next kill. With --chained there are two queries, and the second
+reads the transactions of the first. The program prints what it killed. It ends with 0 if every input is in
+the target once, in order for each key, and no transaction is open.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PARTITION_COUNT = 4
 BATCH_TIMEOUT_S = 300
 DRAIN_TIMEOUT_S = 480
 PAUSE_MAX_S = 1.5
-"""A batch takes about as long."""
+"""About the duration of a batch."""
 
 DRIVER, WORKER, BROKER = "driver", "worker", "broker"
 
 
 class RandomKills:
-    """Kills around one scene. Deterministic in what it chooses, not in when that happens."""
+    """Kills processes of one scene. The seed decides what it kills, but not when."""
 
     def __init__(self, cluster: DevCluster, scene: Scene, seed: int) -> None:
         self.cluster = cluster
@@ -47,7 +47,7 @@ class RandomKills:
         self._dead_node_id: int | None = None
 
     def run(self, kill_count: int, *, ends_at_s: float = float("inf")) -> None:
-        """Kill that often, or as often as there is time for; let the copy end; judge."""
+        """Kill so often, or until the time is over. Then let the copy end, and judge."""
         try:
             while self.kills.total() < kill_count and time.monotonic() < ends_at_s:
                 self._kill_something()
@@ -78,7 +78,7 @@ class RandomKills:
         self.kills[victim] += 1
 
     def _running_job(self) -> JobProcess:
-        """A job that has just finished a batch. A killed worker or broker may have ended the one before."""
+        """Return a job that has just finished a batch. A kill may have ended the last job."""
         if self._job is not None and self._job.process.poll() is None:
             try:
                 self._job.wait_for_line(lambda line: line.startswith("batch "), BATCH_TIMEOUT_S)
@@ -118,7 +118,7 @@ class RandomKills:
 
 
 def make_scene(cluster: DevCluster, folder: Path, name: str, *, is_chained: bool) -> Scene:
-    """Topics and a copy with names of their own."""
+    """Make topics and a copy with new names."""
     topics = {part: f"{name}-{part}" for part in ("source", "middle", "target")}
     for topic in topics.values():
         judge.create_topic(cluster.bootstrap_servers, topic, partitions=PARTITION_COUNT)

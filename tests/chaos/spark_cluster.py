@@ -23,7 +23,7 @@ _START_TIMEOUT_S = 300.0
 
 
 class SparkCluster:
-    """Started on entry, gone on exit. One core and one executor for each worker."""
+    """A cluster that starts on entry and ends on exit, with one core and one executor for each worker."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class SparkCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in reversed(self._processes):
-            # Each is the leader of a session of its own, which its executors belong to.
+            # Each process leads a session of its own. Its executors belong to that session.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(PATIENCE_S)
 

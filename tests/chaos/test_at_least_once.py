@@ -21,7 +21,7 @@ StartJob = Callable[..., JobProcess]
 
 @pytest.fixture
 def start_copy(tmp_path: Path) -> Iterator[StartJob]:
-    """Starts copy jobs on one checkpoint; what is left of them ends with the test."""
+    """Starts copy jobs on one checkpoint. Jobs that still run end with the test."""
     jobs: list[JobProcess] = []
 
     def start(cluster: DevCluster, source: str, target: str, *more: str) -> JobProcess:

@@ -1,7 +1,7 @@
-"""A checkpoint that is older than what is written, on Spark: its next batch has a number that is used.
+"""A checkpoint that is older than the written batches, on Spark: its next batch has a used number.
 
-Spark plans that batch again, over the old batch's records and those that came since. The judge is an
-independent read_committed consumer.
+Spark plans that batch again, with the old batch's records and newer ones. The judge is an independent
+read_committed consumer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_batch_of_an_older_checkpoint_is_not_taken_for_the_one_that_is_written(
     for _ in range(2):
         with pytest.raises(StreamingQueryException, match="written with 300 records, the replay brought 400"):
             scene.finish(spark)
-    # As the message says: with the newest checkpoint all of it arrives, each record once.
+    # As the message says: with the newest checkpoint every record arrives once.
     shutil.rmtree(checkpoint)
     newest.rename(checkpoint)
     scene.finish(spark)

@@ -1,6 +1,6 @@
 """Exactly-once writing on a standalone cluster of two workers: speculation, lost executors, stage retries.
 
-That these have happened is read from Spark's own event log; that nothing came of them, from Kafka.
+Spark's event log shows that these have happened. Kafka shows that they changed nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def events(scene: Scene, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def finish_with_a_batch(spark: SparkSession, scene: Scene) -> None:
-    """An attempt that begins when its batch has listed what is open stays open until the next one begins."""
+    """An attempt that begins after its batch has listed open transactions stays open until the next batch."""
     scene.fill(100)
     scene.finish(spark)
 
@@ -99,7 +99,7 @@ def test_lost_executors_and_retried_stages_are_not_seen(
             scene.fill(1_000)
             wait_until(lambda: fault.has_struck and fault.process_id, "a task to write", timeout_s=WAIT_S)
             kill_process(ancestor(fault.process_id, "CoarseGrainedExecutorBackend"))
-            # The batch's other attempt, of a retried stage where the executor had output that is needed.
+            # The other attempt is of a retried stage, because the lost executor had needed output.
             job.wait_for_batch(loss)
             if any(event["Stage Info"]["Stage Attempt ID"] for event in events(scene, "StageCompleted")):
                 break

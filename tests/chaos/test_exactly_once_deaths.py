@@ -1,7 +1,7 @@
-"""Exactly-once writing dies at each place of design's table, on Spark, at the exact point.
+"""Exactly-once writing dies on Spark at each point of the table in docs/exactly-once.md.
 
-A job is held at the point (or dies or fails there), killed, and the copy is finished from its checkpoint by
-another driver, the Spark session of this test run. The judge is an independent read_committed consumer.
+A job is held at the point (or dies or fails there) and killed. Another driver, the Spark session of this test
+run, finishes the copy from its checkpoint. The judge is an independent read_committed consumer.
 Speculation, stage retries and the loss of executors are in test_exactly_once_cluster.
 """
 
@@ -20,7 +20,7 @@ from tests.chaos.exactly_once_scene import Scene
 from tests.fix_broker import MakeTopic
 from tests.waiting import wait_until
 
-# The second batch must be decided within it, on a loaded machine and with a cold JVM too.
+# The second batch must be decided within this time, also on a loaded machine and with a cold JVM.
 TASK_TIMEOUT_MS = 20_000
 
 
@@ -88,7 +88,7 @@ def test_older_driver_is_fenced_and_says_so(spark: SparkSession, scene: Scene) -
 
 
 def test_transactions_lost_by_their_time_out_are_written_again(spark: SparkSession, scene: Scene) -> None:
-    """Flink's data loss: the batch is decided, and a part of it is aborted by the broker."""
+    """The broker aborts a part of a decided batch, which is data loss in Flink."""
     scene.copy = dataclasses.replace(scene.copy, timeout_ms=TASK_TIMEOUT_MS)
     with scene.held("DECIDED") as (job, fault):
         scene.end_by_hand(sorted(scene.open_transactions())[0], is_commit=True)

@@ -1,4 +1,4 @@
-"""A few random SIGKILLs each time; `python -m tests.chaos.random_kills` does as many as one likes."""
+"""A few random SIGKILLs in each run. `python -m tests.chaos.random_kills` does as many as you like."""
 
 from __future__ import annotations
 

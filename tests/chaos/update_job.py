@@ -1,4 +1,4 @@
-"""The exactly-once copy in Update mode, through `foreachBatch`; else as `exactly_once_job`."""
+"""The exactly-once copy of `exactly_once_job`, but in Update mode, through `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UpdateCopy(Copy):
     """Writes each batch with `write_batch`."""
 
     def start(self, spark: SparkSession, *, drains: bool) -> StreamingQuery:
-        """Start it; with `drains` it ends when it has read what there is."""
+        """Start the query. With `drains` it ends when it has read all records."""
         if self.format != "penstock":
             spark.dataSource.register(FaultyBatchSource)
         options = {
@@ -40,11 +40,11 @@ class UpdateCopy(Copy):
 
 
 class FaultyWriter(ExactlyOnceWriter):
-    """Its class is what makes the processes that unpickle it import this module, and set the observer."""
+    """A process that unpickles this class imports this module, and so sets the observer."""
 
 
 class FaultyBatchSource(FaultyDataSource):
-    """Takes the place of the real data source, for batch writes too."""
+    """Replaces the real data source, also for batch writes."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,7 +1,7 @@
-"""Records the checkpoint of a release: `python -m tests.compat.make_checkpoint 0.1.0`.
+"""Record the checkpoint of a release: `python -m tests.compat.make_checkpoint 0.1.0`.
 
-Two batches: the first from the latest offsets (so that its offset carries the start), the second with a
-limit that stops inside of the topic. What is left to read, a later version must read exactly.
+Two batches: the first begins at the latest offsets, so its offset carries the start. The second has a limit
+and stops inside the topic. A later version must read exactly the records that are left.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ RELEASES = sorted(path.parent.name for path in HERE.glob("*/checkpoint"))
 
 
 def keep_batches(checkpoint: Path, planned: int, finished: int) -> None:
-    """As if the query had died when `planned` batches were planned and `finished` of them finished."""
+    """Make a checkpoint of a query that died after it planned `planned` batches and finished `finished`."""
     for folder, count in (("offsets", planned), ("commits", finished)):
         for file in (checkpoint / folder).iterdir():
             if int(file.name) >= count:

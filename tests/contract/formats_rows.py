@@ -100,7 +100,7 @@ def _nested(kind: pa.DataType) -> Any:
 
 
 def present_values_of(kind: pa.DataType) -> Any:
-    """Values that Protobuf can tell apart: arrays and maps are not empty and hold no nulls; or None."""
+    """Make values that Protobuf can distinguish: arrays and maps are not empty and hold no nulls. Or None."""
     return st.none() | _present(kind)
 
 
@@ -137,7 +137,7 @@ def stored(kind: pa.DataType) -> pa.DataType:
 
 
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Build an array; times come as integers, because Python's own do not reach as far."""
+    """Build an array. Times come as integers, because Python's own types have a smaller range."""
     return _retyped(pa.array(values, stored(kind)), kind)
 
 

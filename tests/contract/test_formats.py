@@ -1,4 +1,4 @@
-"""What every format promises: rows survive a round trip, and no value ever moves another one's row."""
+"""Promises of every format: rows survive a round trip, and no value ever changes the row of another value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLICES = settings(SETTINGS, max_examples=SETTINGS.max_examples // 2)
 
 @dataclass
 class Case:
-    """A format under test: what it can hold, and a value that it must refuse."""
+    """A format under test: the types that it can hold, and a value that it must refuse."""
 
     name: str
     types: Any
@@ -64,7 +64,7 @@ class Case:
 
 
 class Surroundings:
-    """What formats need outside of themselves: a Schema Registry, and a folder for descriptor files."""
+    """Services that formats need: a Schema Registry, and a folder for descriptor files."""
 
     registry_url: ClassVar[str]
     folder: ClassVar[Path]
@@ -92,7 +92,7 @@ def descriptor_file(schema: pa.Schema) -> Mapping[str, str]:
 
 ANY_TYPE = rows_of.nested_types(rows_of.SCALAR_TYPES, rows_of.NAMES)
 
-# CSV's arrays and rows are one level deep; their texts must not hold the delimiter, so they hold numbers.
+# CSV's arrays and rows are one level deep. They hold numbers, because texts must not hold the delimiter.
 FLAT_TYPE = (
     rows_of.SCALAR_TYPES
     | rows_of.NUMBER_TYPES.map(pa.list_)

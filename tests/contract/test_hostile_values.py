@@ -1,6 +1,6 @@
-"""Values made to hurt: each ends as a failure (or an honest row) in little time and memory.
+"""Hostile values: each one becomes a failure (or a correct row) in little time and memory.
 
-Compression bombs are stopped before any format sees them: tests/unit/codec/test_corrupt.py.
+The codec stops compression bombs before a format sees them: tests/unit/codec/test_corrupt.py.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ REGISTRY: Mapping[str, bytes] = {
     "no header": b"plain text",
     "another magic byte": b"\1\0\0\0\1\0",
     "a schema of another kind": confluent(2, b"\0"),
-    "a schema that is none": confluent(3, b"\0"),
+    "not a schema": confluent(3, b"\0"),
     "a schema that nests without end": confluent(4, b"\0"),
 }
 

@@ -1,4 +1,4 @@
-"""What penstock relies on inside of kafka-python. A failure here says what an upgrade would break.
+"""The internals of kafka-python that penstock relies on. A failure here says what an upgrade would break.
 
 No broker: classes, signatures, and the behaviour of a connection over a socket pair or a local socket.
 """
@@ -295,7 +295,7 @@ def test_send_on_a_node_in_backoff_is_refused(net: NetworkSelector) -> None:
 
 
 def test_a_broken_connection_fails_its_requests(net: NetworkSelector) -> None:
-    """Accepts, then closes: what was sent must fail, and the connection must be forgotten."""
+    """Accept a connection and close it. The request must fail, and the connection must be forgotten."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         manager = ConnectionManager(net, bootstrap_servers=[f"127.0.0.1:{port}"])

@@ -1,8 +1,8 @@
-"""A query in a process of its own, to be killed: batch after batch, a commit log in a file.
+"""A query in a process of its own that a test kills. It makes batch after batch and writes a commit log.
 
     python -m tests.kafka.committer_job <bootstrap> <topic> <commit log> <batch count>
 
-Prints each step of the protocol, so that whoever kills it knows where it is.
+Prints each step of the protocol, so that the test that kills it knows where it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(bootstrap: str, topic: str, commit_log: Path, batch_count: int) -> None
     with sink.driver() as recovering, sink.driver() as committing:
         for batch_id in range(committed_count(commit_log), batch_count):
             run_batch(sink, recovering, committing, batch_id)
-            # Spark's commit log: appears whole, after the sink's commit.
+            # Like Spark's commit log: the file appears complete, after the sink's commit.
             written = commit_log.with_suffix(".new")
             written.write_text(str(batch_id + 1))
             written.rename(commit_log)

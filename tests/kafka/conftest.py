@@ -1,4 +1,4 @@
-"""The sink that tests drive without Spark; and what each test against the broker leaves behind, put away."""
+"""Fixtures for tests against the broker: the sink without Spark; removal of what each test leaves behind."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.kafka.sink_driver import SinkUnderTest
 
 @pytest.fixture(autouse=True)
 def _no_kept_producers() -> Iterator[None]:
-    """Close the producers that tasks kept: they must not outlive the test, in whatever order tests run."""
+    """Close the producers that tasks kept, because they must not outlive the test."""
     yield
     close_kept_producers()
 
 
 @pytest.fixture
 def sink(bootstrap: str, make_topic: MakeTopic) -> Iterator[SinkUnderTest]:
-    """One with a prefix, and a target topic of three partitions, of its own."""
+    """A sink with a prefix of its own and a target topic of three partitions."""
     settings = ConnectionSettings(tuple(bootstrap.split(",")), "test-committer")
     connections = KafkaConnections(settings)
     topic = make_topic(3)

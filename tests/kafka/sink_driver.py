@@ -1,6 +1,6 @@
-"""The sink's two halves over a real broker, without Spark: drivers that can die, and tasks that write.
+"""Both halves of the sink over a real broker, without Spark: drivers that can die, and tasks that write.
 
-Each `driver()` has connections and memory of its own, as another process would have.
+Each `driver()` has its own connections and memory, like another process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QUERY = "6f7a2c1e"
 
 @dataclass
 class SinkUnderTest:
-    """One prefix, one target topic whose partition n the Spark partition n writes to."""
+    """One prefix and one target topic. Spark partition n writes to partition n of the topic."""
 
     settings: ConnectionSettings
     connections: KafkaConnections
@@ -68,7 +68,7 @@ class SinkUnderTest:
         attempt: int = 0,
         values: Sequence[bytes | None] | None = None,
     ) -> TaskReport:
-        """What a task of the sink does."""
+        """Do the work of a sink task."""
         values = rows_of(batch_id, spark_partition_id) if values is None else values
         report = TaskReport(self.query_id, batch_id, spark_partition_id, mandate.session)
         plan = mandate.plan(self.query_id, batch_id, spark_partition_id)

@@ -1,6 +1,7 @@
-"""A streaming query without Spark: the calls that Spark makes of a reader, in Spark's order.
+"""A streaming query without Spark: it makes Spark's calls to a reader, in Spark's order.
 
-Runs in tests only. Invariant: what one run leaves to the next is the text of the offsets, as in a checkpoint.
+Runs in tests only. Invariant: a run leaves only the text of the offsets to the next run, as a checkpoint
+does.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def read_batch(options: dict[str, str]) -> list[Row]:
 
 
 class Query:
-    """A query with a checkpoint; each `run` is a start of its driver.
+    """A query with a checkpoint. Each `run` starts its driver.
 
     Attributes:
         checkpoint: the end offset of each batch that was finished.
@@ -58,7 +59,7 @@ class Query:
             reader.stop()
 
     def catch_up(self, reader: PenstockStreamReader) -> list[Row]:
-        """Batches until nothing is new."""
+        """Make batches until there are no new records."""
         rows: list[Row] = []
         for _ in range(BATCHES_AT_MOST):
             start = self.checkpoint[-1] if self.checkpoint else _through_text(reader.initialOffset())

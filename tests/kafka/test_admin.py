@@ -1,4 +1,4 @@
-"""Admin calls on a real broker: batched, exact about isolation, and errors that name what they are about."""
+"""Admin calls on a real broker: they are batched, respect the isolation level, and have precise errors."""
 
 from __future__ import annotations
 
@@ -218,12 +218,12 @@ def test_a_topic_that_cannot_be_made_says_why(connections: KafkaConnections, top
 
 
 def test_no_broker_is_named(topic_name: str) -> None:
-    with connected("127.0.0.1:1", default_api_timeout_ms=800) as nobody:
+    with connected("127.0.0.1:1", default_api_timeout_ms=800) as offline:
         for ask in (
-            lambda: describe_topics(nobody, [topic_name]),
-            lambda: list_offsets(nobody, {TopicPartition(topic_name, 0): LogEnd.LATEST}),
-            lambda: committed_offsets(nobody, "group", [TopicPartition(topic_name, 0)]),
-            lambda: create_topics(nobody, {topic_name: NewTopic()}),
+            lambda: describe_topics(offline, [topic_name]),
+            lambda: list_offsets(offline, {TopicPartition(topic_name, 0): LogEnd.LATEST}),
+            lambda: committed_offsets(offline, "group", [TopicPartition(topic_name, 0)]),
+            lambda: create_topics(offline, {topic_name: NewTopic()}),
         ):
             with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1"):
                 ask()

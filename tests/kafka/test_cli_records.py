@@ -107,7 +107,7 @@ def test_without_an_address_the_development_broker_is_used(
     folder = StateFolder()
     folder.create()
     folder.write(ClusterState("id", "digest", 1, bootstrap, "/folder", ()))
-    with pytest.raises(MissingOptionError, match="penstock broker start"):  # stale: nobody holds the lock
+    with pytest.raises(MissingOptionError, match="penstock broker start"):  # stale: no process holds the lock
         run("cat", topic_name)
     lock = folder.try_lock()
     assert lock is not None

@@ -1,4 +1,4 @@
-"""The exactly-once protocol on a real broker, each driver a process's worth of state of its own."""
+"""The exactly-once protocol on a real broker. Each driver has its own state, like a process of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.waiting import wait_until
 
 
 def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:
-    """Another driver takes the prefix at this step, and its tasks of batch 0 report into the list."""
+    """Let another driver take the prefix at this step. Its tasks of batch 0 report into the list."""
     reports: list[TaskReport] = []
 
     def observer(reached: Step) -> None:
@@ -280,7 +280,7 @@ def test_commit_hidden_by_a_later_producer_is_not_done_again(bootstrap: str, sin
     die_at(Step.FINISHED)
     with sink.driver() as dying, pytest.raises(Death):
         dying.commit(reports)
-    # A zombie task takes the ids after the commit and before it was written down.
+    # A zombie task takes the ids after the commit and before the commit is recorded.
     for at in range(3):
         Transactions(sink.connections).init_producer(
             f"{sink.prefix}-{at}-0", transaction_timeout_ms=60_000, protocol=TransactionProtocol.V2
@@ -357,7 +357,7 @@ def test_driver_side_is_kept_by_settings(sink: SinkUnderTest) -> None:
 def test_batches_that_had_to_be_divided_are_committed_once(
     bootstrap: str, sink: SinkUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of rows that compress well many are gathered; when they suddenly do not, the batch is too large."""
+    """Rows that compress well fill large batches. If they suddenly compress badly, the batch is too large."""
     divide = FillingBatches._divide
     divided: list[ProducerBatch] = []
 

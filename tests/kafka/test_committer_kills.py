@@ -26,7 +26,7 @@ RUN_TIMEOUT_S = 300
 
 
 class Job:
-    """Runs the job's process again and again, killing it after some steps."""
+    """Runs the job's process again and again, and kills it after some steps."""
 
     def __init__(self, bootstrap: str, topic: str, commit_log: Path, seed: int) -> None:
         self.commit_log = commit_log
@@ -37,7 +37,7 @@ class Job:
         self.error_output = ""
 
     def run(self, *, steps_before_kill: int | None) -> bool:
-        """Start the process; whether it ended by itself with everything written."""
+        """Start the process. Return whether it ended by itself after it had written everything."""
         with subprocess.Popen(
             self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -111,7 +111,7 @@ def test_killed_drivers_and_brokers(
     killed: list[int] = []
 
     def kill_or_restart_a_broker() -> None:
-        """One dies under one run of the job, and comes back under the next."""
+        """A broker dies during one run of the job, and comes back during the next."""
         if killed:
             cluster.restart(killed.pop())
         else:

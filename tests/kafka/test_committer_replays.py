@@ -1,4 +1,4 @@
-"""Replays that bring other rows, and target topics that go, on a real broker."""
+"""Replays that bring other rows, and target topics that disappear, on a real broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sink(bootstrap: str, make_topic: MakeTopic) -> Iterator[SinkUnderTest]:
 
 
 def write(sink: SinkUnderTest, mandate: Mandate, rows: list[bytes], batch_id: int = 0) -> TaskReport:
-    """What the sink's own task does with rows."""
+    """Do the work of a sink task with these rows."""
     config = parse_write(
         {
             "kafka.bootstrap.servers": ",".join(sink.settings.bootstrap_servers),
@@ -103,7 +103,7 @@ def test_target_that_is_created_again_before_the_commit_is_an_error(
         side.abort([report])
     with sink.driver() as side:
         mandate = side.recover()
-        # The worker still knows the old topic; it says so and knows better the next time.
+        # The worker still knows the old topic. It reports that, and knows the new topic the next time.
         with pytest.raises(ProduceError, match="deleted and created again"):
             write(sink, mandate, ROWS)
         side.commit([write(sink, side.recover(), ROWS)])

@@ -143,9 +143,9 @@ def test_tools_speak_to_people(sink: SinkUnderTest) -> None:
     assert "--yes does it" in runner.invoke(transactions_app, ["recover", *common]).stdout
     known = runner.invoke(transactions_app, ["prefixes", "-b", servers]).stdout.splitlines()
     assert sink.prefix in known
-    misspelt = ["describe", "--prefix", "nobodys", "--bootstrap-servers", servers]
+    misspelt = ["describe", "--prefix", "unknown", "--bootstrap-servers", servers]
     assert re.search(
-        r"topic nobodys-decisions\) does not exist: .*transactions prefixes`",
+        r"topic unknown-decisions\) does not exist: .*transactions prefixes`",
         runner.invoke(transactions_app, misspelt).stdout,
     )
 

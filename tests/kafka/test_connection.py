@@ -1,4 +1,4 @@
-"""Connections on a real broker: answers, errors that say what is wrong, and nothing left behind."""
+"""Connections on a real broker: answers, clear errors, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_responses_come_in_the_order_of_their_requests(connections: KafkaConnect
     assert sorted(done) == list(range(200))
 
 
-def test_a_callback_that_fails_harms_nobody(
+def test_a_callback_that_fails_harms_no_other(
     connections: KafkaConnections, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: PendingResponse) -> None:
@@ -117,7 +117,7 @@ def test_a_callback_that_fails_harms_nobody(
     assert "a callback failed" in caplog.text
 
 
-# ----- nobody there, or the wrong one
+# ----- no broker there, or the wrong one
 
 
 def test_no_broker_is_named_in_time() -> None:
@@ -206,7 +206,7 @@ def test_the_controller_port_is_not_a_broker(broker: DevCluster) -> None:
 
 
 def test_a_server_of_another_kind_is_an_error_in_time() -> None:
-    """One that answers with text, as an HTTP server does."""
+    """Run a server that answers with text, like an HTTP server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -382,7 +382,7 @@ def test_kafka_python_does_not_log_beside_us(caplog: pytest.LogCaptureFixture) -
 
 
 def test_each_broker_gets_the_version_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a cluster is upgraded, the broker asked second may be older than the first."""
+    """During an upgrade of a cluster, the second broker that is asked may be older than the first."""
     asked: list[Any] = []
 
     def send(_: KafkaConnections, request: Any, node_id: int | str, timeout_ms: int) -> PendingResponse:
@@ -407,7 +407,7 @@ SASL_PROPERTIES = {
     "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl.plain.sasl.jaas.config": (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'user_writer="writer-secret" user_nobody="nobody-secret";'
+        'user_writer="writer-secret" user_guest="guest-secret";'
     ),
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:writer",
@@ -516,17 +516,17 @@ def test_a_wrong_password_or_mechanism_is_an_error_at_once(
 def test_what_is_not_allowed_is_named(secured: tuple[DevCluster, str], topic_name: str) -> None:
     cluster, _ = secured
     judge.create_topic(cluster.bootstrap_servers, topic_name)
-    nobody = with_properties(
+    guest = with_properties(
         bootstrap_servers=cluster.bootstrap_servers_of("SASL"),
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="PLAIN",
-        sasl_jaas_config=plain("nobody", "nobody-secret"),
+        sasl_jaas_config=plain("guest", "guest-secret"),
     )
     try:
         with pytest.raises(AuthorizationError, match=f"'{topic_name}'.*READ and DESCRIBE"):
-            cluster_view(nobody).leader_of(TopicPartition(topic_name, 0))
+            cluster_view(guest).leader_of(TopicPartition(topic_name, 0))
     finally:
-        nobody.close()
+        guest.close()
 
 
 def test_tls_with_the_right_certificate(secured: tuple[DevCluster, str]) -> None:
@@ -540,7 +540,7 @@ def test_tls_with_the_right_certificate(secured: tuple[DevCluster, str]) -> None
     topics = 300
     with_many = [f"unknown-{number}" for number in range(topics)]
     try:
-        # A response of many TLS records, and more than one of them.
+        # Several responses, each of many TLS records.
         for _ in range(3):
             assert len(fetch_metadata(trusting, with_many).topics) == topics
     finally:

@@ -1,4 +1,4 @@
-"""A real broker that stops answering once a batch is decided: what the error says, and what comes of it."""
+"""A real broker that stops answering after a batch is decided: the error, and what happens to the batch."""
 
 from __future__ import annotations
 

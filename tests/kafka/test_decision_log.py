@@ -1,4 +1,4 @@
-"""The decision log's topic on a real broker: what happens to it, and what a start makes of that."""
+"""The topic of the decision log on a real broker: damage to the topic, and how a start reacts."""
 
 from __future__ import annotations
 

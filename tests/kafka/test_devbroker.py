@@ -1,4 +1,4 @@
-"""The development broker for real: it answers, keeps data, says why it failed, and never stays behind."""
+"""The development broker: it answers, keeps data, says why it failed, and always ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.waiting import PATIENCE_S, wait_until
 
-# Starts a cluster, says where it is, and then holds it until it is killed.
+# Starts a cluster, prints its address, and keeps it until it is killed.
 OWNER = """
 import sys
 from penstock.devbroker import DevCluster

@@ -90,7 +90,7 @@ def test_deleted_records_are_passed_over(clock: KafkaRecordClock, bootstrap: str
     judge.produce(bootstrap, topic, *records(0, 0, 1, 2, 3))
     judge.delete_records(bootstrap, topic, {0: 2})
     assert clock.read_times([OffsetRange(zero, 0, 4)], 1).values[zero].offsets == (2,)
-    # All of the range is gone: planning it will report that; here it just holds nobody up.
+    # The whole range is gone. Planning will report it. Here it only must not hold back the others.
     assert clock.read_times([OffsetRange(zero, 0, 2)], 1).values[zero] == RecordTimes((), (), 2)
 
 
@@ -98,7 +98,7 @@ def test_deleted_records_are_passed_over(clock: KafkaRecordClock, bootstrap: str
 def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers(
     bootstrap: str, topic: str, connections: KafkaConnections, level: str
 ) -> None:
-    """Markers bear the time of the broker, years after these records, and stand in its index by time."""
+    """Markers carry the broker's time, years after these records, and are in its index of times."""
 
     def write(*written: judge.Record, is_committed: bool = True) -> None:
         judge.produce_in_transaction(

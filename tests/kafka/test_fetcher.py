@@ -1,4 +1,4 @@
-"""The fetch loop on a real broker: everything that was written, nothing else, and errors that say why not."""
+"""The fetch loop on a real broker: it returns exactly the written records, or a clear error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.records import CORNERS, as_records, connected, many
 from tests.waiting import PATIENCE_S, wait_until
 
 SMALL = FetchSettings(max_partition_fetch_bytes=2_000, default_api_timeout_ms=30_000)
-"""Many responses for few records."""
+"""Settings that give many responses for few records."""
 
 SMALL_BATCHES = {"batch.size": 1_000}
 
@@ -110,9 +110,9 @@ def test_only_the_wanted_columns_are_built(
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 0), (5, 5), (7, 3)])
-def test_an_empty_range_asks_nobody(start: int, stop: int) -> None:
-    with connected("127.0.0.1:1") as nobody:
-        assert list(read(nobody, "no-topic", start, stop)) == []
+def test_an_empty_range_asks_no_broker(start: int, stop: int) -> None:
+    with connected("127.0.0.1:1") as offline:
+        assert list(read(offline, "no-topic", start, stop)) == []
 
 
 def test_a_record_larger_than_the_fetch_size_comes_whole(
@@ -309,7 +309,7 @@ def test_a_recreated_topic_while_it_is_read_is_an_error(
     judge.produce(bootstrap, topic, *records)
     with pytest.raises(TopicPartitionsRemovedError, match="deleted and created again"):
         list(reader)
-    # A read that begins now reads the new topic, though this process knew the old one.
+    # A read that begins now reads the new topic, although this process knew the old one.
     assert len(values(read(connections, topic))) == 60
 
 
@@ -317,10 +317,10 @@ def test_a_recreated_topic_while_it_is_read_is_an_error(
 
 
 def test_no_broker_is_an_error_in_time() -> None:
-    with connected("127.0.0.1:1") as nobody:
+    with connected("127.0.0.1:1") as offline:
         started = time.monotonic()
         with pytest.raises(FetchError, match=r"127\.0\.0\.1:1"):
-            list(read(nobody, "topic", 0, 9, settings=FetchSettings(default_api_timeout_ms=1_000)))
+            list(read(offline, "topic", 0, 9, settings=FetchSettings(default_api_timeout_ms=1_000)))
         assert time.monotonic() - started < 20
 
 
@@ -486,7 +486,7 @@ def test_at_most_one_response_waits(
     for record in many(10, size=2_200):
         judge.produce(bootstrap, topic, record)
     sent = watch_fetches(connections)
-    # Each record is larger than a fetch, so each response brings one, which is an Arrow batch of its own.
+    # Each record is larger than a fetch. So each response brings one record, in an Arrow batch of its own.
     reader = read(connections, topic, settings=SMALL, max_rows=1)
     in_flight = [len(sent) - number for number, _ in enumerate(reader, 1)]
     assert in_flight == [1] * 9 + [0]
@@ -542,7 +542,7 @@ def test_latest_under_read_committed_is_the_last_stable_offset(
 def test_an_unclean_leader_election_is_an_error_that_says_so(
     make_cluster: Callable[..., DevCluster], topic_name: str
 ) -> None:
-    """Two replicas; the one that lags behind becomes the leader, and what was read is gone."""
+    """Of two replicas the one that lags behind becomes the leader, and records that were read are gone."""
     cluster = make_cluster(3)
     bootstrap = cluster.bootstrap_servers
     configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}

@@ -15,7 +15,7 @@ def test_rounds_of_open_and_close_leave_nothing_behind(
 ) -> None:
     topic = make_topic(2)
     judge.produce(bootstrap, topic, *(judge.Record(b"%d" % number) for number in range(100)))
-    # The driver of exactly-once, opened anew each time, would read a decision log that grows with the rounds.
+    # A new exactly-once driver in each round would read a decision log that grows with the rounds.
     keeps = task == "write_once"
     found = grown(task, rounds=40, warm_up=20, keeps=keeps, bootstrap_servers=bootstrap, topic=topic)
     assert found.threads <= 0, str(found)

@@ -1,4 +1,4 @@
-"""A task's process stays small whatever its task holds: a long backlog, large values, a slow broker.
+"""The process of a task stays small with a long backlog, with large values and with a slow broker.
 
 `python -m tests.soak.memory` measures the same with 1 GB, and more kinds of values.
 """

@@ -1,4 +1,4 @@
-"""A broker says that a topic is made a moment before its logs are: who asks librdkafka then has to wait."""
+"""A broker says that a topic is created a moment before its logs are. A test with librdkafka has to wait."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def test_a_slow_broker_slows_the_writer_and_loses_nothing(
 
 
 class LosingConnections:
-    """Connections whose answers to Produce can be kept from the producer, as when they die with a broker."""
+    """Connections that can withhold answers to Produce, as if the answers had died with a broker."""
 
     def __init__(self, connections: KafkaConnections) -> None:
         self.connections = connections
@@ -304,7 +304,7 @@ class LosingConnections:
 def test_a_broker_that_restarted_and_forgot_doubles_nothing(
     own_broker: DevCluster, make_topic: MakeTopic, timestamp_ms: int | None, lost_count: int
 ) -> None:
-    """Answers to several batches die with the broker, which then refuses or would double their resends."""
+    """Answers to several batches die with the broker. It then refuses resent batches or would double them."""
     bootstrap = own_broker.bootstrap_servers
     topic = make_topic(cluster=own_broker, config={"retention.ms": "-1"})
     connections = KafkaConnections(connection_settings_to(bootstrap))
@@ -473,7 +473,7 @@ AUTHORIZED = {
     "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl.plain.sasl.jaas.config": (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'user_reader="reader-secret" user_nobody="nobody-secret";'
+        'user_reader="reader-secret" user_guest="guest-secret";'
     ),
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -482,7 +482,7 @@ AUTHORIZED = {
 
 @pytest.fixture
 def guarded(make_cluster: Callable[..., DevCluster]) -> DevCluster:
-    """A broker that asks who we are and lets nobody write."""
+    """A broker that asks for a login and lets no user write."""
     return make_cluster(properties=AUTHORIZED, listeners={"SASL": "SASL_PLAINTEXT"})
 
 
@@ -507,10 +507,10 @@ def test_a_user_who_may_not_write_is_told_what_is_missing(guarded: DevCluster, m
     assert isinstance(reader, ProduceError)
     assert f"{topic}-0" in reader.message
     assert "grant this user WRITE on the topic" in reader.message
-    nobody = write_error(guarded, "nobody", topic)
-    assert isinstance(nobody, (AuthorizationError, UnknownTopicOrPartitionError))
-    assert topic in nobody.message
-    for error in (reader, nobody):
+    guest = write_error(guarded, "guest", topic)
+    assert isinstance(guest, (AuthorizationError, UnknownTopicOrPartitionError))
+    assert topic in guest.message
+    for error in (reader, guest):
         assert "secret" not in error.message
         assert not is_retriable(error)
 

@@ -26,7 +26,7 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True)
 class JavaProperty:
-    """What Java says of a property; its clients do not agree on every default."""
+    """Java's description of a property. Its clients do not agree on every default."""
 
     roles: frozenset[Role]
     is_password: bool
@@ -55,7 +55,7 @@ def java_properties() -> dict[str, JavaProperty]:
 
 def test_every_property_of_javas_clients_is_in_the_table(java_properties: dict[str, JavaProperty]) -> None:
     assert set(java_properties) - set(PROPERTIES) == set()
-    # Flink's is the only one that Kafka does not know.
+    # Flink's is the only property that Kafka does not know.
     flinks = {"partition.discovery.interval.ms", "commit.offsets.on.checkpoint"}
     assert set(PROPERTIES) - set(java_properties) == flinks
 

@@ -1,4 +1,4 @@
-"""TLS and SASL under the Java client's names, against a broker that asks for them."""
+"""TLS and SASL with the Java client's names, against a broker that demands them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def logins_of(listener: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[DevCluster]:
-    """A broker with a listener for each way to be asked who one is."""
+    """A broker with a listener for each way to log in."""
     properties = (
         logins_of("sasl")
         | logins_of("both")

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame, as Arrow, on a real broker: what librdkafka reads back is what was written."""
+"""Write rows of a DataFrame, as Arrow, to a real broker. librdkafka must read back the same."""
 
 from __future__ import annotations
 

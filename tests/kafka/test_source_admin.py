@@ -1,4 +1,4 @@
-"""What planning asks of a real cluster, and how long a broken part of it may hold up the rest."""
+"""The requests of planning to a real cluster, and how long a broken part may hold up the rest."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_a_leaderless_topic_partition_holds_up_the_others_for_a_moment_only(
         ((lost, error),) = answers.errors.items()
         assert isinstance(error, BrokerUnavailableError)
         assert took_ms < STRAGGLERS_TIMEOUT_MS + 5_000
-        # The next batches know of it, and one that can go on without any answer never waits long.
+        # The next batches know of it. A batch that can continue without an answer never waits long.
         for asked, wait in ((wanted, Wait.FOR_ONE), ([lost], Wait.FOR_NONE)):
             started = time.monotonic()
             again = admin.list_offsets(asked, LogEnd.LATEST, UNCOMMITTED, wait=wait)
             assert again.errors.keys() == {lost}
             assert (time.monotonic() - started) * 1000 < STRAGGLERS_TIMEOUT_MS
-        # Nothing to go on with: then the whole time-out is waited for a broker to come back.
+        # There is nothing to continue with, so planning waits the whole time-out for a broker to come back.
         started = time.monotonic()
         alone = admin.list_offsets([lost], LogEnd.LATEST, UNCOMMITTED, wait=Wait.FOR_ONE)
         assert alone.errors.keys() == {lost}

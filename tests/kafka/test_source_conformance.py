@@ -1,6 +1,6 @@
-"""The source held to Flink's rules, and Spark's, on a real broker: one case for each rule.
+"""The source follows Flink's rules and Spark's, on a real broker. There is one case for each rule.
 
-The names and numbers of the specification are in brackets where a case comes from one.
+Brackets hold the name or number of the rule in the specification, if there is one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def commit(bootstrap: str, group_id: str, topic: str, offsets: dict[int, int]) -
 
 
 def committed(bootstrap: str, group_id: str, topic: str, partitions: int = 1) -> dict[int, int]:
-    """As librdkafka sees it; partitions without an offset are left out."""
+    """Return the committed offsets that librdkafka sees, without partitions that have none."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id})
     found = consumer.committed([JudgePartition(topic, n) for n in range(partitions)], timeout=PATIENCE_S)
     consumer.close()

@@ -1,4 +1,4 @@
-"""Splits of a real topic: whole, bounded in memory, and what happens when records vanish under the read."""
+"""Splits of a real topic: complete, bounded in memory, and an error if records disappear meanwhile."""
 
 from __future__ import annotations
 

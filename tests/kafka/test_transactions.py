@@ -1,4 +1,4 @@
-"""Kafka's transactions on a real broker, each step from wherever it may come."""
+"""Kafka's transactions on a real broker, each step from every process that may do it."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
 
 
 @pytest.mark.parametrize("is_described", [True, False])
-def test_a_refused_commit_that_nobody_else_is_known_to_cause_is_told_as_it_is(
+def test_a_refused_commit_that_no_other_writer_explains_is_shown_unchanged(
     bootstrap: str,
     connections: KafkaConnections,
     transactions: Transactions,
@@ -307,7 +307,7 @@ def test_a_refused_commit_that_nobody_else_is_known_to_cause_is_told_as_it_is(
     is_described: bool,
 ) -> None:
     topic = make_topic()
-    # An abort under V1 leaves the epoch as it is; under V2 nothing can be known without a description.
+    # An abort with V1 does not change the epoch. With V2 only a description can tell.
     protocol = TransactionProtocol.V1 if is_described else TransactionProtocol.V2
     identity = transactions.init_producer(topic, transaction_timeout_ms=60_000, protocol=protocol)
     _abort_before_the_commit(monkeypatch, transactions, identity)

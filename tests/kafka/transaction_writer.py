@@ -1,6 +1,6 @@
-"""Records in an open transaction, written with nothing but a batch and a request, for the tests.
+"""Write records in an open transaction, with only a batch and a request, for the tests.
 
-Stands for a task of the sink: takes an id, writes, and leaves the transaction open.
+It does what a task of the sink does: it takes an id, writes, and leaves the transaction open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads README's quick start: its commands with what they print, and its script, in order."""
+"""Read README's quick start: its commands with their output, and its script, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Step:
-    """A command of the page with the lines that it prints; or a file to write."""
+    """A command with the lines that it prints, or a file to write."""
 
     command: str
     prints: str = ""
@@ -36,5 +36,5 @@ def quick_start() -> list[Step]:
 
 
 def pattern_of(prints: str) -> re.Pattern[str]:
-    """What a command prints, as the page shows it: `...` stands for the rest of a line."""
+    """Make a pattern from the output on the page. `...` stands for the rest of a line."""
     return re.compile(re.escape(prints).replace(r"\.\.\.", "[^\n]*"))

@@ -1,4 +1,4 @@
-"""The wheel, installed with nothing but what it declares, does what README's quick start says.
+"""The wheel, installed with only its declared dependencies, does what README's quick start says.
 
 One build and one environment serve all tests of this file: PySpark alone is 450 MB.
 """
@@ -24,9 +24,9 @@ NOT_OF_A_CHECKOUT = shutil.ignore_patterns(
     ".*", "build", "dist", "*.so", "*.egg-info", "__pycache__", "spark-warehouse"
 )
 MARK = "===== step"
-EXTRAS = {  # in this order: the next one brings what the one before is for
+EXTRAS = {  # in this order, because a later extra installs what an earlier one tests
     "protobuf": "from penstock.formats.protobuf._types import library; library('message')",
-    # Without what it needs PySpark ends such a process with status 0.
+    # PySpark ends a process with status 0 if a package of Connect is missing.
     "connect": "import grpc, grpc_status, pandas; from pyspark.sql.connect.session import SparkSession",
     "pkcs12": "from penstock.security._pkcs12 import _loaded; _loaded.__module__; import cryptography",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
@@ -36,7 +36,7 @@ SPARKS_LIMIT = "Python worker failed to connect back"
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
-    """Run a command, with all that it starts in a process group that does not outlive it."""
+    """Run a command. All processes that it starts end with it."""
     with subprocess.Popen(
         command,
         cwd=cwd,
@@ -58,7 +58,7 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as README says, from a copy that holds what a checkout holds."""
+    """Build the wheel as README says, from a copy with the files of a checkout."""
     checkout = tmp_path_factory.mktemp("package") / "checkout"
     shutil.copytree(README.parent, checkout, ignore=NOT_OF_A_CHECKOUT)
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", ".", cwd=checkout)
@@ -80,7 +80,7 @@ def _base_python() -> str:
 
 
 def shell_environment(cache: Path) -> dict[str, str]:
-    """That of a user: nothing of the environment that runs these tests."""
+    """Return the environment of a user, without the variables of the tests."""
     ours = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "PENSTOCK", "PYTEST", "SPARK_HOME")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     folders = [
@@ -97,7 +97,7 @@ def shell_environment(cache: Path) -> dict[str, str]:
 
 
 def retried(command: str) -> str:
-    """A Spark job that ran into Spark's limit is run again, as a user would."""
+    """Run a Spark job. Run it again if it ran into Spark's limit, as a user would."""
     if not command.startswith("python "):
         return command
     again = f"grep -q '{SPARKS_LIMIT}' errors.txt"

@@ -1,4 +1,4 @@
-"""Produce and Fetch with nothing in between: bytes of ours to the broker, bytes of the broker's to us."""
+"""Produce and Fetch without any other code: send our bytes to the broker, get the broker's bytes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read(
     read_committed: bool = True,
     size: int = 20_000,
 ) -> pa.Table:
-    """Read partition 0 to its end, in responses so small that batches are cut off all the time."""
+    """Read partition 0 to its end, in responses so small that many batches are cut off."""
     codec = RecordBatchDecoder(
         topic,
         0,

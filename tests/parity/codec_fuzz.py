@@ -1,8 +1,8 @@
-"""Fuzzes the codec: mutated batches in, nothing but whole RecordBatches or PenstockErrors out.
+"""Fuzz the codec: a mutated batch must give a complete RecordBatch or a PenstockError.
 
-A program, run by test_codec_fuzz.py in a process of its own, with the sanitizers' runtime where there is
-one: `python -m tests.parity.codec_fuzz SECONDS SEED`. The last line of its output says how many inputs it
-tried; any other end is a finding, with the input in hexadecimal before it.
+test_codec_fuzz.py runs this program in a process of its own, with the sanitizers' runtime if there is one:
+`python -m tests.parity.codec_fuzz SECONDS SEED`. The last line of its output says how many inputs it tried.
+Any other end is a bug, and the line before it is the input in hexadecimal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STOP = 60
 
 
 class Fuzz:
-    """Makes inputs from a seed and holds the codec to what it promises about them."""
+    """Makes inputs from a seed and checks the codec's promises."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -72,7 +72,7 @@ class Fuzz:
         assert got["headers"].to_pylist() == wanted
 
     def _check_headers(self, data: bytes) -> None:
-        """Scan, and hold what is said to the reference."""
+        """Scan, and compare the result with the reference."""
         exact, expected = exactly(data), _outcome(lambda: reference.scan_batches(data))
         assert _outcome(lambda: scan_batches(exact, "t", 3)) == expected
         ends = _outcome(lambda: [header.last_offset + 1 for header in BatchHeaders(exact, "t", 3)])
@@ -212,14 +212,14 @@ class Fuzz:
 
 
 def exactly(data: bytes) -> memoryview:
-    """Return bytes in memory of just their size: a bytes object has one more, which may be read."""
+    """Return bytes in memory of exactly their size, because a bytes object has one more readable byte."""
     if not data:
         return memoryview(b"")
     return memoryview((ctypes.c_char * len(data)).from_buffer_copy(data)).cast("B")
 
 
 def _outcome(work: Callable[[], Any]) -> Any:
-    """Return what work returns; None where a batch is corrupt."""
+    """Return the result of the work, or None if a batch is corrupt."""
     try:
         return work()
     except CorruptBatchError:

@@ -1,7 +1,7 @@
-"""The codec once more, slowly, over kafka-python's record classes: the oracle of the tests.
+"""A second, slow implementation of the codec over kafka-python's record classes: the oracle of the tests.
 
-Invariant: shares no parsing, no decompression bound and no Arrow
-code with the compiled codec, so that the two can only agree by both being right.
+Invariant: it shares no parsing, no decompression bound and no Arrow code with the compiled codec. So if the
+two agree, both are right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TYPES = {codec_id: name for name, codec_id in CODEC_IDS.items()}
 
 @dataclass
 class ReferenceDecoder:
-    """Decodes whole responses into rows; the same contract as RecordBatchDecoder's."""
+    """Decodes whole responses into rows, with the same contract as RecordBatchDecoder."""
 
     topic: str
     partition: int
@@ -141,7 +141,7 @@ def _decompress(codec_id: int, data: bytes) -> bytes:
 
 
 class _Batch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ships no types
-    """kafka-python's, which would need one more package for each compression."""
+    """Replace kafka-python's decompression, which needs one more package for each compression."""
 
     _buffer: bytearray
     _decompressed: bool

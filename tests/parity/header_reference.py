@@ -1,7 +1,7 @@
-"""The headers of record batches once more, in Python: the oracle of the tests of `codec/_headers.pyx`.
+"""A second reader of batch headers, in Python: the oracle of the tests of `codec/_headers.pyx`.
 
-Invariant: shares nothing with the compiled codec but the error. Its scan is the one that the fetcher used
-before the codec had its own.
+Invariant: it shares only the error with the compiled codec. The fetcher used this scan before the codec had
+its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LARGEST_BASE_OFFSET = 2**63 - 2**31 - 1
 
 
 class Header(NamedTuple):
-    """What one header says; for an old format, what the codec says of it."""
+    """The fields of one header. For an old format, the fields that the codec reports."""
 
     base_offset: int
     last_offset: int
@@ -91,7 +91,7 @@ def _header_v2(batch: bytes) -> Header:
 
 
 def _control_type(data: bytes) -> int | None:
-    """The type in a control record that is well-formed as far as its key; None otherwise, and for -1."""
+    """Return the type of a control record. Return None if it is -1, or a byte up to the key is wrong."""
     try:
         size, position = _varint(data, 0)
         end = position + size

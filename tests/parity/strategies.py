@@ -57,7 +57,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 @st.composite
 def batches(draw: st.DrawFn, base_offset: int = 0) -> bytes:
-    """One batch that a broker might send: renumbered, with or without a leader epoch or LogAppendTime."""
+    """Make a batch that a broker might send: renumbered, with or without leader epoch and LogAppendTime."""
     is_log_append_time = draw(st.booleans())
     producer_id = draw(st.sampled_from([-1, 7, 8]))
     batch = bytearray(

@@ -1,7 +1,7 @@
-"""Mutated batches, as they come and under AddressSanitizer and UndefinedBehaviorSanitizer.
+"""Mutated batches, without and with AddressSanitizer and UndefinedBehaviorSanitizer.
 
-Under the sanitizers every Python and Arrow buffer comes from malloc, so that a read one byte behind any of
-them is found. They need a compiler with their runtime: gcc has it on Linux, ziglang's does not.
+With the sanitizers every Python and Arrow buffer comes from malloc, so they find a read one byte past its
+end. They need a compiler with their runtime. gcc has it on Linux, ziglang does not.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_mutated_batches() -> None:
 
 
 def sanitizer_runtimes() -> list[str]:
-    """Return the libraries to load before Python; skip, loudly, where the machine has none."""
+    """Return the libraries to load before Python. Skip the test with a reason if the machine has none."""
     compiler = shlex.split(os.environ.get("CC") or shutil.which("gcc") or "")
     found = []
     for name in RUNTIMES if compiler else ():
@@ -65,7 +65,7 @@ def sanitizer_runtimes() -> list[str]:
 
 
 def build_sanitized(scratch: Path) -> Path:
-    """Build the codec with sanitizers beside a copy of the package, and return where that is."""
+    """Build the codec with sanitizers beside a copy of the package. Return its folder."""
     library = scratch / "lib"
     shutil.copytree(
         REPOSITORY / "src" / "penstock", library / "penstock", ignore=shutil.ignore_patterns("*.so")

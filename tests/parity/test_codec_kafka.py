@@ -1,7 +1,7 @@
-"""librdkafka reads what the codec writes, the codec reads what librdkafka writes, and Java understands both.
+"""librdkafka reads what the codec writes, the codec reads what librdkafka writes, and Java reads both.
 
-On the real broker, which checks every batch, and which decompresses and writes anew those of topics whose
-`compression.type` is another than the producer's.
+Runs on the real broker. It checks every batch. If the `compression.type` of a topic differs from the
+producer's, it decompresses the batches and writes them again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.parity import broker_wire
 
-# Of late, or the broker's retention would delete the records.
+# A recent time, because the broker's retention would delete older records.
 FIRST_MS = int(time.time()) * 1_000 - 3_600_000
 
 
@@ -103,7 +103,7 @@ def test_what_the_codec_wrote_is_read_by_librdkafka_and_by_java(
         assert broker_wire.produce(connections, topic, builder.build()) == first
     seen = judge.consume_all(bootstrap, topic)
     assert [each[1:] for each in essence(seen)] == [each[1:] for each in essence(rows)]
-    # And back: what Java wrote anew from ours.
+    # And back: the batches that Java wrote again from ours.
     assert essence_of_table(broker_wire.read(connections, topic, len(rows))) == essence(seen)
 
 
@@ -127,7 +127,7 @@ def test_the_high_compressor_of_lz4(
 def test_transactions_in_both_isolation_levels(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    """Two producers whose transactions overlap, half of them aborted, and plain records between."""
+    """Write overlapping transactions of two producers, half of them aborted, and plain records between."""
     topic = make_topic()
     producers = [judge.transactional_producer(bootstrap, f"{topic}-{name}") for name in "ab"]
     chance = random.Random(7)

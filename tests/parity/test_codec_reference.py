@@ -19,7 +19,7 @@ EXAMPLES = settings(max_examples=300, deadline=None)
 
 @st.composite
 def responses(draw: st.DrawFn) -> tuple[bytes, int]:
-    """Some batches with gaps between them, cut off anywhere, and where they end."""
+    """Make some batches with gaps between them, cut off anywhere. Return them with their end."""
     parts, offset = [], draw(st.integers(0, 2**40))
     for _ in range(draw(st.integers(1, 4))):
         if draw(st.integers(0, 4)) == 0:
@@ -71,7 +71,7 @@ def test_decoding(response: tuple[bytes, int], data: st.DataObject) -> None:
 @EXAMPLES
 @given(wire.rows, wire.compressions, st.integers(0, 9), st.sampled_from([100, 1_000, 1 << 20]))
 def test_encoding(rows: list[wire.Row], compression_type: str, padding: int, batch_size_bytes: int) -> None:
-    """What the builder writes, in as many batches as its limit makes, the reference reads back."""
+    """The reference reads back what the builder writes, in as many batches as the limit makes."""
     builder = RecordBatchBuilder(
         "t", 3, compression_type=compression_type, batch_size_bytes=batch_size_bytes, max_record_bytes=1 << 20
     )
@@ -98,7 +98,7 @@ def test_the_same_bytes_as_kafka_python(
     theirs = reference.encode(
         rows, compression_type=compression_type, is_transactional=is_transactional, **producer
     )
-    # The leader epoch is the broker's to set: -1 from Java and us, 0 from kafka-python.
+    # The broker sets the leader epoch. Java and penstock send -1, kafka-python sends 0.
     assert ours[12:16] == b"\xff" * 4
     assert ours[:12] + ours[16:] == theirs[:12] + theirs[16:]
 

@@ -1,4 +1,4 @@
-"""The codec's headers against the Python scan that it replaced, over good batches and any bytes."""
+"""The codec's header scan against the Python scan that it replaced, with good batches and random bytes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_brokers_send(data: bytes) -> None:
 @EXAMPLES
 @given(responses(), st.data())
 def test_hostile_bytes(data: bytes, draw: st.DataObject) -> None:
-    """Numbers that cannot be right, anywhere: negative and huge lengths, offsets, versions, deltas."""
+    """Put impossible numbers anywhere: negative and huge lengths, offsets, versions, deltas."""
     hostile = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
         number = struct.pack(">i", draw.draw(st.sampled_from(ODD_NUMBERS)))

@@ -1,10 +1,10 @@
-"""A long run of the source over three brokers under faults, with an independent count.
+"""Run the source for a long time over three brokers with faults, and count independently.
 
     python -m tests.soak --minutes 20 [--seed 1] [--folder DIR]
 
-A streaming query reads a topic into which plain and transactional writers write, while brokers are killed
-and paused (so leaders move, and move back), partitions are added, records that were read are deleted, and
-the driver is killed. At the end nothing may be lost and nothing repeated in the sense of the checkpoint.
+A streaming query reads a topic. Plain and transactional writers write to it. Meanwhile brokers are killed and
+paused (so leaders move, and move back), partitions are added, records that were read are deleted, and the
+driver is killed. At the end no record may be lost, and according to the checkpoint none may be repeated.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Soak:
     # ----- faults
 
     def disturb(self) -> None:
-        """Each kind of fault once, in another order each round; after each the query must get on."""
+        """Make each kind of fault once, in a new order each round. After each one the query must continue."""
         order = list(self.faults)
         self.random.shuffle(order)
         for name in order:
@@ -115,7 +115,7 @@ class Soak:
             self.traffic.grow()
 
     def delete(self) -> None:
-        """As retention would, behind the reader: below the start of the last finished batch."""
+        """Delete records below the start of the last finished batch, as retention would."""
         self.deleted += self.traffic.delete_before(self.positions(self.last_batch() - 1))
 
     def kill_driver(self) -> None:

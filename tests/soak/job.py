@@ -1,7 +1,7 @@
 """The streaming query of the soak, as a process of its own that can be killed.
 
-Each batch is written to a folder of its own, which a repeated batch replaces: what the folders hold together
-is what the query read in the sense of its checkpoint. It prints `batch <id>` when a batch is in the commit
+It writes each batch to a folder of its own. A repeated batch replaces its folder. So all folders together
+hold what the query read according to its checkpoint. It prints `batch <id>` when a batch is in the commit
 log, and `done` at the end.
 """
 

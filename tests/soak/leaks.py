@@ -1,6 +1,6 @@
-"""1,000 rounds of open-read-close and of open-write-close: `python -m tests.soak.leaks [--rounds 1000]`.
+"""Run 1,000 rounds of open-read-close and of open-write-close: `python -m tests.soak.leaks [--rounds 1000]`.
 
-Promised: no thread, no open file and no memory more than after the warm-up.
+The rounds must not add threads, open files or memory to what the process has after the warm-up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     with DevCluster() as cluster:
         for task, keeps in itertools.product(sorted(TASKS), (False, True)):
             if task == "write_once" and not keeps:
-                continue  # anew each time, its driver would read a decision log that grows with the rounds
+                continue  # a new driver in each round would read a decision log that grows with the rounds
             topic = f"leaks-{task.replace('_', '-')}-{'kept' if keeps else 'closed'}"
             judge.create_topic(cluster.bootstrap_servers, topic, partitions=2)
             judge.produce(cluster.bootstrap_servers, topic, *(judge.Record(b"%d" % n) for n in range(100)))

@@ -1,8 +1,8 @@
-"""What a task's process holds at the most, with 1 GB to read or to write: `python -m tests.soak.memory`.
+"""Measure the peak memory of a task's process with 1 GB to read or to write: `python -m tests.soak.memory`.
 
     python -m tests.soak.memory [--gigabytes 1.0] [--only TEXT]
 
-Promised: under 300 MB, reading a backlog in one partition and writing to a slow broker alike.
+The limit is 300 MB, both for reading a backlog in one partition and for writing to a slow broker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What goes on in the topic of the soak beside the query: who writes, who counts independently, who deletes.
+"""The traffic in the topic of the soak, beside the query: writers, an independent counter, deletions.
 
-Runs in the soak's process. Invariant: nothing here uses penstock. What was written counts only as far as the
-counter, a consumer of librdkafka under read_committed, has seen it; and only what it has seen is deleted.
+Runs in the soak's process. Invariant: nothing here uses penstock. A record counts only after the counter has
+seen it. (The counter is a read_committed consumer of librdkafka.) Only records that it has seen are deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CALL_TIMEOUT_S = 60.0
 
 
 class Traffic:
-    """Writers and the counter of one topic, each a thread. Errors of brokers under fault are waited out."""
+    """Writers and the counter of one topic, each in a thread. They wait while brokers give errors."""
 
     def __init__(self, bootstrap: str, topic: str, partition_count: int) -> None:
         self.bootstrap = bootstrap
@@ -49,7 +49,7 @@ class Traffic:
             assert not thread.is_alive(), "a writer does not end"
 
     def stop_counting(self) -> None:
-        """End the counter; it must have seen everything, which the caller waits for with `is_counted`."""
+        """End the counter. It must have seen every record: the caller waits for that with `is_counted`."""
         self._counter_end.set()
         self._counter.join(CALL_TIMEOUT_S)
 
@@ -61,7 +61,7 @@ class Traffic:
         return judge.offsets_of(self.bootstrap, self.topic)
 
     def grow(self) -> None:
-        """One partition more."""
+        """Add one partition."""
         count = self.partition_count + 1
         admin = judge.admin(self.bootstrap)  # held: its futures never end once it is collected
         admin.create_partitions([NewPartitions(self.topic, count)])[self.topic].result(CALL_TIMEOUT_S)
@@ -71,7 +71,7 @@ class Traffic:
         self._grown.set()
 
     def delete_before(self, positions: Mapping[int, int]) -> int:
-        """Delete what both the counter and the checkpoint are done with; how many records."""
+        """Delete the records that both the counter and the checkpoint have passed. Return their number."""
         before = {p: min(at, self._positions.get(p, 0)) for p, at in positions.items() if p in self.seen}
         before = {p: at for p, at in before.items() if at > self.deleted_below.get(p, 0)}
         if not before:
@@ -123,7 +123,7 @@ class Traffic:
             producer.produce(self.topic, value, partition=0)  # this producer has not heard of it yet
 
     def _write_in_transactions(self) -> None:
-        """Every fourth is aborted. After an error a new producer, whose start ends what was open."""
+        """Write transactions, abort every fourth. After an error, a new producer ends open transactions."""
         turn, producer = 0, None
         while not self._writers_end.wait(4 * PAUSE_S):
             turn += 1

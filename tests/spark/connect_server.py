@@ -1,4 +1,4 @@
-"""A Spark Connect server as a child process: says its address, then serves until its stdin is closed.
+"""A Spark Connect server as a child process: it prints its address, then serves until its stdin is closed.
 
 Runs in tests only. Invariant: ends with its parent, also when the parent is killed.
 """
@@ -22,7 +22,7 @@ def main(settings: list[str]) -> None:
         .config("spark.connect.grpc.binding.port", "0")
         .getOrCreate()
     )
-    # Port 0 lets the system choose; only the Scala object knows what it chose.
+    # With port 0 the system chooses a port. Only the Scala object knows it.
     service = getattr(session._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
     sys.stdout.write(f"sc://127.0.0.1:{getattr(service, 'MODULE$').localPort()}\n")
     sys.stdout.flush()

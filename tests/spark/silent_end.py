@@ -1,6 +1,6 @@
-"""A sink whose commit gets no answer from Kafka once its batch is decided, as behind a cut network.
+"""A sink whose commit gets no answer from Kafka after its batch is decided, as if the network were cut.
 
-For tests; wherever Spark runs the sink's commit, on classic and Connect.
+For tests. It works in each process in which Spark runs the sink's commit, on classic and Connect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def register(spark: Any) -> None:
 
 
 def _source() -> type:
-    # Within a function: so it travels by value, and no process of Spark has to find this module.
+    # Defined in a function, so it is pickled by value, and Spark's processes do not need this module.
     from pyspark.sql.types import StructType  # noqa: PLC0415 - see above
 
     from penstock.errors import BrokerUnavailableError  # noqa: PLC0415 - see above

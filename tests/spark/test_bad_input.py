@@ -1,4 +1,4 @@
-"""What users get wrong: each a clear error in bounded time, none a hang, none a silent jump."""
+"""Mistakes of users: each one is a clear error in bounded time, and never a hang or a silent jump."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def soon() -> Iterator[None]:
 
 
 @pytest.fixture
-def nobodys_port() -> Iterator[int]:
-    """A port that is bound, so that nobody else gets it, and at which nobody answers."""
+def closed_port() -> Iterator[int]:
+    """A port that is bound, so that no other process gets it, and that does not answer."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]
@@ -41,14 +41,14 @@ def nobodys_port() -> Iterator[int]:
 
 @pytest.fixture
 def deaf_port() -> Iterator[int]:
-    """A port that takes connections and never says a word, as that of a wrong service may."""
+    """A port that accepts connections and never answers, like that of a wrong service."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         yield holder.getsockname()[1]
 
 
-@pytest.mark.parametrize("port", ["nobodys_port", "deaf_port"])
+@pytest.mark.parametrize("port", ["closed_port", "deaf_port"])
 def test_no_broker_in_a_batch_read(spark: SparkSession, request: pytest.FixtureRequest, port: str) -> None:
     server = f"127.0.0.1:{request.getfixturevalue(port)}"
     rows = read_batch(spark, "penstock", {"kafka.bootstrap.servers": server, "subscribe": "t", **PATIENCE})
@@ -56,16 +56,16 @@ def test_no_broker_in_a_batch_read(spark: SparkSession, request: pytest.FixtureR
         rows.collect()
 
 
-def test_no_broker_in_a_stream(spark: SparkSession, nobodys_port: int, tmp_path: Path) -> None:
-    server = f"127.0.0.1:{nobodys_port}"
+def test_no_broker_in_a_stream(spark: SparkSession, closed_port: int, tmp_path: Path) -> None:
+    server = f"127.0.0.1:{closed_port}"
     rows = read_stream(spark, "penstock", {"kafka.bootstrap.servers": server, "subscribe": "t", **PATIENCE})
     start = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
     with stopped(start.start()) as query, pytest.raises(Exception, match=server):
         query.awaitTermination(QUERY_TIMEOUT_S)
 
 
-def test_no_broker_in_a_write(spark: SparkSession, nobodys_port: int) -> None:
-    server = f"127.0.0.1:{nobodys_port}"
+def test_no_broker_in_a_write(spark: SparkSession, closed_port: int) -> None:
+    server = f"127.0.0.1:{closed_port}"
     writer = spark.range(3).selectExpr("CAST(id AS STRING) AS value").coalesce(1).write.format("penstock")
     short = {"kafka.max.block.ms": "3000", "kafka.delivery.timeout.ms": "4000", **PATIENCE}
     writer = writer.options(**{"kafka.bootstrap.servers": server, "topic": "t", **short})
@@ -181,9 +181,9 @@ def test_options_that_make_no_sense(spark: SparkSession, options: dict[str, str]
         read_batch(spark, "penstock", options).collect()
 
 
-def test_a_secret_is_in_no_error(spark: SparkSession, nobodys_port: int) -> None:
+def test_a_secret_is_in_no_error(spark: SparkSession, closed_port: int) -> None:
     options = {
-        "kafka.bootstrap.servers": f"127.0.0.1:{nobodys_port}",
+        "kafka.bootstrap.servers": f"127.0.0.1:{closed_port}",
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": (
@@ -202,7 +202,7 @@ def test_a_secret_is_in_no_error(spark: SparkSession, nobodys_port: int) -> None
 def test_a_failed_check_at_the_start_of_an_exactly_once_write_is_said_as_it_is(
     request: pytest.FixtureRequest, bootstrap: str, make_topic: MakeTopic, session: str, tmp_path: Path
 ) -> None:
-    """Spark pickles the writer then, and would call it a PicklingError."""
+    """An error while Spark pickles the writer: Spark would call it a PicklingError."""
     topic = make_topic()
     options = {
         "kafka.bootstrap.servers": bootstrap,
@@ -230,10 +230,10 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[DevCluster]:
-    """A broker on which `nobody` can log in, and may do nothing."""
+    """A broker on which the user `guest` can log in but has no permissions."""
     properties = {
         "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{LOGIN} user_nobody="nobody-secret";',
+        "listener.name.sasl.plain.sasl.jaas.config": f'{LOGIN} user_guest="guest-secret";',
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
@@ -241,12 +241,12 @@ def guarded() -> Iterator[DevCluster]:
         yield cluster
 
 
-def as_nobody(cluster: DevCluster, password: str = "nobody-secret") -> dict[str, str]:  # noqa: S107 - a test's
+def as_guest(cluster: DevCluster, password: str = "guest-secret") -> dict[str, str]:  # noqa: S107 - a test's
     return {
         "kafka.bootstrap.servers": cluster.bootstrap_servers_of("SASL"),
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": f'{LOGIN} username="nobody" password="{password}";',
+        "kafka.sasl.jaas.config": f'{LOGIN} username="guest" password="{password}";',
         **PATIENCE,
     }
 
@@ -255,7 +255,7 @@ def test_a_topic_that_this_user_may_not_read(
     spark: SparkSession, guarded: DevCluster, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(cluster=guarded)
-    rows = read_batch(spark, "penstock", {**as_nobody(guarded), "subscribe": topic})
+    rows = read_batch(spark, "penstock", {**as_guest(guarded), "subscribe": topic})
     with pytest.raises(Exception, match=f"(?i)not authori[sz]ed.*{topic}|{topic}.*not authori[sz]ed"):
         rows.collect()
 
@@ -266,7 +266,7 @@ def test_a_topic_that_this_user_may_not_write(
 ) -> None:
     topic = make_topic(cluster=guarded)
     writer = spark.range(5).selectExpr("CAST(CAST(id AS STRING) AS BINARY) AS value").write.format("penstock")
-    writer = writer.options(**as_nobody(guarded)).option("topic", topic)
+    writer = writer.options(**as_guest(guarded)).option("topic", topic)
     writer = writer.option("sink.delivery-guarantee", guarantee).option(
         "sink.transactional-id-prefix", f"p-{topic}"
     )
@@ -276,16 +276,16 @@ def test_a_topic_that_this_user_may_not_write(
 
 
 def test_a_wrong_password(spark: SparkSession, guarded: DevCluster) -> None:
-    options = {**as_nobody(guarded, "wrong-secret"), "subscribe": "t"}
+    options = {**as_guest(guarded, "wrong-secret"), "subscribe": "t"}
     with pytest.raises(Exception, match=r"AuthenticationError.*sasl\.jaas\.config") as caught:
         read_batch(spark, "penstock", options).collect()
     assert "wrong-secret" not in str(caught.value)
 
 
 def mistaken(mistake: str, bootstrap: str, guarded: DevCluster) -> tuple[dict[str, str], str, str]:
-    """Options of a read with a mistake, the error that it is, and how its sentence begins."""
+    """Return options of reads with a mistake, the error for each, and the beginning of its message."""
     good = {"properties.bootstrap.servers": bootstrap, "topic": "no-such-topic"}
-    wrong_login = {**as_nobody(guarded, "wrong-secret"), "subscribe": "t"}
+    wrong_login = {**as_guest(guarded, "wrong-secret"), "subscribe": "t"}
     return {
         "unknown option": (
             good | {"scan.startup.mod": "x"},
@@ -335,7 +335,7 @@ def test_a_mistake_shows_its_sentence_first(
 def run_to_its_end(
     either: SparkSession, options: dict[str, str], folder: Path, name: str, sentence: str
 ) -> None:
-    """Run a stream; where it starts at all, what the query says of its end is readable, too."""
+    """Run a stream. If it starts, the query's exception must be readable too."""
     rows = read_stream(either, "penstock", options)
     start = rows.writeStream.format("noop").option("checkpointLocation", str(folder))
     with stopped(start.start()) as query:

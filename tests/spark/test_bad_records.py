@@ -1,4 +1,4 @@
-"""A wrong schema does not drain a topic into the dead letters."""
+"""A wrong schema does not drain a topic into the dead-letter topic."""
 
 from __future__ import annotations
 

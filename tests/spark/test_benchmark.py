@@ -1,4 +1,4 @@
-"""The benchmark works, and all who take part find the same: each case once, with few records."""
+"""The benchmark works, and all systems get the same result: each case once, with few records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A write that is decided and cannot be finished says so, and is not doubled by what comes next."""
+"""A write that is decided and cannot be finished says so, and the next write does not double it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_batch_write_that_is_decided_says_so(
         rows.write.format(silent_end.FORMAT).options(**options).mode("append").save()
     assert "Do not run it again" in str(raised.value)
     assert f"`penstock transactions recover --prefix test-{topic} --yes`" in str(raised.value)
-    # The next write with the prefix finishes it, and writes its own.
+    # The next write with the prefix finishes it, and writes its own rows.
     more = either_spark.range(100, 110, 1, 1).selectExpr("CAST(id AS STRING) AS value")
     more.write.format("penstock").options(**options).mode("append").save()
     assert_once(broker, topic, 110)

@@ -1,4 +1,4 @@
-"""The README's first command, as a newcomer runs it: right, and nothing left running."""
+"""README's first command, as a newcomer runs it: the result is right, and no process stays behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 
 def processes_with(marker: bytes) -> list[str]:
-    """Command lines of the processes that have `marker` in their environment, so were started below it."""
+    """Return the command lines of all processes that inherited `marker` in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

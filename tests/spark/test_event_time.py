@@ -1,4 +1,4 @@
-"""Event time: rows of a topic partition that is behind are not dropped as late."""
+"""Event time: Spark does not drop rows of a slow topic partition as late."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def topic(bootstrap: str, make_topic: MakeTopic) -> str:
     for partition, behind_ms in ((0, 0), (1, 60 * MINUTE_MS)):
         step_ms = MINUTE_MS // RECORDS_PER_MINUTE
         times_ms = [START_MS - behind_ms + number * step_ms for number in range(MINUTES * RECORDS_PER_MINUTE)]
-        # At the end each is as far as the other: the slow one must not just be read first as a whole.
+        # Both end at the same time, so that reading the whole slow partition first would not help.
         times_ms += [START_MS + 10 * MINUTE_MS + number * step_ms for number in range(RECORDS_PER_MINUTE)]
         records = [judge.Record(value=b"x", partition=partition, timestamp_ms=ms) for ms in times_ms]
         judge.produce(bootstrap, topic, *records)
@@ -42,7 +42,7 @@ def topic(bootstrap: str, make_topic: MakeTopic) -> str:
 def windows(
     spark: SparkSession, source: str, options: dict[str, str], checkpoint: Path
 ) -> Counter[tuple[int, int]]:
-    """For each minute and partition the records that the query counted."""
+    """Return the records that the query counted, for each minute and partition."""
     rows = penstock.with_watermark(read_stream(spark, source, options), "timestamp", "1 minute")
     counts = rows.groupBy(F.window("timestamp", "1 minute"), "partition").count()
     counted: Counter[tuple[int, int]] = Counter()
@@ -59,7 +59,7 @@ def windows(
 
 
 def written(bootstrap: str, topic: str) -> Counter[tuple[int, int]]:
-    """The same from the topic; the last record's window stays open."""
+    """Return the same counts from the topic, without the last window, which stays open."""
     records = [record for record in judge.consume_all(bootstrap, topic) if record.value == b"x"]
     return Counter(
         (((record.timestamp_ms or 0) - START_MS) // MINUTE_MS, record.partition or 0) for record in records

@@ -169,7 +169,7 @@ def test_two_queries_with_one_prefix_are_told_so(
         return [str(query.exception()) for query in queries if query.exception()]
 
     def one_is_told() -> bool:
-        nonlocal written  # more on each look: whoever is through before the other begins has met nobody
+        nonlocal written  # new records each time, so that both queries run at the same time
         judge.produce(broker.bootstrap_servers, source, b"%d" % written)
         written += 1
         return any("Another writer has taken the transactional id prefix" in error for error in errors())
@@ -177,16 +177,16 @@ def test_two_queries_with_one_prefix_are_told_so(
     queries = [writer.start() for writer in writers]
     try:
         wait_until(one_is_told, "one to stop and say why")
-        # A task of the older one may have fenced one of the newer, which is told of that when it is refused,
-        # or when its batch is to be decided. This Spark does not try tasks again.
-        # At its decision an older task may be about to take the id, and have got as far as the abort.
+        # A task of the older query may have fenced a task of the newer one. That task learns it when it is
+        # refused, or when its batch is decided. (This Spark does not run tasks again.) Or an older task is
+        # taking the id during the decision, and has only aborted the transaction yet.
         taken = r"has taken (the|this) transactional id|this sink\.transactional-id-prefix has aborted it"
         assert all(re.search(taken, error) for error in errors())
         assert any("two queries use the same" in error for error in errors())
     finally:
         for query in queries:
             query.stop()
-    for writer in writers:  # one after the other they may
+    for writer in writers:  # one after the other they may share the prefix
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
     for target in targets:
         seen = [record.value for record in judge.consume_all(broker.bootstrap_servers, target)]

@@ -1,6 +1,6 @@
-"""Our JSON and CSV beside Spark's `from_json` and `from_csv`: equal, or as docs/formats-compared.md says.
+"""JSON and CSV equal Spark's `from_json` and `from_csv`, or differ as docs/formats-compared.md says.
 
-Avro, with Spark's `from_avro`, has no differences but the types that Flink's tables do not have.
+Avro is equal to Spark's `from_avro`, except for types that Flink's tables do not have.
 """
 
 from __future__ import annotations

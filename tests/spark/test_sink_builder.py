@@ -373,7 +373,7 @@ def test_empty_tasks_have_no_producer(spark: SparkSession, broker: DevCluster, m
     assert rows.rdd.getNumPartitions() == 200
     rows.write.format("penstock").options(**options).mode("append").save()
     assert seen(broker, topic) == Counter([b"7", b"87", b"167"])
-    # Who opened a producer is known to the cluster by its transactional id.
+    # The cluster knows by the transactional id who opened a producer.
     names = {f"test-{topic}-{task}-0": task for task in range(200)}
     properties = KafkaProperties((("bootstrap.servers", broker.bootstrap_servers),))
     with closing(KafkaConnections(connection_settings(properties, client_id="judge"))) as connections:

@@ -1,4 +1,4 @@
-"""Where streams stop and what they commit, as Spark runs them; and starts by time as with Spark's source."""
+"""Ends and committed offsets of streams on Spark, and starts by time as with Spark's own source."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def start_copy(spark: Any, options: dict[str, str], checkpoint: Path, target: st
 
 
 def wait_for_committed(bootstrap: str, topic: str, offset: int) -> None:
-    """Spark ends a query before its Python process has stopped, which commits the last offsets."""
+    """Wait for the last commit: Spark ends a query before its Python process, which commits, has stopped."""
     wait_until(lambda: committed(bootstrap, topic) == offset, f"{offset} to be committed")
 
 
@@ -83,7 +83,7 @@ def test_a_running_stream_stops_where_it_was_told_to(
             produce(bootstrap, topic, 5)
             assert penstock.run_until_bounded(query, timeout=QUERY_TIMEOUT_S)
             assert not query.isActive
-        # The second run is at its end already, although there is more by then.
+        # The second run is already at its end, although the topic has more records by then.
         marker = next(key for key in logged_offsets(tmp_path)[-1] if " stop " in key)
         stop = json.loads(marker.split(" ", 2)[2])[topic]["0"]
         assert stop in (10, 15)

@@ -19,7 +19,7 @@ def test_a_stopped_query_stops_its_reader_and_its_process(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     class TellingSource(PenstockDataSource):
-        """Notes the process of its reader, and that the reader was stopped. Travels by value."""
+        """Records the process of its reader, and that the reader was stopped. It is pickled by value."""
 
         @classmethod
         def name(cls) -> str:

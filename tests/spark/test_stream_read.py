@@ -83,7 +83,7 @@ def test_a_checkpoint_moves_from_sparks_source_to_ours_and_back(
         for partition in range(2):
             produce(bootstrap, topic, 10, partition)
             expected += [(topic, partition, 10 * turn + n) for n in range(10)]
-        # A limit makes several batches of each turn, so that ends of every kind are handed over.
+        # The limit makes several batches in each turn, so that each connector takes over ends of every kind.
         options = options_for(bootstrap, topic, maxOffsetsPerTrigger="8")
         for batch in run_available_now(read_stream(spark, source, options), tmp_path):
             seen += positions(batch)
@@ -150,7 +150,7 @@ def test_a_crash_in_the_first_batch_loses_nothing_although_it_starts_at_latest(
     assert positions(seen) == [(topic, 0, offset) for offset in range(5, 14)]
 
 
-def test_a_batch_holds_no_more_than_the_limit_and_starves_nobody(
+def test_a_batch_holds_no_more_than_the_limit_and_starves_no_partition(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic(3)

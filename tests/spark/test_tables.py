@@ -211,7 +211,7 @@ def test_avro_by_another_librarys_writer(spark: SparkSession, bootstrap: str, ma
 def test_avro_with_a_schema_registry(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, registry: Registry
 ) -> None:
-    """Written by Spark, read by Spark under a changed schema; the registry's login comes by the options."""
+    """Write and read with Spark under a changed schema. The registry's login comes from the options."""
     topic = make_topic()
     login = {
         "value.format": "avro-confluent",
@@ -332,7 +332,7 @@ def test_a_query_that_failed_goes_on_with_dead_letters(
     with pytest.raises(StreamingQueryException, match=rf"topic {topic}, partition 0, offset 250: value: "):
         run({})
     assert [row.offset for row in seen] == list(range(200))
-    # The failure lost nothing: the query goes on before it, with another policy.
+    # The failure lost no record: with another policy the query continues before the bad record.
     run({"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": dead})
     assert sorted(row.id for row in seen) == list(range(500))
     letters = judge.consume_all(bootstrap, dead)

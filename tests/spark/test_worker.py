@@ -1,4 +1,4 @@
-"""What penstock does to PySpark's own worker processes: their connection to the JVM is made fast."""
+"""penstock makes the connection of PySpark's worker processes to the JVM faster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: Spa
                 ),
             )
 
-    # More tasks than can run at once: workers are used again, and watch once.
+    # More tasks than can run at once, so that workers are used again. Each one must watch only once.
     found = spark.range(0, TASKS, 1, TASKS).mapInArrow(
         state, "peer STRING, at_once INT, watched INT, rows INT"
     )

@@ -117,7 +117,7 @@ def test_complete_mode_appends_the_whole_result_again(
     assert sorted(found[2:]) == [(b"a", b"2"), (b"b", b"2")]
 
 
-def test_an_empty_dataframe_writes_nothing_and_asks_nobody(spark: SparkSession) -> None:
+def test_an_empty_dataframe_writes_nothing_and_asks_no_broker(spark: SparkSession) -> None:
     rows = spark.range(0).selectExpr("CAST(id AS STRING) AS value")
     write(rows, "localhost:1", topic="unused")
 

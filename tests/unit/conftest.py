@@ -1,4 +1,4 @@
-"""What each unit test leaves as it found it."""
+"""Global state that each unit test leaves unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.sink.exactly_once._probes import observe
 
 
 @pytest.fixture(autouse=True)
-def _nobody_observes() -> Iterator[None]:
-    """No test's observer of the protocol's steps outlives it."""
+def _no_observer() -> Iterator[None]:
+    """Remove a test's observer of the protocol's steps after the test."""
     yield
     observe(None)

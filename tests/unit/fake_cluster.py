@@ -1,7 +1,7 @@
-"""A cluster by script: stands in for `KafkaConnections`, answers Metadata, Fetch and look-ups of leaders.
+"""A scripted cluster: it replaces `KafkaConnections` and answers Metadata, Fetch and look-ups of leaders.
 
-Runs in tests only. Invariant: answers are real response objects of kafka-python, encoded and decoded as
-on the wire, so that what a broker cannot say cannot be tested.
+Runs in tests only. Invariant: answers are real response objects of kafka-python, encoded and decoded as on
+the wire. So a test cannot use an answer that a broker cannot give.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOPIC_ID = uuid.UUID(int=1)
 
 
 def a_batch(base_offset: int, record_count: int = 1, *, leader_epoch: int = 0, value: bytes = b"v") -> bytes:
-    """One record batch, uncompressed; its value says the offset."""
+    """Make one uncompressed record batch. Its value is the offset."""
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1,
         base_sequence=-1, batch_size=1 << 20,

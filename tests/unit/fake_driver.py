@@ -46,7 +46,7 @@ def run_task(
     query_id: str = QUERY,
     rows: list[str] | None = None,
 ) -> TaskReport:
-    """What a task of the sink does, over the fake cluster."""
+    """Do the work of a sink task, over the fake cluster."""
     rows = rows_of(batch_id, spark_partition_id) if rows is None else rows
     plan = mandate.plan(query_id, batch_id, spark_partition_id)
     report = TaskReport(query_id, batch_id, spark_partition_id, mandate.session)
@@ -77,6 +77,6 @@ def decision_of(cluster: FakeCluster) -> Decision:
 
 
 def resolve(cluster: FakeCluster, *, is_taken: bool) -> None:
-    """What `penstock transactions abort --resolution` does."""
+    """Do the same as `penstock transactions abort --resolution`."""
     tools = TransactionTools(TransactionNames(PREFIX), cluster, cluster)
     tools.resolve(QUERY, Resolution.TAKE_AS_WRITTEN if is_taken else Resolution.WRITE_AGAIN)

@@ -1,9 +1,9 @@
-"""What a Kafka leader does with idempotent batches, in a few lines: the broker of the producer's unit tests.
+"""A small model of a Kafka leader that gets idempotent batches: the broker of the producer's unit tests.
 
-It follows ProducerStateManager: a producer that it does not know may begin with any sequence number; a
-duplicate of one of the last five batches is acknowledged without being written; anything else must follow
-the last sequence number. A restart leaves it only the last batch of each producer, as a snapshot does,
-and nothing when that batch's timestamps are old.
+It follows ProducerStateManager. An unknown producer may begin with any sequence number. A duplicate of one of
+the last five batches is acknowledged and not written. Every other batch must follow the last sequence number.
+After a restart the leader knows only the last batch of each producer, as in a snapshot, and not even that one
+if its timestamps are old.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FakeLog:
     remembered: deque[ProducerBatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
 
     def append(self, batch: ProducerBatch, *, is_replicated: bool = True) -> Answer:
-        """Write the batch if it is due."""
+        """Write the batch if its sequence number is the next one."""
         if batch not in self.remembered:
             last = self.remembered[-1] if self.remembered else None
             if (
@@ -54,12 +54,12 @@ class FakeLog:
         return {sequence: end_offset for sequence, end_offset in found.items() if end_offset > from_offset}
 
     def restart(self) -> None:
-        """Come back with what a snapshot holds."""
+        """Restart with the content of a snapshot."""
         is_forgotten = bool(self.written) and self.written[-1].is_forgettable
         while len(self.remembered) > (0 if is_forgotten else 1):
             self.remembered.popleft()
 
     def fail_over(self) -> None:
-        """A follower takes over, which has only what was replicated."""
+        """Let a follower take over, which has only the replicated records."""
         del self.written[self.replicated_count :]
         self.remembered = deque(self.written[-REMEMBERED_BATCHES:], REMEMBERED_BATCHES)

@@ -1,7 +1,7 @@
-"""A cluster's transactions in memory: ids, epochs, time-outs, fencing, a decision log; and its faults.
+"""A cluster's transactions in memory: ids, epochs, time-outs, fencing, a decision log, and faults.
 
-Follows Kafka's coordinator as far as the sink's driver can see it, with either protocol. Not a stand-in for
-the real broker (tests/kafka has that), but quick enough to die in every place a thousand times.
+It behaves like Kafka's coordinator in everything that the sink's driver can see, with both protocols. It does
+not replace the real broker (see tests/kafka), but it is fast enough to die at every place a thousand times.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class FakeCluster:
         self.is_witness_gone = False
         self.calls: list[str] = []
         self.waited_for: list[str] = []
-        """Whose time-outs had to pass before the log could be read."""
+        """The ids whose time-outs had to pass before the log could be read."""
 
     # ----- what tasks do
 
     def write(self, identity: TransactionIdentity, values: Iterable[str]) -> Witness:
-        """Write into the transaction; returns where the first record is."""
+        """Write into the transaction. Return the offset of the first record."""
         found = self._current(identity)
         first = self.next_offset
         for value in values:
@@ -71,11 +71,11 @@ class FakeCluster:
         return Witness(TARGET, first)
 
     def target(self) -> TargetTopic:
-        """The target topic as it is now."""
+        """Return the current target topic."""
         return TargetTopic(TARGET.topic, self.target_id)
 
     def recreate_target(self) -> None:
-        """Delete the target topic and create it again: what was in it is gone."""
+        """Delete the target topic and create it again. Its records are gone."""
         self.target_id = f"{self.target_id}'"
         self.committed.clear()
         self.target_begins_at = self.next_offset
@@ -83,14 +83,14 @@ class FakeCluster:
             found.values.clear()
 
     def time_out(self, transactional_id: str, epochs: int = 1) -> None:
-        """The broker aborts the transaction by itself, which raises the epoch."""
+        """Abort the transaction as the broker does by itself, which raises the epoch."""
         found = self.ids[transactional_id]
         assert found.state is TransactionState.ONGOING
         self._abort(found)
         found.epoch += epochs
 
     def expire(self, transactional_id: str) -> None:
-        """The coordinator forgets the id."""
+        """Let the coordinator forget the id."""
         del self.ids[transactional_id]
 
     def open_ids(self) -> set[str]:

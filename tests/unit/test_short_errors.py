@@ -1,4 +1,4 @@
-"""What of an error of penstock reaches Spark's JVM; each test in a process that looks like one of Spark's."""
+"""The text of an error that reaches Spark's JVM. Each test runs in a process that looks like Spark's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import PATIENCE_S
 
-# As PySpark's workers end: the error goes to the JVM by handle_worker_exception.
+# PySpark's workers end like this: handle_worker_exception sends the error to the JVM.
 PROGRAM = """
 import io, sys
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def sent(
     variables: dict[str, str] | None = None,
     stderr: list[str] | None = None,
 ) -> str:
-    """The text that the JVM gets."""
+    """Return the text that the JVM gets."""
     program = PROGRAM.format(main=main, failing=failing, calling=calling, stopping=stopping, closing=closing)
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""What a worker imports for a task: nothing that it does not use. The time is `benchmarks.startup`'s."""
+"""A worker imports only the modules that its task uses. `benchmarks.startup` measures the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment variables that turn off what penstock does to a process."""
+"""Environment variables that turn off changes which penstock makes to a process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EACH = pytest.mark.parametrize(("text", "done"), [("off", False), ("on", True)])
 
 @pytest.fixture
 def spark_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process looks like one of PySpark's daemon."""
+    """Make this process look like a worker of PySpark's daemon."""
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
 
 

@@ -1,4 +1,4 @@
-"""Which error of penstock is behind what Spark raises."""
+"""`penstock.why` finds the error of penstock in Spark's exception."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TRACEBACK = (
 
 
 class SparkError(Exception):
-    """Stands for any of Spark's."""
+    """Replaces any exception of Spark's."""
 
 
 class Query:
-    """Stands for a StreamingQuery."""
+    """Replaces a StreamingQuery."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
 
     def exception(self) -> BaseException | None:
-        """What ended it."""
+        """Return the exception that ended the query."""
         return self.error
 
 
@@ -97,7 +97,7 @@ def test_the_class_can_be_asked_for() -> None:
     "other",
     [
         None,
-        "penstock.errors.OptionError: a text is no error",
+        "penstock.errors.OptionError: a text is not an error",
         SparkError(""),
         SparkError("org.apache.spark.SparkException: a.b.OtherError: no\n SQLSTATE: 38000"),
         SparkError("my.penstock.errors.OptionError: not ours"),

@@ -1,4 +1,4 @@
-"""What the benchmark reports, and what it holds a run to."""
+"""The benchmark's report, and the bounds of a run."""
 
 from __future__ import annotations
 

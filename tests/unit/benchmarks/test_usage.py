@@ -1,4 +1,4 @@
-"""Whose processor time and memory stand in a row of the benchmark."""
+"""The processes whose processor time and memory are in a row of the benchmark."""
 
 from __future__ import annotations
 

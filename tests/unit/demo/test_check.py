@@ -61,7 +61,7 @@ def test_a_repeated_row_is_found() -> None:
     assert not verdict.is_right
 
 
-def test_other_numbers_and_rows_that_nobody_expects_are_found() -> None:
+def test_other_numbers_and_unexpected_rows_are_found() -> None:
     wrong = {**EXPECTED, ("2013-01-02", "UA"): (1, 1, -4, 0), ("2013-01-03", "AA"): (1, 1, 0, 0)}
     verdict = compare(output(wrong), EXPECTED)
     assert verdict.different == (("2013-01-02", "UA"), ("2013-01-03", "AA"))
