@@ -161,7 +161,8 @@ class Beginnings:
         if answers.errors and not answers.values:
             answers.all_or_raise("Looking up the ends of the logs")
         warn_of(answers, "did not answer and is left for the next batch")
-        return Beginning(kept, new_starts, answers.values)
+        latest = run.readable_ends({**kept, **new_starts}, answers.values, self._discovery.topic_ids)
+        return Beginning(kept, new_starts, latest)
 
     def _kept_and_new(
         self, start: SourceOffset, run: Run, has_started: bool

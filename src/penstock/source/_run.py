@@ -6,7 +6,7 @@ whatever is added to the cluster meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from penstock.source._configured_lookup import FixedEnds, OffsetLookUps
@@ -52,3 +52,20 @@ class Run:
         if self.ends is None:
             return existing
         return [tp for tp in existing if tp in self.ends or tp in known]
+
+    def readable_ends(
+        self, begin: Positions, latest: Positions, topic_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, int]:
+        """Return how far the run reads each log.
+
+        A topic that was recreated after the fixed ends were taken is not read in this run: the fixed end is
+        an offset of the first topic, and as a position it would skip records of the second one.
+
+        Args:
+            begin: where the batch begins.
+            latest: the ends.
+            topic_ids: of the topics now.
+        """
+        then = {} if self.discovery is None else self.discovery.topic_ids
+        recreated = {topic for topic, now in topic_ids.items() if then.get(topic, now) != now}
+        return {tp: begin[tp] if tp.topic in recreated else end for tp, end in latest.items()}

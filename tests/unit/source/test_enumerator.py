@@ -29,6 +29,7 @@ from penstock.options.config import (
 )
 from penstock.options.parse import parse_read
 from penstock.source import _data_loss as data_loss
+from penstock.source import _discovery as discovery
 from penstock.source._data_loss import LossPolicy
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
@@ -640,6 +641,25 @@ class TestAvailableNow:
         enumerator.freeze()
         admin.logs[tp(0)].end = 50
         assert enumerator.initial_offset().positions == {tp(0): 10}
+
+    def test_a_topic_recreated_in_the_run_is_read_from_its_first_record_in_the_next(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(discovery, "CONFIRMATION_PAUSE_S", 0.0)
+        config = source_config(fail_on_data_loss=False, fail_on_removed_partition=False)
+        admin = FakeAdmin({tp(0): Log(0, 10)}, topic_ids={"t": "first"})
+        before = SourceOffset({tp(0): 4}, Markers(topic_ids={"t": "first"}))
+        first = SplitEnumerator(config, admin)
+        first.freeze()
+        admin.topic_ids["t"], admin.logs[tp(0)] = "second", Log(0, 2)
+        end = through_json(first.latest_offset(before, None))
+        assert first.plan(before, end) == []
+        assert first.latest_offset(end, None) is end
+        admin.logs[tp(0)].end = 20
+        second = SplitEnumerator(config, admin)
+        second.freeze()
+        last = second.latest_offset(end, None)
+        assert ranges(second.plan(end, last)) == {tp(0): [(0, 20)]}
 
     def test_a_topic_partition_hidden_when_the_ends_were_taken_is_kept(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)})

@@ -47,6 +47,8 @@ _BATCH_HEADER_BYTES = 100
 _ASSUMED_RECORD_BYTES = 900_000
 """Below Kafka's default of max.message.bytes, where this user may not ask for the topic's."""
 _EXPECTED_GRACE_MS = 2_000
+_OPEN_AT_MOST_MS = 90_000
+"""The broker aborts the decision of a dead driver sooner: 60 s time-out, and it looks every 10 s."""
 _FIRST_PAUSE_MS = 1
 _LONGEST_PAUSE_MS = 50
 
@@ -147,7 +149,8 @@ class DecisionTopic:
         wanted = {self._topic_partition: LogEnd.LATEST}
         timeout_ms = self._settings.timeout_ms
         end_offset = list_offsets(self._connections, wanted, timeout_ms=timeout_ms)[self._topic_partition]
-        deadline = time.monotonic() + timeout_ms / 1000
+        patience_ms = max(timeout_ms, _OPEN_AT_MOST_MS)
+        deadline = time.monotonic() + patience_ms / 1000
         backoff = Backoff(_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS, self._sleep)
         while True:
             stable = list_offsets(
@@ -159,7 +162,7 @@ class DecisionTopic:
             if not backoff.pause(deadline):
                 raise DecisionLogError(
                     f"A transaction is open at offset {stable} of the decision log {self.topic} and has not "
-                    f"ended within {timeout_ms} ms, so decisions behind it cannot be read. Nothing "
+                    f"ended within {patience_ms} ms, so decisions behind it cannot be read. Nothing "
                     "more is decided or written; the next start tries again. If several prefixes share this "
                     "topic, a driver of another one may have died: its transaction ends when it starts "
                     "again, or by its time-out.",
