@@ -1,0 +1,192 @@
+"""What small batches cost beside Spark's own connector: `python -m benchmarks.micro_batches [QUESTION ...]`.
+
+Questions, the systems in turn in one run, medians of the rounds:
+
+- many-partitions: batches of 10 records from each of 2,000 topic partitions, into Spark's noop sink;
+- shuffle: 1,000 rows behind 200 shuffle partitions, written with each delivery guarantee;
+- filter: one hour of a day, read as a batch with a filter on `timestamp`.
+
+Invariant: every system reads or writes the same number of rows, or the run ends. The durations of the first
+two are what Spark reports for a batch (`triggerExecution`), the first batches left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic, order
+from benchmarks.systems import (
+    PENSTOCK,
+    SPARK_DEFAULT,
+    SPARK_TUNED,
+    Bench,
+    prepared,
+    read,
+    write_options,
+)
+from penstock.options.parse import parse_write
+from penstock.sink.writer import write_rows
+
+MANY, SHUFFLE, FILTER = QUESTIONS = ("many-partitions", "shuffle", "filter")
+MANY_PARTITIONS, RECORDS_EACH = 2_000, 10
+SHUFFLED_ROWS, SHUFFLE_PARTITIONS = 1_000, 200
+DAY_RECORDS, DAY_MS, DAY_BEGIN_MS = 2_400_000, 86_400_000, 1_700_006_400_000
+WARM_UP_BATCHES = 2
+BATCH_ROWS = 20_000
+TIMEOUT_S = 600.0
+AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
+
+Figures = dict[str, float]
+"""Milliseconds by system."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.micro_batches", description=__doc__)
+    parser.add_argument("questions", nargs="*", choices=[*QUESTIONS, []], default=[], metavar="QUESTION")
+    parser.add_argument("--rounds", type=int, default=2, help="of all systems in turn")
+    parser.add_argument("--batches", type=int, default=5, help="in a round")
+    arguments = parser.parse_args()
+    with prepared() as (spark, bootstrap_servers):
+        bench = Bench(spark, bootstrap_servers, "", OUTPUT_TOPIC, 0)
+        for question in arguments.questions or QUESTIONS:
+            found = _MEASURES[question](bench, arguments.rounds, arguments.batches)
+            sys.stdout.write(json.dumps({question: found}) + "\n")
+            sys.stdout.flush()
+
+
+def many_partitions(bench: Bench, rounds: int, batches: int) -> Figures:
+    """Milliseconds of a batch of ten records from each of 2,000 topic partitions."""
+    topic = _topic(bench, MANY_PARTITIONS)
+    count = MANY_PARTITIONS * RECORDS_EACH
+    for _ in range(WARM_UP_BATCHES + batches + 1):
+        _fill(bench, topic, _orders(range(count), MANY_PARTITIONS))
+
+    def run(system: str) -> list[float]:
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(count)}
+        rows = read(_of(bench, topic), system, options, streaming=True)
+        return _batches_ms(rows.writeStream.format("noop"), batches, count)
+
+    return _in_turn((PENSTOCK, SPARK_TUNED), rounds, run)
+
+
+def shuffle(bench: Bench, rounds: int, batches: int) -> Figures:
+    """Milliseconds of writing a batch of 1,000 rows behind 200 shuffle partitions."""
+    topic = _topic(bench, PARTITION_COUNT)
+    for _ in range(WARM_UP_BATCHES + batches + 1):
+        _fill(bench, topic, _orders(range(SHUFFLED_ROWS), PARTITION_COUNT))
+
+    def run(guarantee: str) -> list[float]:
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(SHUFFLED_ROWS)}
+        rows = read(_of(bench, topic), PENSTOCK, options, streaming=True).select("key", "value")
+        rows = rows.repartition(SHUFFLE_PARTITIONS, "key")
+        writing = {"sink.delivery-guarantee": guarantee}
+        if guarantee == EXACTLY_ONCE:
+            writing["sink.transactional-id-prefix"] = uuid.uuid4().hex
+        found = write_options(bench, PENSTOCK, **writing)
+        return _batches_ms(rows.writeStream.format("penstock").options(**found), batches, SHUFFLED_ROWS)
+
+    return _in_turn(GUARANTEES, rounds, run)
+
+
+def filter_by_timestamp(bench: Bench, rounds: int, _batches: int) -> Figures:
+    """Milliseconds of counting one hour of a day that a topic holds, the timestamps in order."""
+    topic = _topic(bench, PARTITION_COUNT)
+    _fill(bench, topic, _orders(range(DAY_RECORDS), PARTITION_COUNT, DAY_MS / DAY_RECORDS))
+    begin_s = (DAY_BEGIN_MS + 12 * 3_600_000) / 1_000
+    column = F.col("timestamp")
+    is_wanted = (column >= F.timestamp_seconds(F.lit(begin_s))) & (
+        column < F.timestamp_seconds(F.lit(begin_s + 3_600))
+    )
+    bench.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+    def run(system: str) -> list[float]:
+        began_s = time.perf_counter()
+        assert read(_of(bench, topic), system).where(is_wanted).count() == DAY_RECORDS // 24
+        return [(time.perf_counter() - began_s) * 1_000]
+
+    return _in_turn((PENSTOCK, SPARK_DEFAULT, SPARK_TUNED), rounds + 1, run)
+
+
+def _in_turn(systems: Iterable[str], rounds: int, run: Callable[[str], list[float]]) -> Figures:
+    found: dict[str, list[float]] = {system: [] for system in systems}
+    for _ in range(rounds):
+        for system, times_ms in found.items():
+            times_ms.extend(run(system))
+    return {system: round(statistics.median(times_ms), 1) for system, times_ms in found.items()}
+
+
+def _batches_ms(writer: DataStreamWriter, batch_count: int, records: int) -> list[float]:
+    """Durations of batches of that many records, the first ones left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        query = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).start()
+        try:
+            return _durations_ms(query, batch_count, records)
+        finally:
+            query.stop()
+
+
+def _durations_ms(query: StreamingQuery, batch_count: int, records: int) -> list[float]:
+    found: dict[int, float] = {}
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while len(found) < WARM_UP_BATCHES + batch_count and not query.awaitTermination(1):
+        assert time.monotonic() < deadline_s, f"no {batch_count} batches in {TIMEOUT_S} s"
+        for progress in query.recentProgress:
+            if progress.numInputRows:
+                assert progress.numInputRows == records, f"{progress.numInputRows} rows in a batch"
+                found[progress.batchId] = float(progress.durationMs["triggerExecution"])
+    return [found[each] for each in sorted(found)][WARM_UP_BATCHES:]
+
+
+def _of(bench: Bench, topic: str) -> Bench:
+    return Bench(bench.spark, bench.bootstrap_servers, topic, bench.output_topic, 0)
+
+
+def _topic(bench: Bench, partition_count: int) -> str:
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    make_topic(bench.bootstrap_servers, topic, partition_count)
+    return topic
+
+
+def _fill(bench: Bench, topic: str, batches: Iterable[pa.RecordBatch]) -> None:
+    write_rows(
+        parse_write({"kafka.bootstrap.servers": bench.bootstrap_servers, "topic": topic}).sink, batches
+    )
+
+
+def _orders(numbers: range, partition_count: int, step_ms: float = 0.0) -> Iterator[pa.RecordBatch]:
+    """Orders with their timestamps, `step_ms` apart."""
+    for first in range(numbers.start, numbers.stop, BATCH_ROWS):
+        some = range(first, min(first + BATCH_ROWS, numbers.stop))
+        at_us = [int((DAY_BEGIN_MS + number * step_ms) * 1_000) for number in some]
+        yield pa.record_batch(
+            {
+                "key": pa.array([f"{number:08d}".encode() for number in some]),
+                "value": pa.array([order(number) for number in some]),
+                "partition": pa.array([number % partition_count for number in some], pa.int32()),
+                "timestamp": pa.array(at_us, pa.timestamp("us", "UTC")),
+            }
+        )
+
+
+_MEASURES: dict[str, Callable[[Bench, int, int], Figures]] = {
+    MANY: many_partitions,
+    SHUFFLE: shuffle,
+    FILTER: filter_by_timestamp,
+}
+
+
+if __name__ == "__main__":
+    main()
