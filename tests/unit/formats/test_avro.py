@@ -655,7 +655,6 @@ def test_credentials_in_the_url_are_sent_and_never_shown() -> None:
     [
         ({}, MissingOptionError),
         ({"url": "registry:8081"}, OptionError),
-        ({"url": "http://x", "ssl.truststore.location": "/x/trust.jks"}, OptionError),
         ({"url": "http://x", "basic-auth.credentials-source": "USER_INFO"}, OptionError),
         ({"url": "http://x", "nope": "1"}, OptionError),
     ],
