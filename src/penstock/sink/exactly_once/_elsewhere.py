@@ -97,7 +97,8 @@ def _move(
     for each in found:
         each.log.mark_moved(batch.query_id, own)
     for each in found:
-        take(each.log.place.prefix)
+        if each.log.place.prefix != own.prefix:  # a copy of this prefix's own log, made by a mirroring tool
+            take(each.log.place.prefix)
         if not each.log.look():
             raise _gone_error(own, each.log.place, batch)
     return [Elsewhere(each.log, each.log.decision(batch.query_id)) for each in found]

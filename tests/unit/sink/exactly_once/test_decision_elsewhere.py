@@ -94,6 +94,26 @@ def test_prefix_whose_successor_lost_its_log_says_so(monkeypatch: pytest.MonkeyP
     assert Counter(cluster.committed) == expected(range(2))
 
 
+def test_log_that_is_mirrored_from_another_cluster_is_no_other_prefix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Taking the prefix that it names would be taking it from oneself, again at each start."""
+    mirrored, cluster = FakeCluster(), FakeCluster()
+    run_batch(driver(mirrored, "a"), mirrored, 0)
+    mentions = mirrored.mentions
+    monkeypatch.setattr(
+        cluster, "mentions", lambda text: (("us.decisions", key) for _, key in mentions(text))
+    )
+    monkeypatch.setattr(cluster, "other", lambda topic: mirrored)
+    with pytest.raises(
+        PrefixChangedError, match=r"batch 0 .*finished under .*=a .*comes now under the prefix a"
+    ):
+        run_batch(driver(cluster, "a"), cluster, 0)
+    for batch_id in (1, 2):
+        run_batch(driver(cluster, "a"), cluster, batch_id)
+    assert Counter(cluster.committed) == expected(range(3)) - expected(range(1))
+
+
 def test_decision_of_a_newer_version_in_another_log_is_told() -> None:
     cluster = FakeCluster()
     run_batch(driver(cluster, "a"), cluster, 0)
