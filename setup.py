@@ -44,7 +44,10 @@ def formats_extension(name: str, *c_files: str) -> Extension:
         [f"{FORMATS}/{name}.pyx", *(f"{FORMATS_NATIVE}/{c_file}" for c_file in c_files)],
         depends=[
             f"{FORMATS_NATIVE}/{header}.h"
-            for header in ("columns", "text", "decode", "encode", "json_scan", "csv", "avro")
+            for header in (
+                *("columns", "text", "decode", "encode", "json_scan", "csv", "avro"),
+                *("protobuf", "protobuf_wire"),
+            )
         ],
         include_dirs=[FORMATS_NATIVE],
         extra_compile_args=COMPILE_ARGS,
@@ -65,7 +68,14 @@ setup(
             extension("_decode", "crc32c.c"),
             extension("_encode", "crc32c.c"),
             formats_extension(
-                "_native", "columns.c", "text.c", "decode.c", "json_decode.c", "csv_decode.c", "avro_decode.c"
+                "_native",
+                "columns.c",
+                "text.c",
+                "decode.c",
+                "json_decode.c",
+                "csv_decode.c",
+                "avro_decode.c",
+                "protobuf_decode.c",
             ),
             formats_extension(
                 "_native_encode",

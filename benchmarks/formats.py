@@ -1,6 +1,7 @@
-"""Measure the formats alone, on one core: python -m benchmarks.formats [values per batch].
+"""How fast the formats are, alone, on one core: python -m benchmarks.formats [values per batch].
 
-Values of about 107 bytes with five typed columns. CPU time, median of 30.
+Small: values of about 107 bytes in JSON with five typed columns. Wide: 27 columns with rows, arrays and maps,
+for Avro and Protobuf. CPU time, median of 30 rounds.
 """
 
 from __future__ import annotations
@@ -35,6 +36,51 @@ COLUMNS = pa.schema(
 
 PROTOBUF_COLUMNS = COLUMNS.set(3, pa.field("ts", pa.timestamp("us", "UTC")))
 """Without the local time, because Protobuf has no type for it."""
+
+
+_POINT = pa.struct([("x", pa.float64()), ("y", pa.float64()), ("label", pa.string())])
+WIDE_COLUMNS = pa.schema(
+    [
+        *((f"id{i}", pa.int64()) for i in range(6)),
+        *((f"name{i}", pa.string()) for i in range(6)),
+        *((f"amount{i}", pa.float64()) for i in range(4)),
+        *((f"count{i}", pa.int32()) for i in range(3)),
+        ("ok", pa.bool_()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("place", _POINT),
+        ("owner", pa.struct([("name", pa.string()), ("age", pa.int32()), ("home", _POINT)])),
+        ("numbers", pa.list_(pa.int64())),
+        ("tags", pa.list_(pa.string())),
+        ("points", pa.list_(_POINT)),
+        ("attributes", pa.map_(pa.string(), pa.string())),
+    ]
+)
+
+
+def wide_rows(count: int) -> pa.RecordBatch:
+    """Rows of WIDE_COLUMNS."""
+
+    def point(i: int) -> dict[str, object]:
+        return {"x": i * 0.5, "y": -i * 0.25, "label": f"point-{i % 100}"}
+
+    rows = [
+        {
+            **{f"id{n}": i * 1_000 + n for n in range(6)},
+            **{f"name{n}": f"name-{n}-{i % 1000:06d}" for n in range(6)},
+            **{f"amount{n}": i * 0.01 + n for n in range(4)},
+            **{f"count{n}": i % 100 for n in range(3)},
+            "ok": i % 3 == 0,
+            "at": 1_767_225_600_000_000 + i,
+            "place": point(i),
+            "owner": {"name": f"owner-{i}", "age": i % 90, "home": point(i + 1)},
+            "numbers": [i, i + 1, i + 2],
+            "tags": ["red", "green", f"tag-{i % 7}"],
+            "points": [point(i), point(i + 2)],
+            "attributes": {"a": "first", "b": f"second-{i % 10}", "c": "third"},
+        }
+        for i in range(count)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=WIDE_COLUMNS)
 
 
 def sample(count: int) -> list[bytes]:
@@ -72,25 +118,30 @@ def report(name: str, made: Format, values: pa.Array, rows: pa.RecordBatch) -> N
     size = sum(len(value.as_py()) for value in first) / len(first)
     decoded = rate(lambda: decoder.decode(values), len(values))
     encoded = rate(lambda: encoder.encode(rows), len(values))
-    print(f"{name:<8} {size:6.0f} bytes a value   decode {decoded:6.2f} M/s   encode {encoded:6.2f} M/s")
+    print(f"{name:<15} {size:6.0f} bytes a value   decode {decoded:6.2f} M/s   encode {encoded:6.2f} M/s")
 
 
 def main(count: int) -> None:
-    """Measure the formats. Protobuf makes Python objects, so it gets a tenth of the values."""
+    """Measure the formats."""
     values = pa.array(sample(count), pa.binary())
     rows = format_of(FormatSpec("json")).decoder(COLUMNS).decode(values).rows
     report("json", format_of(FormatSpec("json")), values, rows)
     for name, options in (("csv", {}), ("avro", {"avro.schema": schema_of(COLUMNS)})):
         made = format_of(format_spec(options, name))
         report(name, made, made.encoder(COLUMNS).encode(rows), rows)
-    zoned = rows.slice(0, max(1, len(values) // 10)).cast(PROTOBUF_COLUMNS)
-    made = protobuf()
+    zoned = rows.cast(PROTOBUF_COLUMNS)
+    made = protobuf(PROTOBUF_COLUMNS)
     report("protobuf", made, made.encoder(PROTOBUF_COLUMNS).encode(zoned), zoned)
+    wide = wide_rows(max(1, count // 10))
+    made = format_of(format_spec({"avro.schema": schema_of(WIDE_COLUMNS)}, "avro"))
+    report("avro, wide", made, made.encoder(WIDE_COLUMNS).encode(wide), wide)
+    made = protobuf(WIDE_COLUMNS)
+    report("protobuf, wide", made, made.encoder(WIDE_COLUMNS).encode(wide), wide)
 
 
-def protobuf() -> Format:
+def protobuf(columns: pa.Schema) -> Format:
     """Make the format with a message made of the columns."""
-    made = type_for(PROTOBUF_COLUMNS)
+    made = type_for(columns)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.desc"
         path.write_bytes(made.files)

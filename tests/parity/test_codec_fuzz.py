@@ -1,4 +1,4 @@
-"""Mutated batches, without and with AddressSanitizer and UndefinedBehaviorSanitizer.
+"""Mutated batches and Protobuf values, without and with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 With the sanitizers every Python and Arrow buffer comes from malloc, so they find a read one byte past its
 end. They need a compiler with their runtime. gcc has it on Linux, ziglang does not.
@@ -23,9 +23,13 @@ STARTUP_SECONDS = 120
 RUNTIMES = ("libasan.so", "libubsan.so", "libstdc++.so.6")
 
 
-def fuzz(package_root: Path, seconds: int, environment: dict[str, str]) -> str:
+PROGRAMS = {"codec_fuzz": 1_000, "protobuf_fuzz": 100}
+"""Programs, and how many inputs each has to try at least."""
+
+
+def fuzz(package_root: Path, seconds: int, environment: dict[str, str], name: str) -> str:
     seed = random.SystemRandom().randrange(2**32)
-    program = [sys.executable, "-m", "tests.parity.codec_fuzz", str(seconds), str(seed)]
+    program = [sys.executable, "-m", f"tests.parity.{name}", str(seconds), str(seed)]
     result = subprocess.run(
         program,
         cwd=REPOSITORY,
@@ -39,12 +43,13 @@ def fuzz(package_root: Path, seconds: int, environment: dict[str, str]) -> str:
     assert result.returncode == 0, f"seed {seed} found something:\n{output[-6_000:]}"
     found = re.search(r"(\d+) inputs, seed \d+: no finding", output)
     assert found, output
-    assert int(found[1]) > 1_000, output
+    assert int(found[1]) > PROGRAMS[name], output
     return output
 
 
-def test_mutated_batches() -> None:
-    fuzz(REPOSITORY / "src", PLAIN_SECONDS, {})
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_mutated_inputs(name: str) -> None:
+    fuzz(REPOSITORY / "src", PLAIN_SECONDS, {}, name)
 
 
 def sanitizer_runtimes() -> list[str]:
@@ -65,7 +70,7 @@ def sanitizer_runtimes() -> list[str]:
 
 
 def build_sanitized(scratch: Path) -> Path:
-    """Build the codec with sanitizers beside a copy of the package. Return its folder."""
+    """Build the compiled parts with sanitizers beside a copy of the package. Return its folder."""
     library = scratch / "lib"
     shutil.copytree(
         REPOSITORY / "src" / "penstock", library / "penstock", ignore=shutil.ignore_patterns("*.so")
@@ -96,7 +101,9 @@ def sanitized_environment(runtimes: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.timeout(600)
-def test_mutated_batches_under_sanitizers(tmp_path: Path) -> None:
+def test_mutated_inputs_under_sanitizers(tmp_path: Path) -> None:
+    """One test for all programs, because the build takes minutes."""
     runtimes = sanitizer_runtimes()
     library, environment = build_sanitized(tmp_path), sanitized_environment(runtimes)
-    fuzz(library, SANITIZED_SECONDS, environment)
+    for name in PROGRAMS:
+        fuzz(library, SANITIZED_SECONDS, environment, name)

@@ -5,6 +5,7 @@ import pyarrow as pa
 
 from penstock.formats.avro._plan import AvroPlan
 from penstock.formats.csv import CsvFormat
+from penstock.formats.protobuf._plan import ProtobufPlan
 
 REASONS: dict[int, str]
 
@@ -31,6 +32,25 @@ def decode_avro(
     header_size: int,
 ) -> Decoded:
     """Decode Avro; `plan_of_value` has for each value its plan, or -1 to leave the value out."""
+
+def decode_protobuf(
+    array: pa.Array,
+    schema: pa.Schema,
+    plans: Sequence[ProtobufPlan],
+    plan_of_value: pa.Int32Array,
+    starts: pa.Int32Array,
+) -> Decoded:
+    """Decode Protobuf.
+
+    `plan_of_value` has for each value its plan, or -1 to leave the value out. `starts` has for each value the
+    beginning of its message.
+    """
+
+def message_headers(array: pa.Array) -> tuple[pa.Int32Array, pa.Int32Array, list[bytes]]:
+    """Return the header of each value as an index, where its message begins, and the distinct headers.
+
+    The index is -1 for no value, -2 for no header, and -3 for message indexes that are not valid.
+    """
 
 def schema_ids(array: pa.Array) -> pa.Int32Array: ...
 def decode_json(

@@ -7,7 +7,7 @@ the index of its value. A value that fails leaves nothing in the columns.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 import sys
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.formats._avro cimport AvroNode, AvroPlan, set_plan
 from penstock.formats._csv cimport CsvOptions, set_marks
+from penstock.formats._protobuf cimport ProtoField, ProtoMessage, ProtoPlan, set_proto_plan
 
 
 cdef extern from "columns.h":
@@ -29,6 +30,7 @@ cdef extern from "columns.h":
         BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, REPEATED_KEY, TEXT_NOT_UTF8
         NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT, IS_NULL_LITERAL
         BAD_UNION_INDEX, BAD_ENUM_INDEX, BAD_BOOLEAN_BYTE, BAD_VARINT, BAD_INT, BAD_LENGTH
+        BAD_TAG, BAD_GROUP_END, TOO_DEEP_MESSAGE, MISSING_REQUIRED, BAD_NANOS
 
     ctypedef struct Column:
         int kind
@@ -98,7 +100,12 @@ cdef extern from "decode.h":
         Column *root, const AvroPlan *plans, const int32_t *plan_of_value, int64_t header_size,
         const Values *values, Output *output
     ) nogil
+    int protobuf_decode(
+        Column *root, const ProtoPlan *plans, int64_t plan_count, const int32_t *plan_of_value, const int32_t *starts,
+        const Values *values, Output *output
+    ) nogil
     void confluent_ids(const Values *values, int32_t *ids) nogil
+    int32_t message_start(const Values *values, int64_t i, const uint8_t **value) nogil
     int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output) nogil
     int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output) nogil
 
@@ -147,6 +154,11 @@ REASONS = {
     BAD_VARINT: "a number has more than the 64 bits of a long",
     BAD_INT: "a number has more than the 32 bits of the schema's int",
     BAD_LENGTH: "a length is negative",
+    BAD_TAG: "a field's number or wire type is not valid",
+    BAD_GROUP_END: "a group does not end where it should",
+    TOO_DEEP_MESSAGE: "messages nest deeper than 100 levels",
+    MISSING_REQUIRED: "a required field is missing",
+    BAD_NANOS: "the nanoseconds are not part of a second (0 to 999,999,999)",
 }
 
 cdef dict FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -423,7 +435,10 @@ cdef class _Result:
     cdef object failure(self, Failure *failure):
         path = "" if failure.column == NULL else path_of(failure.column)
         text = None if failure.text.length == 0 else bytes(failure.text.bytes[:failure.text.length])
-        return failure.row, REASONS[failure.reason], failure.position, path, text, time_kind(failure.column)
+        reason = REASONS[failure.reason]
+        if failure.reason == MISSING_REQUIRED:
+            reason = f"{reason}: '{text.decode(errors='replace')}'"
+        return failure.row, reason, failure.position, path, text, time_kind(failure.column)
 
     cdef object indices(self, int64_t value_count):
         cdef int64_t i
@@ -500,6 +515,70 @@ def decode_avro(array, schema, plans, plan_of_value, int64_t header_size):
     with nogil:
         status = avro_decode(rows.root, native, chosen, header_size, &values.values, &result.output)
     return result.finish(status, rows, schema, values.values.length)
+
+
+def decode_protobuf(array, schema, plans, plan_of_value, starts):
+    """Decode Protobuf values; see the module's type stub."""
+    cdef _Input values = _Input(array)
+    cdef _Rows rows = _Rows(schema, values.values.length)
+    cdef _Result result = _Result()
+    cdef _Memory memory = _Memory()
+    cdef ProtoPlan *native
+    cdef const int32_t *chosen = integers(plan_of_value)
+    cdef const int32_t *begins = integers(starts)
+    cdef int64_t plan_count = len(plans)
+    cdef int status, i
+    if sizeof(ProtoField) != 48 or sizeof(ProtoMessage) != 32:
+        raise SystemError("protobuf/_plan.py packs messages or fields in another layout than protobuf.h")
+    memory.block = calloc(plan_count + 1, sizeof(ProtoPlan))
+    native = <ProtoPlan *>memory.block
+    if native == NULL:
+        raise MemoryError()
+    for i, plan in enumerate(plans):
+        set_proto_plan(&native[i], plan)
+    with nogil:
+        status = protobuf_decode(
+            rows.root, native, plan_count, chosen, begins, &values.values, &result.output
+        )
+    return result.finish(status, rows, schema, values.values.length)
+
+
+cdef const int32_t *integers(object array):
+    """Return where the numbers of an int32 array without nulls are."""
+    return <const int32_t *><uintptr_t>array.buffers()[1].address + <int64_t>array.offset
+
+
+def message_headers(array):
+    """Find Confluent's headers of Protobuf values; see the module's type stub."""
+    cdef _Input values = _Input(array)
+    cdef int64_t i, length, known = 0, count = len(array)
+    cdef int32_t start
+    cdef const uint8_t *value
+    cdef const uint8_t *before = NULL
+    cdef _Memory codes = _Memory(), starts = _Memory()
+    cdef int32_t *code_of
+    cdef int32_t *start_of
+    cdef int32_t code = -1
+    codes.block = calloc(count + 1, sizeof(int32_t))
+    starts.block = calloc(count + 1, sizeof(int32_t))
+    code_of = <int32_t *>codes.block
+    start_of = <int32_t *>starts.block
+    if code_of == NULL or start_of == NULL:
+        raise MemoryError()
+    found = {}
+    for i in range(values.values.length):
+        start = message_start(&values.values, i, &value)
+        if start < 0:
+            code_of[i] = start
+            continue
+        start_of[i] = start
+        if before == NULL or known != start or memcmp(before, value, start) != 0:
+            code = found.setdefault(value[:start], len(found))
+            before, known = value, start
+        code_of[i] = code
+    buffers = [pa.foreign_buffer(<uintptr_t>one.block, 4 * count, base=one) for one in (codes, starts)]
+    arrays = [pa.Array.from_buffers(pa.int32(), count, [None, buffer]) for buffer in buffers]
+    return arrays[0], arrays[1], list(found)
 
 
 def schema_ids(array):

@@ -30,6 +30,12 @@ def check_schema(format_name: str, schema: pa.Schema, *, has_maps: bool = True) 
     check_names(format_name, schema.names)
 
 
+def check_depth(format_name: str, schema: pa.Schema) -> None:
+    """Raise SchemaError for columns that nest too deep for the native columns."""
+    for field in schema:
+        _check_native(format_name, field, field.name, "it nests too deep")
+
+
 def check_names(format_name: str, names: Sequence[str]) -> None:
     """Raise SchemaError for a name that comes twice."""
     repeated = sorted({name for name in names if list(names).count(name) > 1})

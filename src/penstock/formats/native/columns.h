@@ -72,7 +72,13 @@ enum {
     BAD_BOOLEAN_BYTE,
     BAD_VARINT,
     BAD_INT,
-    BAD_LENGTH
+    BAD_LENGTH,
+    /* Protobuf's bytes. */
+    BAD_TAG,
+    BAD_GROUP_END,
+    TOO_DEEP_MESSAGE,
+    MISSING_REQUIRED,
+    BAD_NANOS
 };
 
 typedef struct Column {

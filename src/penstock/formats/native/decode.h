@@ -79,10 +79,17 @@ typedef struct {
 
 #include "avro.h"
 #include "csv.h"
+#include "protobuf.h"
 
 int avro_decode(Column *root, const AvroPlan *plans, const int32_t *plan_of_value, int64_t header_size,
                 const Values *values, Output *output);
 void confluent_ids(const Values *values, int32_t *ids);
+/* Where the message after Confluent's header begins. -1: no value, -2: no header, -3: its message indexes are broken. */
+int32_t message_start(const Values *values, int64_t i, const uint8_t **value);
+
+/* `starts` has for each value where its message begins, `plan_of_value` its plan, or -1 to leave the value out. */
+int protobuf_decode(Column *root, const ProtoPlan *plans, int64_t plan_count, const int32_t *plan_of_value,
+                    const int32_t *starts, const Values *values, Output *output);
 
 int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output);
 int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output);

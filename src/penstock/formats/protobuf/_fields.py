@@ -172,16 +172,3 @@ def is_enum(field: Any) -> bool:
 def is_message(field: Any) -> bool:
     """Return whether a field holds messages."""
     return bool(field.cpp_type == _MESSAGE)
-
-
-def is_uint64(field: Any) -> bool:
-    """Return whether a field may hold a number that is too large for a bigint."""
-    return bool(field.cpp_type == _UINT64)
-
-
-def enum_names(field: Any) -> dict[int, str]:
-    """Return the names of an enum's numbers. The first name counts where two have the same number."""
-    names: dict[int, str] = {}
-    for value in field.enum_type.values:
-        names.setdefault(value.number, value.name)
-    return names

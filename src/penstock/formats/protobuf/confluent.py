@@ -15,16 +15,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.formats import _native
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, failure, selected
-from penstock.formats.confluent import HEADER_BYTES, NO_HEADER_REASON, Subject, WriterSchemas
+from penstock.formats.confluent import (
+    HEADER_BYTES,
+    NO_HEADER,
+    NO_HEADER_REASON,
+    Subject,
+    WriterSchemas,
+    with_failures,
+)
 from penstock.formats.format_options import options_of
-from penstock.formats.native_rows import check_names
-from penstock.formats.protobuf._read import MessageReader
+from penstock.formats.native_rows import check_depth, check_names, decoded_rows
+from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan
 from penstock.formats.protobuf._types import MessageType, from_options, library, message_of, pool_of
 from penstock.formats.protobuf._write import MessageWriter
-from penstock.formats.protobuf.format import ProtobufEncoder, ProtobufOptions
+from penstock.formats.protobuf.format import ProtobufEncoder, ProtobufOptions, ignoring, plan_of_own
 from penstock.formats.protobuf.schema import type_for
 from penstock.formats.schema_registry.client import (
     Reference,
@@ -36,7 +45,12 @@ from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 
-INDEXES_MAX = 100
+IMPORTS_DEPTH_MAX = 100
+
+_BROKEN_INDEXES = -3
+"""What `_native.message_headers` gives for a header with message indexes that are not valid."""
+
+_BROKEN_INDEXES_REASON = "the message indexes after the schema id are not valid"
 
 _SERIALIZED = "serialized"
 _WELL_KNOWN = "google/protobuf/"
@@ -87,17 +101,16 @@ class ProtobufConfluentFormat:
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder; see `Format.decoder`."""
-        check_names(self.name, schema.names)
-        wanted = selected(schema, columns)
         defaults = self.read_default_values
         if self.message_type is None:
+            check_names(self.name, schema.names)
+            check_depth(self.name, schema)
             type_for(schema)  # checks that a message can have these types
-            found: Readers = _WriterReaders(registry_for(self.subject.registry), wanted, defaults)
+            wanted = selected(schema, columns)
+            found: Plans = _WriterPlans(registry_for(self.subject.registry), wanted, defaults)
         else:
-            descriptor = self.message_type.descriptor()
-            MessageReader(descriptor, schema, reads_defaults=defaults)
-            reader = MessageReader(descriptor, wanted, reads_defaults=defaults)
-            found = _OneReader(reader)
+            plan, wanted = plan_of_own(self.name, self.message_type, schema, columns, reads_defaults=defaults)
+            found = _OnePlan(plan)
         return ProtobufConfluentDecoder(found, wanted, self.ignore_parse_errors)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
@@ -112,34 +125,34 @@ class ProtobufConfluentFormat:
 # -- reading ------------------------------------------------------------------------------------------------
 
 
-class Readers(Protocol):
-    """Readers of messages by the headers of values."""
+class Plans(Protocol):
+    """Plans by the headers of values."""
 
     def start_batch(self) -> None:
         """Begin to count the questions of a batch."""
         ...
 
-    def reader(self, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
-        """Return the reader for a schema id and message indexes, or why there is no reader."""
+    def plan(self, schema_id: int, indexes: tuple[int, ...]) -> ProtobufPlan | str:
+        """Return the plan for a schema id and message indexes, or why there is no plan."""
         ...
 
 
-class _OneReader:
-    """The reader of the table's own message, for every header."""
+class _OnePlan:
+    """The plan of the table's own message, for every header."""
 
-    def __init__(self, reader: MessageReader) -> None:
-        self._reader = reader
+    def __init__(self, plan: ProtobufPlan) -> None:
+        self._plan = plan
 
     def start_batch(self) -> None:
-        """See `Readers`."""
+        """See `Plans`."""
 
-    def reader(self, _schema_id: int, _indexes: tuple[int, ...]) -> MessageReader | str:
-        """See `Readers`."""
-        return self._reader
+    def plan(self, _schema_id: int, _indexes: tuple[int, ...]) -> ProtobufPlan | str:
+        """See `Plans`."""
+        return self._plan
 
 
-class _WriterReaders:
-    """Readers by the schemas that values were written with."""
+class _WriterPlans:
+    """Plans by the schemas that values were written with."""
 
     def __init__(self, registry: SchemaRegistry, schema: pa.Schema, reads_defaults: bool) -> None:
         self._registry = registry
@@ -147,28 +160,28 @@ class _WriterReaders:
         self._schema = schema
         self._reads_defaults = reads_defaults
         self._pools: dict[int, tuple[Any, Any] | str] = {}
-        self._readers: dict[tuple[int, tuple[int, ...]], MessageReader | str] = {}
+        self._plans: dict[tuple[int, tuple[int, ...]], ProtobufPlan | str] = {}
 
     def start_batch(self) -> None:
-        """See `Readers`."""
+        """See `Plans`."""
         self._schemas.start_batch()
 
-    def reader(self, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
-        """See `Readers`."""
+    def plan(self, schema_id: int, indexes: tuple[int, ...]) -> ProtobufPlan | str:
+        """See `Plans`."""
         key = (schema_id, indexes)
-        if key not in self._readers:
+        if key not in self._plans:
             pool = self._pool(schema_id)
             if isinstance(pool, str):
                 return pool
-            if len(self._readers) > 1_000:
-                self._readers.clear()  # bounded, because indexes may be made up
-            self._readers[key] = self._made(schema_id, indexes, *pool)
-        return self._readers[key]
+            if len(self._plans) > 1_000:
+                self._plans.clear()  # bounded, because indexes may be made up
+            self._plans[key] = self._made(schema_id, indexes, *pool)
+        return self._plans[key]
 
-    def _made(self, schema_id: int, indexes: tuple[int, ...], root: Any, pool: Any) -> MessageReader | str:
+    def _made(self, schema_id: int, indexes: tuple[int, ...], root: Any, pool: Any) -> ProtobufPlan | str:
         try:
             descriptor = message_of(pool, _name_at(root, indexes))
-            return MessageReader(descriptor, self._schema, reads_defaults=self._reads_defaults, may_lack=True)
+            return reading_plan(descriptor, self._schema, reads_defaults=self._reads_defaults, may_lack=True)
         except (SchemaError, IndexError) as error:
             return f"schema {schema_id}, message {list(indexes)}: {error}"
 
@@ -191,7 +204,7 @@ class _WriterReaders:
 def _import_all(
     registry: SchemaRegistry, schema: RegisteredSchema, imported: dict[str, Any], depth: int
 ) -> None:
-    if depth > INDEXES_MAX or len(imported) > 1_000:
+    if depth > IMPORTS_DEPTH_MAX or len(imported) > 1_000:
         raise SchemaError("it imports too many other schemas")
     for reference in schema.references:
         if reference.name not in imported:
@@ -230,43 +243,30 @@ def _name_at(root: Any, indexes: Sequence[int]) -> str:
     return ".".join(names)
 
 
-def read_header(value: bytes) -> tuple[int, tuple[int, ...], int]:
-    """Read a value's header: schema id, message indexes, and where the message begins.
-
-    Raises:
-        ValueError: the value does not begin with a header.
-    """
-    if len(value) <= HEADER_BYTES or value[0] != 0:
-        raise ValueError(NO_HEADER_REASON)
-    schema_id = int.from_bytes(value[1:HEADER_BYTES], "big")
-    count, at = _zigzag(value, HEADER_BYTES)
-    if not 0 <= count <= INDEXES_MAX:
-        raise ValueError("the message indexes after the schema id are not valid")
-    indexes = []
-    for _ in range(count):
-        index, at = _zigzag(value, at)
-        indexes.append(index)
-    return schema_id, tuple(indexes) or (0,), at
+def read_header(header: bytes) -> tuple[int, tuple[int, ...]]:
+    """Return the schema id and the message indexes of a header that `_native.message_headers` has found."""
+    schema_id = int.from_bytes(header[1:HEADER_BYTES], "big")
+    numbers, at = [], HEADER_BYTES
+    while at < len(header):
+        number, at = _zigzag(header, at)
+        numbers.append(number)
+    return schema_id, tuple(numbers[1:]) or (0,)
 
 
-def _zigzag(value: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 35, 7):
-        if at >= len(value):
-            break
-        byte = value[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
-    raise ValueError("the message indexes after the schema id are not valid")
+def _zigzag(header: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while header[at] >= 0x80:
+        number |= (header[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    number |= header[at] << shift
+    return (number >> 1) ^ -(number & 1), at + 1
 
 
 class ProtobufConfluentDecoder:
     """Decodes values, each by the message that its header names."""
 
-    def __init__(self, readers: Readers, schema: pa.Schema, ignore_parse_errors: bool) -> None:
-        self._readers = readers
+    def __init__(self, plans: Plans, schema: pa.Schema, ignore_parse_errors: bool) -> None:
+        self._plans = plans
         self._schema = schema
         self._ignores = ignore_parse_errors
 
@@ -276,58 +276,31 @@ class ProtobufConfluentDecoder:
         Raises:
             SchemaRegistryError: the registry cannot be reached.
         """
-        reasons: dict[int, str] = {}
-        groups = self._grouped(values, reasons)
-        parts: list[list[pa.Array]] = []
-        indices: list[int] = []
-        for reader, (at, messages) in groups.items():
-            columns, positions, failed = reader.read(messages)
-            parts.append(columns)
-            indices.extend(at[i] for i in positions)
-            reasons.update((at[i], reason) for i, reason in failed)
-        rows = self._rows(parts)
-        if len(parts) > 1:
-            order = sorted(range(len(indices)), key=indices.__getitem__)
-            rows, indices = rows.take(pa.array(order, pa.int32())), sorted(indices)
-        failures = [] if self._ignores else [failure(values, i, reasons[i]) for i in sorted(reasons)]
-        whole = len(indices) == len(values)
-        return DecodedRows(
-            rows,
-            len(indices),
-            None if whole else pa.array(indices, pa.int32()),
-            failures,
-            len(reasons) if self._ignores else 0,
-        )
+        codes, starts, headers = _native.message_headers(values)
+        plans, plan_of_header, reasons = self._planned(headers)
+        # The last entry is for values without a header, whose codes are negative.
+        positions = pc.if_else(pc.less(codes, 0), len(headers), codes)
+        plan_of_value = pa.array([*plan_of_header, -1], pa.int32()).take(positions)
+        decoded = _native.decode_protobuf(values, self._schema, plans, plan_of_value, starts)
+        found = decoded_rows(values, self._schema, None, decoded)
+        bad = pc.indices_nonzero(pc.is_in(codes, value_set=pa.array(list(reasons), pa.int32())))
+        more = [failure(values, i, reasons[codes[i].as_py()]) for i in bad.to_pylist()]
+        return ignoring(found, more) if self._ignores else with_failures(found, more)
 
-    def _grouped(
-        self, values: pa.Array, reasons: dict[int, str]
-    ) -> dict[MessageReader, tuple[list[int], list[bytes]]]:
-        """Return the values of each reader. Null and empty values are left out."""
-        groups: dict[MessageReader, tuple[list[int], list[bytes]]] = {}
-        self._readers.start_batch()
-        for at, value in enumerate(values.to_pylist()):
-            if not value:
-                continue
-            try:
-                schema_id, indexes, start = read_header(value)
-            except ValueError as error:
-                reasons[at] = str(error)
-                continue
-            reader = self._readers.reader(schema_id, indexes)
-            if isinstance(reader, str):
-                reasons[at] = reader
-                continue
-            positions, messages = groups.setdefault(reader, ([], []))
-            positions.append(at)
-            messages.append(value[start:])
-        return groups
-
-    def _rows(self, parts: list[list[pa.Array]]) -> pa.RecordBatch:
-        columns = [
-            pa.concat_arrays([part[i] for part in parts]) if parts else pa.array([], field.type)
-            for i, field in enumerate(self._schema)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+    def _planned(self, headers: Sequence[bytes]) -> tuple[list[ProtobufPlan], list[int], dict[int, str]]:
+        """Return the plans, for each header its plan or -1, and why values of a code cannot be read."""
+        self._plans.start_batch()
+        plans: list[ProtobufPlan] = []
+        plan_of_header: list[int] = []
+        reasons = {NO_HEADER: NO_HEADER_REASON, _BROKEN_INDEXES: _BROKEN_INDEXES_REASON}
+        for code, header in enumerate(headers):
+            plan = self._plans.plan(*read_header(header))
+            if isinstance(plan, str):
+                reasons[code] = plan
+            else:
+                plans.append(plan)
+            plan_of_header.append(-1 if isinstance(plan, str) else len(plans) - 1)
+        return plans, plan_of_header, reasons
 
 
 # -- writing ------------------------------------------------------------------------------------------------

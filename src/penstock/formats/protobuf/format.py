@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, failure, selected
+from penstock.formats import _native
+from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, selected
 from penstock.formats.format_options import VERBATIM, flag_option, format_option, options_of
-from penstock.formats.native_rows import check_names
-from penstock.formats.protobuf._read import MessageReader
+from penstock.formats.native_rows import check_depth, check_names, decoded_rows
+from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan
 from penstock.formats.protobuf._types import MessageType, from_options
 from penstock.formats.protobuf._write import MessageWriter
 from penstock.options.declare import Option
@@ -96,13 +97,10 @@ class ProtobufFormat:
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder; see `Format.decoder`."""
-        check_names(self.name, schema.names)
-        descriptor = self.message_type.descriptor()
-        if columns is not None:
-            MessageReader(descriptor, schema, reads_defaults=False)  # checks all columns
-        wanted = selected(schema, columns)
-        reader = MessageReader(descriptor, wanted, reads_defaults=self.read_default_values)
-        return ProtobufDecoder(reader, wanted, self.ignore_parse_errors)
+        plan, wanted = plan_of_own(
+            self.name, self.message_type, schema, columns, reads_defaults=self.read_default_values
+        )
+        return ProtobufDecoder(plan, wanted, self.ignore_parse_errors)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         """Make an encoder; see `Format.encoder`."""
@@ -112,26 +110,48 @@ class ProtobufFormat:
         )
 
 
+def plan_of_own(
+    format_name: str,
+    message_type: MessageType,
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    *,
+    reads_defaults: bool,
+) -> tuple[ProtobufPlan, pa.Schema]:
+    """Plan how to read a table's own message; returns the plan, and the schema of the columns to decode.
+
+    Raises:
+        SchemaError: a column of `schema` has no field, or a field of another type.
+    """
+    check_names(format_name, schema.names)
+    check_depth(format_name, schema)
+    descriptor = message_type.descriptor()
+    if columns is not None:
+        reading_plan(descriptor, schema, reads_defaults=reads_defaults)  # checks all columns
+    wanted = selected(schema, columns)
+    return reading_plan(descriptor, wanted, reads_defaults=reads_defaults), wanted
+
+
+def ignoring(found: DecodedRows, more: Sequence[RowFailure] = ()) -> DecodedRows:
+    """Return the rows without failures, which only count."""
+    failure_count = len(found.failures) + len(more)
+    return DecodedRows(found.rows, found.row_count, found.value_indices, [], failure_count)
+
+
 class ProtobufDecoder:
     """Decodes values of one message type."""
 
-    def __init__(self, reader: MessageReader, schema: pa.Schema, ignore_parse_errors: bool) -> None:
-        self._reader = reader
+    def __init__(self, plan: ProtobufPlan, schema: pa.Schema, ignore_parse_errors: bool) -> None:
+        self._plan = plan
         self._schema = schema
         self._ignores = ignore_parse_errors
 
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode values; see `Decoder.decode`."""
-        indexed = [(i, value) for i, value in enumerate(values.to_pylist()) if value is not None]
-        columns, positions, failed = self._reader.read([value for _, value in indexed])
-        is_whole = len(positions) == len(values)
-        return DecodedRows(
-            pa.RecordBatch.from_arrays(columns, schema=self._schema),
-            len(positions),
-            None if is_whole else pa.array([indexed[at][0] for at in positions], pa.int32()),
-            [] if self._ignores else [failure(values, indexed[at][0], reason) for at, reason in failed],
-            len(failed) if self._ignores else 0,
-        )
+        zeros = pa.repeat(pa.scalar(0, pa.int32()), len(values))
+        decoded = _native.decode_protobuf(values, self._schema, [self._plan], zeros, zeros)
+        found = decoded_rows(values, self._schema, None, decoded)
+        return ignoring(found) if self._ignores else found
 
 
 class ProtobufEncoder:

@@ -1,8 +1,6 @@
-"""Protobuf messages to columns.
+"""Protobuf messages to columns by the `protobuf` package: the judge of the native decoder.
 
-Runs on executors. Parsing is the `protobuf` package's C code; values are gathered column by column.
-Invariant: a message that does not fit is found and named, and the others become rows; maps come in the
-order of their keys, so that reading again gives the same rows.
+A message that does not fit is found, and the others become rows. Maps come in the order of their keys.
 """
 
 from __future__ import annotations
@@ -20,11 +18,9 @@ from penstock.formats.protobuf._fields import (
     PER_SECOND,
     FieldPair,
     entry_pairs,
-    enum_names,
     is_enum,
     is_message,
     is_timestamp,
-    is_uint64,
     pairs_of,
 )
 from penstock.formats.protobuf._types import library
@@ -63,7 +59,6 @@ class MessageReader:
         self._schema = schema
         self._class = library("message_factory").GetMessageClass(descriptor)
         self._decode_error = library("message").DecodeError
-        self._has_required = _has_required(descriptor, set())
         pairs = pairs_of(descriptor, schema, "", writes=False, may_lack=may_lack)
         self._readers = [_column(pair, column, reads_defaults, may_lack) for pair, column in pairs]
 
@@ -92,9 +87,9 @@ class MessageReader:
         for at in range(start, stop):
             try:
                 message = parse(values[at])
-                if self._has_required and not message.IsInitialized():
-                    lacking = ", ".join(message.FindInitializationErrors()[:5])
-                    failures.append((at, f"required fields are missing: {lacking}"))
+                if not message.IsInitialized():
+                    # Not FindInitializationErrors: in protobuf 7.36 it may crash the process.
+                    failures.append((at, "a required field is missing"))
                     continue
             except self._decode_error:
                 failures.append((at, f"the bytes are not a message '{self._class.DESCRIPTOR.full_name}'"))
@@ -133,16 +128,6 @@ def _pieces(values: Sequence[bytes]) -> list[tuple[int, int]]:
             pieces.append((start, at + 1))
             start, size_bytes = at + 1, 0
     return [*pieces, (start, len(values))] if start < len(values) else pieces
-
-
-def _has_required(descriptor: Any, seen: set[str]) -> bool:
-    if descriptor.full_name in seen:
-        return False
-    seen.add(descriptor.full_name)
-    return any(
-        field.is_required or (is_message(field) and _has_required(field.message_type, seen))
-        for field in descriptor.fields
-    )
 
 
 # -- columns ------------------------------------------------------------------------------------------------
@@ -317,3 +302,16 @@ def _timestamps(kind: pa.DataType) -> ArrayMaker:
         return pa.array([None if one is None else stored(one) for one in values], pa.int64()).view(kind)
 
     return make
+
+
+def is_uint64(field: Any) -> bool:
+    """Return whether a field may hold a number that is too large for a bigint."""
+    return bool(field.cpp_type == field.CPPTYPE_UINT64)
+
+
+def enum_names(field: Any) -> dict[int, str]:
+    """Return the names of an enum's numbers. The first name counts where two have the same number."""
+    names: dict[int, str] = {}
+    for value in field.enum_type.values:
+        names.setdefault(value.number, value.name)
+    return names
