@@ -38,7 +38,8 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_missing_topic_is_named_with_its_option(bootstrap: str, topic_name: str) -> None:
     config = parse_write({"properties.bootstrap.servers": bootstrap, "topic": topic_name}).sink
     with pytest.raises(
-        UnknownTopicOrPartitionError, match=f"'{topic_name}', which option 'scan.dead-letter.t"
+        UnknownTopicOrPartitionError,
+        match=f"'{topic_name}' of option 'scan.dead-letter.topic' does not exist",
     ):
         check_target_topic(config, "scan.dead-letter.topic")
 

@@ -105,7 +105,7 @@ def test_a_missing_target_topic_is_found_before_any_task(
 ) -> None:
     rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
     options = {"properties.bootstrap.servers": bootstrap, "topic": "no-such-topic", **guarantee}
-    with pytest.raises(Exception, match="Topic 'no-such-topic', which option 'topic' names") as caught:
+    with pytest.raises(Exception, match="Topic 'no-such-topic' of option 'topic' does not exist") as caught:
         rows.write.format("penstock").options(**options).mode("append").save()
     assert "in stage" not in str(caught.value), "as Spark says it of a failed task"
 
@@ -120,7 +120,10 @@ def test_a_missing_target_topic_of_a_stream_is_found_before_any_task(
         .options(**{"kafka.bootstrap.servers": bootstrap, "topic": "no-such-topic"})
     )
     query = start.option("checkpointLocation", str(tmp_path)).start()
-    with stopped(query), pytest.raises(Exception, match="Topic 'no-such-topic', which option 'topic' names"):
+    with (
+        stopped(query),
+        pytest.raises(Exception, match="Topic 'no-such-topic' of option 'topic' does not exist"),
+    ):
         query.awaitTermination(QUERY_TIMEOUT_S)
 
 

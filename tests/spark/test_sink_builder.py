@@ -167,8 +167,8 @@ def test_schemas_find_their_columns(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (SimpleStringSchema(), "does not know which column holds the value: there are n, raw"),
-        (SimpleStringSchema(column="m"), "no column m: there are n, raw"),
+        (SimpleStringSchema(), "does not know which column holds the value. The columns are n, raw"),
+        (SimpleStringSchema(column="m"), "no column m. The columns are n, raw"),
         (SimpleStringSchema(column="n"), r"writes a string column, but n is int.*Cast it"),
         (SimpleStringSchema(column="raw"), "writes a string column, but raw is binary"),
         (ByteArraySchema("n"), "writes a binary column, but n is int"),

@@ -307,7 +307,9 @@ def test_bad_records_fail_or_are_skipped(spark: SparkSession, bootstrap: str, ma
     assert sorted(row.id for row in rows) == list(range(500))
     nowhere = {"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": f"{topic}-nowhere"}
     quick = {"properties.max.block.ms": "2000"}
-    with pytest.raises(Exception, match=f"'{topic}-nowhere', which option 'scan.dead-letter.topic' names"):
+    with pytest.raises(
+        Exception, match=f"'{topic}-nowhere' of option 'scan.dead-letter.topic' does not exist"
+    ):
         read(spark, bootstrap, topic, schema, JSON | nowhere | quick).collect()
 
 
@@ -369,7 +371,7 @@ def test_a_stream_whose_dead_letter_topic_is_missing_stops_before_its_first_batc
         stopped(start.start()) as query,
         pytest.raises(
             StreamingQueryException,
-            match=f"'{topic}-nowhere', which option 'scan.dead-letter.topic' names",
+            match=f"'{topic}-nowhere' of option 'scan.dead-letter.topic' does not exist",
         ),
     ):
         query.awaitTermination(QUERY_TIMEOUT_S)

@@ -121,7 +121,7 @@ def _check_column(field: pa.Field, schema: pa.Schema) -> None:
         raise RowError(f"The DataFrame has several columns {name}. Nothing was written.", column=name)
     if column is not None and not column.is_allowed(field.type):
         raise RowError(
-            f"The column {name} is {field.type}, but has to be {column.allowed}. Nothing was written; cast "
+            f"Expected {column.allowed} in the column {name}, got {field.type}. Nothing was written; cast "
             "the column.",
             column=name,
             type=str(field.type),

@@ -89,7 +89,7 @@ def test_a_topic_is_needed() -> None:
 )
 def test_a_column_of_a_wrong_type_is_named(name: str, kind: pa.DataType, wanted: str) -> None:
     columns = {"value": pa.string(), name: kind}
-    with pytest.raises(RowError, match=f"column {name} is .*{wanted}.*cast") as caught:
+    with pytest.raises(RowError, match=f"Expected .*{wanted}.* in the column {name}, got .*cast") as caught:
         check(**columns)
     assert caught.value.facts["type"] == str(kind)
 
