@@ -12,12 +12,12 @@ import pytest
 
 from penstock.devbroker.jars import kafka_jars
 from penstock.devbroker.java import find_java
-from penstock.options.properties import PROPERTIES, Handling, Role
+from penstock.options.properties import PROPERTIES, ClientRole, Handling
 
 CLASSES = {
-    Role.CONSUMER: "org.apache.kafka.clients.consumer.ConsumerConfig",
-    Role.PRODUCER: "org.apache.kafka.clients.producer.ProducerConfig",
-    Role.ADMIN: "org.apache.kafka.clients.admin.AdminClientConfig",
+    ClientRole.CONSUMER: "org.apache.kafka.clients.consumer.ConsumerConfig",
+    ClientRole.PRODUCER: "org.apache.kafka.clients.producer.ProducerConfig",
+    ClientRole.ADMIN: "org.apache.kafka.clients.admin.AdminClientConfig",
 }
 _ENTRY = re.compile(
     r'<h4><a id="([^"]+)">.*?<th>Type:</th><td>(.*?)</td>.*?<th>Default:</th><td>(.*?)</td>', re.S
@@ -28,7 +28,7 @@ _ENTRY = re.compile(
 class JavaProperty:
     """Java's description of a property. Its clients do not agree on every default."""
 
-    roles: frozenset[Role]
+    roles: frozenset[ClientRole]
     is_password: bool
     defaults: frozenset[str]
 
@@ -62,11 +62,11 @@ def test_every_property_of_javas_clients_is_in_the_table(java_properties: dict[s
 
 def test_each_belongs_to_the_clients_that_java_says(java_properties: dict[str, JavaProperty]) -> None:
     for name, java in java_properties.items():
-        clients = java.roles - {Role.ADMIN}
-        wanted = Role.COMMON if len(clients) == 2 else next(iter(clients), Role.ADMIN)
+        clients = java.roles - {ClientRole.ADMIN}
+        wanted = ClientRole.COMMON if len(clients) == 2 else next(iter(clients), ClientRole.ADMIN)
         # `default.api.timeout.ms` and `retries` have a meaning for both sides here.
         ours = PROPERTIES[name].role
-        assert ours is wanted or (ours is Role.COMMON and Role.ADMIN in java.roles), name
+        assert ours is wanted or (ours is ClientRole.COMMON and ClientRole.ADMIN in java.roles), name
 
 
 def test_what_java_hides_we_hide(java_properties: dict[str, JavaProperty]) -> None:

@@ -24,7 +24,7 @@ from penstock import (
     SimpleStringSchema,
 )
 from penstock.api import KafkaSourceBuilder
-from penstock.api._functions import Role
+from penstock.api._functions import RecordPart
 from tests import judge
 from tests.fix_broker import MakeTopic
 
@@ -123,7 +123,7 @@ def test_rows_are_written_as_json_with_their_nulls(spark: SparkSession) -> None:
         "all": JsonRowSerializationSchema.builder().build(),
         "some": JsonRowSerializationSchema.builder().with_type_info("`a.b` STRING, id STRING").build(),
     }
-    columns = [schema.column(rows, Role.VALUE).alias(name) for name, schema in written.items()]
+    columns = [schema.column(rows, RecordPart.VALUE).alias(name) for name, schema in written.items()]
     [found] = rows.select(columns).collect()
     assert found.all == '{"id":1,"a.b":null,"c":"x"}'
     assert found.some == '{"a.b":null,"id":"1"}'
@@ -133,7 +133,7 @@ def test_rows_are_written_as_json_with_connect(connect_spark: Any, monkeypatch: 
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)  # as where there is no classic session
     rows = connect_spark.range(1).selectExpr("1 AS id", "'x' AS c")
     some = JsonRowSerializationSchema.builder().with_type_info("c STRING, id STRING").build()
-    [found] = rows.select(some.column(rows, Role.VALUE).alias("some")).collect()
+    [found] = rows.select(some.column(rows, RecordPart.VALUE).alias("some")).collect()
     assert found.some == '{"c":"x","id":"1"}'
 
 

@@ -18,10 +18,10 @@ from penstock.errors import MissingOptionError, OptionError
 from penstock.options.python_objects import DESERIALIZER
 from penstock.table.user_decoder import (
     ArrowDeserializationSchema,
+    CalledWith,
     DeserializationSchema,
-    Gets,
     KafkaRecordDeserializationSchema,
-    TravellingDeserializer,
+    PickledDeserializer,
     ValueOnly,
 )
 
@@ -155,9 +155,9 @@ def record_deserialization(deserializer: Any, produced_type: Any) -> Deserializa
     if isinstance(deserializer, ValueOnly):
         return value_deserialization(deserializer.deserializer, produced_type)
     if isinstance(deserializer, KafkaRecordDeserializationSchema):
-        return _python(deserializer, Gets.RECORD, produced_type)
+        return _python(deserializer, CalledWith.RECORD, produced_type)
     if isinstance(deserializer, ArrowDeserializationSchema):
-        return _python(deserializer, Gets.BATCH, produced_type)
+        return _python(deserializer, CalledWith.BATCH, produced_type)
     values = (DeserializationSchema, FormatDeserializationSchema, SimpleStringSchema, ByteArraySchema)
     if isinstance(deserializer, values):
         raise OptionError(
@@ -166,7 +166,7 @@ def record_deserialization(deserializer: Any, produced_type: Any) -> Deserializa
         )
     if isinstance(deserializer, type) or not callable(deserializer):
         raise _no_deserializer(deserializer, "KafkaRecordDeserializationSchema", "a ConsumerRecord")
-    return _python(deserializer, Gets.RECORD, produced_type)
+    return _python(deserializer, CalledWith.RECORD, produced_type)
 
 
 def value_deserialization(deserializer: Any, produced_type: Any) -> Deserialization:
@@ -183,13 +183,13 @@ def value_deserialization(deserializer: Any, produced_type: Any) -> Deserializat
     if isinstance(deserializer, FormatDeserializationSchema):
         return _format(deserializer.format_name, deserializer.produced_type, deserializer.options)
     if isinstance(deserializer, DeserializationSchema):
-        return _python(deserializer, Gets.VALUE, produced_type)
+        return _python(deserializer, CalledWith.VALUE, produced_type)
     method = getattr(deserializer, "deserialize", None)
     if not isinstance(deserializer, type) and callable(method) and _argument_count(method) == 2:
-        return _python(deserializer, Gets.TOPIC_AND_VALUE, produced_type)
+        return _python(deserializer, CalledWith.TOPIC_AND_VALUE, produced_type)
     if isinstance(deserializer, type) or not callable(deserializer):
         raise _no_deserializer(deserializer, "DeserializationSchema", "a value")
-    return _python(deserializer, Gets.VALUE, produced_type)
+    return _python(deserializer, CalledWith.VALUE, produced_type)
 
 
 def _argument_count(method: Any) -> int:
@@ -208,7 +208,7 @@ def _format(name: str, produced_type: Any, options: Mapping[str, str]) -> Deseri
     return Deserialization({"format": name, **options}, columns)
 
 
-def _python(user_object: Any, gets: Gets, produced_type: Any) -> Deserialization:
+def _python(user_object: Any, gets: CalledWith, produced_type: Any) -> Deserialization:
     if produced_type is None and hasattr(user_object, "get_produced_type"):
         produced_type = user_object.get_produced_type()
     if produced_type is None:
@@ -217,7 +217,7 @@ def _python(user_object: Any, gets: Gets, produced_type: Any) -> Deserialization
             "STRING' or 'STRING', or define get_produced_type."
         )
     columns, is_value = _columns(produced_type)
-    travelling = TravellingDeserializer(user_object, gets, is_value)
+    travelling = PickledDeserializer(user_object, gets, is_value)
     return Deserialization({"scan.deserializer": to_text(travelling, DESERIALIZER)}, columns)
 
 

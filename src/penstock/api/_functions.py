@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-class Role(Enum):
+class RecordPart(Enum):
     """The part of a record that a function returns."""
 
     KEY = "key"
@@ -36,17 +36,17 @@ def functions_for(rows: DataFrame) -> ModuleType:
     return importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
 
 
-def _spark_type(role: Role) -> DataType:
+def _spark_type(role: RecordPart) -> DataType:
     """Return the type of a column. A text would need a classic session on Spark Connect."""
     from pyspark.sql import types  # noqa: PLC0415 - `import penstock` stays light
 
-    if role is Role.HEADERS:
+    if role is RecordPart.HEADERS:
         header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
         return types.ArrayType(header)
-    return types.StringType() if role is Role.TOPIC else types.BinaryType()
+    return types.StringType() if role is RecordPart.TOPIC else types.BinaryType()
 
 
-def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role) -> Column:
+def function_column(rows: DataFrame, function: Callable[[Any], Any], role: RecordPart) -> Column:
     """Return a column with the result of `function` for each row.
 
     Args:
@@ -69,7 +69,7 @@ def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Role)
 class RowFunction:
     """Call the user's function for a row and check its result. The first row loads the function."""
 
-    def __init__(self, text: str, role: Role) -> None:
+    def __init__(self, text: str, role: RecordPart) -> None:
         self._text = text
         self._role = role
         self._function: Callable[[Any], Any] | None = None
@@ -94,7 +94,7 @@ class RowFunction:
         return _CHECKS[self._role](given, self._role)
 
 
-def _bytes(given: Any, role: Role) -> bytes | None:
+def _bytes(given: Any, role: RecordPart) -> bytes | None:
     if given is None:
         return None
     if not isinstance(given, (bytes, bytearray, memoryview)):
@@ -102,13 +102,13 @@ def _bytes(given: Any, role: Role) -> bytes | None:
     return bytes(given)
 
 
-def _topic(given: Any, role: Role) -> str:
+def _topic(given: Any, role: RecordPart) -> str:
     if not isinstance(given, str) or not given:
         raise _refused(role, given, "the name of a topic")
     return given
 
 
-def _headers(given: Any, role: Role) -> list[tuple[str, bytes | None]] | None:
+def _headers(given: Any, role: RecordPart) -> list[tuple[str, bytes | None]] | None:
     if given is None:
         return None
     pairs = given.items() if isinstance(given, Mapping) else given
@@ -128,15 +128,15 @@ def _headers(given: Any, role: Role) -> list[tuple[str, bytes | None]] | None:
     return found
 
 
-_CHECKS: Mapping[Role, Callable[[Any, Role], Any]] = {
-    Role.KEY: _bytes,
-    Role.VALUE: _bytes,
-    Role.TOPIC: _topic,
-    Role.HEADERS: _headers,
+_CHECKS: Mapping[RecordPart, Callable[[Any, RecordPart], Any]] = {
+    RecordPart.KEY: _bytes,
+    RecordPart.VALUE: _bytes,
+    RecordPart.TOPIC: _topic,
+    RecordPart.HEADERS: _headers,
 }
 
 
-def _refused(role: Role, given: Any, wanted: str) -> RowError:
+def _refused(role: RecordPart, given: Any, wanted: str) -> RowError:
     return RowError(
         f"The function for the {role.value} of a record has to return {wanted}; it returned "
         f"{type(given).__name__}. The row was not written, and its task fails.",

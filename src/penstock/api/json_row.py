@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import Role, functions_for
+from penstock.api._functions import RecordPart, functions_for
 from penstock.api.schemas import ColumnSerializationSchema
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class JsonRowSerializationSchema(ColumnSerializationSchema):
         """Return a builder."""
         return JsonRowSerializationSchemaBuilder()
 
-    def column(self, rows: DataFrame, role: Role) -> Column:
+    def column(self, rows: DataFrame, role: RecordPart) -> Column:
         """Return the row as text. See `ColumnSerializationSchema.column`."""
         functions = functions_for(rows)
         wanted = self._type_info

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import Role, function_column
+from penstock.api._functions import RecordPart, function_column
 from penstock.api._pickling import to_text
 from penstock.api.schemas import check_schema, serialized
 from penstock.errors import MissingOptionError, OptionError
@@ -72,13 +72,13 @@ class KafkaRecordSerializationSchema:
         Raises:
             RowError: a column does not fit its schema.
         """
-        columns = {"value": serialized(self.value_schema, rows, Role.VALUE)}
+        columns = {"value": serialized(self.value_schema, rows, RecordPart.VALUE)}
         if self.key_schema is not None:
-            columns["key"] = serialized(self.key_schema, rows, Role.KEY)
+            columns["key"] = serialized(self.key_schema, rows, RecordPart.KEY)
         if self.topic_selector is not None:
-            columns["topic"] = function_column(rows, self.topic_selector, Role.TOPIC)
+            columns["topic"] = function_column(rows, self.topic_selector, RecordPart.TOPIC)
         if self.header_provider is not None:
-            columns["headers"] = function_column(rows, self.header_provider, Role.HEADERS)
+            columns["headers"] = function_column(rows, self.header_provider, RecordPart.HEADERS)
         if self.timestamp_column is not None:
             columns["timestamp"] = rows[self.timestamp_column]
         return rows.select([column.alias(name) for name, column in columns.items()])
@@ -124,7 +124,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """
         if self._value_schema is not None:
             raise OptionError("The value serialization schema is set already: set it once.")
-        self._value_schema = check_schema(value_serialization_schema, Role.VALUE)
+        self._value_schema = check_schema(value_serialization_schema, RecordPart.VALUE)
         return self
 
     def set_key_serialization_schema(
@@ -133,7 +133,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """Set how rows become keys, as `set_value_serialization_schema` does for values. Default: no keys."""
         if self._key_schema is not None:
             raise OptionError("The key serialization schema is set already: set it once.")
-        self._key_schema = check_schema(key_serialization_schema, Role.KEY)
+        self._key_schema = check_schema(key_serialization_schema, RecordPart.KEY)
         return self
 
     def set_partitioner(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import Role, function_column, functions_for
+from penstock.api._functions import RecordPart, function_column, functions_for
 from penstock.errors import OptionError, RowError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ColumnSerializationSchema(ABC):
     """Serialize with an expression of Spark, without Python."""
 
     @abstractmethod
-    def column(self, rows: DataFrame, role: Role) -> Column:
+    def column(self, rows: DataFrame, role: RecordPart) -> Column:
         """Return the expression, of type binary or string.
 
         Args:
@@ -68,7 +68,7 @@ class SimpleStringSchema(ColumnSerializationSchema):
         """Return the charset, which is also used to read values."""
         return self._charset
 
-    def column(self, rows: DataFrame, role: Role) -> Column:
+    def column(self, rows: DataFrame, role: RecordPart) -> Column:
         """Return the text in the charset."""
         name = _named(self, rows, self._column, role)
         _check_type(self, rows, name, "string", 'Cast it, e.g. .withColumn("{}", col("{}").cast("string"))')
@@ -89,14 +89,14 @@ class ByteArraySchema(ColumnSerializationSchema):
     def __init__(self, column: str | None = None) -> None:
         self._column = column
 
-    def column(self, rows: DataFrame, role: Role) -> Column:
+    def column(self, rows: DataFrame, role: RecordPart) -> Column:
         """Return the bytes."""
         name = _named(self, rows, self._column, role)
         _check_type(self, rows, name, "binary", "Serialize it, e.g. with SimpleStringSchema")
         return rows[_quoted(name)]
 
 
-def serialized(schema: Any, rows: DataFrame, role: Role) -> Column:
+def serialized(schema: Any, rows: DataFrame, role: RecordPart) -> Column:
     """Return the column that a schema of the user makes of the rows."""
     if isinstance(schema, ColumnSerializationSchema):
         return schema.column(rows, role)
@@ -108,7 +108,7 @@ def serialized(schema: Any, rows: DataFrame, role: Role) -> Column:
     return function_column(rows, schema, role)
 
 
-def check_schema(schema: Any, role: Role) -> Any:
+def check_schema(schema: Any, role: RecordPart) -> Any:
     """Return `schema` after a check. Raise OptionError if it cannot serialize."""
     is_schema = isinstance(schema, (ColumnSerializationSchema, SerializationSchema)) or is_column(schema)
     if not is_schema and (isinstance(schema, type) or not callable(schema)):
@@ -128,7 +128,7 @@ def is_column(value: object) -> bool:
     )
 
 
-def _named(schema: object, rows: DataFrame, column: str | None, role: Role) -> str:
+def _named(schema: object, rows: DataFrame, column: str | None, role: RecordPart) -> str:
     names = rows.columns
     if column is not None and column in names:
         return column

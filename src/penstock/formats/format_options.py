@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options.declare import Dialect, Option, Reader, Status, or_default, parse_value, refused
+from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value, refused
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import BOOLEAN, ValueType
 
@@ -22,7 +22,7 @@ def format_option(
     key: str, kind: ValueType[T], doc: str, default: T | None = None, default_text: str = ""
 ) -> Option[T]:
     """Declare an option of a format; `key` begins with the format's name."""
-    return Option(key, Dialect.FLINK, Reader.BOTH, kind, doc, default, default_text)
+    return Option(key, Dialect.FLINK, Side.BOTH, kind, doc, default, default_text)
 
 
 def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
@@ -32,7 +32,7 @@ def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
 
 def refused_option(key: str, doc: str) -> Option[Any]:
     """Declare an option that only Flink's format has; `doc` says what to do instead."""
-    return refused(key, Dialect.FLINK, Reader.BOTH, doc)
+    return refused(key, Dialect.FLINK, Side.BOTH, doc)
 
 
 def parse_verbatim(text: str) -> str:

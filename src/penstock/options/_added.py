@@ -5,10 +5,10 @@ Runs on the driver. See `declare` for what the words mean.
 
 from __future__ import annotations
 
-from penstock.options.declare import Dialect, Option, Reader, declared_in
+from penstock.options.declare import Dialect, Option, Side, declared_in
 from penstock.options.values import TEXT
 
-_ANY, _BOTH = Dialect.SHARED, Reader.BOTH
+_ANY, _BOTH = Dialect.SHARED, Side.BOTH
 
 CHECKPOINT_LOCATION = Option(
     "checkpointLocation",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.errors import OptionError
 from penstock.options._recognise import FoundOptions
 from penstock.options.config import SinkConfig, Subscription, TopicList, TopicPattern
-from penstock.options.declare import Reader
+from penstock.options.declare import Side
 from penstock.options.properties.promise import produce_promise
 from penstock.options.table import DEAD_LETTER_TOPIC
 from penstock.options.topic_pattern import compile_pattern
@@ -33,7 +33,7 @@ def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str
             option=DEAD_LETTER_TOPIC.key,
             topic=topic,
         )
-    config = SinkConfig(found.of_side(Reader.SINK).properties, topic)
+    config = SinkConfig(found.of_side(Side.SINK).properties, topic)
     produce_promise(config.properties, config.delivery_guarantee)
     return config
 

@@ -14,9 +14,9 @@ from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionEr
 from penstock.options._added import SPARK_ADDED_OPTIONS
 from penstock.options._spelling import misspelt
 from penstock.options.config import KafkaProperties
-from penstock.options.declare import Dialect, Option, Reader, Status, or_default, parse_value
+from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value
 from penstock.options.flink import TOPIC
-from penstock.options.properties import Role
+from penstock.options.properties import ClientRole
 from penstock.options.properties.check import check_properties
 from penstock.options.unknown import OPTIONS, judge_options
 from penstock.options.wording import PROPERTY_PREFIX, worded
@@ -68,7 +68,7 @@ class FoundOptions:
     known: Mapping[str, tuple[Option[Any], str]]
     unknown: tuple[str, ...]
 
-    def of_side(self, side: Reader) -> GivenOptions:
+    def of_side(self, side: Side) -> GivenOptions:
         """Return the options that a source or a sink reads.
 
         Raises:
@@ -81,14 +81,14 @@ class FoundOptions:
         for key, (option, text) in self.known.items():
             if option.key in _PROPERTY_OPTIONS:
                 properties[key[len(option.key) - 1 :]] = text
-            elif option.reader in (side, Reader.BOTH):
+            elif option.side in (side, Side.BOTH):
                 texts[key] = text
                 if option.status is Status.NO_EFFECT:
                     parse_value(option.type, text, option.key)
         if dialect is None:
             raise _no_servers(self.known, self.unknown, dialect)
         judge_options(self.unknown, dialect, side)
-        role = Role.CONSUMER if side is Reader.SOURCE else Role.PRODUCER
+        role = ClientRole.CONSUMER if side is Side.SOURCE else ClientRole.PRODUCER
         checked = check_properties(properties, dialect=dialect, role=role)
         if checked.get(_SERVERS) is None:
             raise _no_servers(self.known, self.unknown, dialect)
@@ -125,19 +125,19 @@ def _option_of(key: str) -> Option[Any] | None:
     return next(matches, None)
 
 
-def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Reader) -> Dialect | None:
+def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Side) -> Dialect | None:
     """Return the dialect in use; None if all given names are the same in both."""
     keys: dict[Dialect, list[str]] = {Dialect.FLINK: [], Dialect.SPARK: []}
     for key, (option, _) in found.items():
         # `topic` of a source belongs to Flink's dialect; `topic` of a sink belongs to both.
-        is_flinks = option is TOPIC and side is Reader.SOURCE
+        is_flinks = option is TOPIC and side is Side.SOURCE
         dialect = Dialect.FLINK if is_flinks else option.dialect
         if dialect in keys:
             keys[dialect].append(key)
     has_sparks = bool(keys[Dialect.SPARK])
     for key, (option, _) in found.items():
         # First, because the other dialect would refuse this option too.
-        if option.reader in (side, Reader.BOTH):
+        if option.side in (side, Side.BOTH):
             _refuse_unsupported(option, key, Dialect.SPARK if has_sparks else Dialect.FLINK)
     if all(keys.values()):
         hint = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from penstock.options import offset_text as offsets
 from penstock.options.config import MAX_BATCH_DELAY_MS, SourceConfig
-from penstock.options.declare import Dialect, Option, Reader, Status, declared_in
+from penstock.options.declare import Dialect, Option, Side, Status, declared_in
 from penstock.options.moments import MOMENT
 from penstock.options.properties import default_of
 from penstock.options.values import (
@@ -25,7 +25,7 @@ from penstock.options.values import (
 )
 
 _S = Dialect.SPARK
-_SOURCE, _SINK, _BOTH = Reader.SOURCE, Reader.SINK, Reader.BOTH
+_SOURCE, _SINK, _BOTH = Side.SOURCE, Side.SINK, Side.BOTH
 _OFFSETS = ValueType("offsets", f"earliest, latest, or {offsets.SPARK_OFFSETS_FORM}", str)
 _TIMESTAMPS = ValueType("timestamps", offsets.SPARK_TIMESTAMPS_FORM, str)
 _NO_RETRY_COUNT = (

@@ -24,7 +24,7 @@ class Dialect(Enum):
     SHARED = "shared"
 
 
-class Reader(Enum):
+class Side(Enum):
     """The side that reads an option. A table may serve both sides, so each ignores keys of the other."""
 
     SOURCE = "source"
@@ -43,12 +43,12 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option of a reader or writer.
+    """One option of the source, of the sink, or of both.
 
     Attributes:
         key: the canonical spelling. A key that ends in `*` stands for every key with that beginning.
         dialect: of the key.
-        reader: the side that reads it.
+        side: the side that reads it.
         type: of its values.
         doc: the text of the reference page; for a refused option it says what to use instead.
         default: the value without the option; the page shows it as a user would write it.
@@ -58,7 +58,7 @@ class Option(Generic[T]):
 
     key: str
     dialect: Dialect
-    reader: Reader
+    side: Side
     type: ValueType[T]
     doc: str
     default: T | None = None
@@ -118,11 +118,11 @@ def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
     ) from None
 
 
-def not_yet(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:
+def not_yet(key: str, dialect: Dialect, side: Side, doc: str) -> Option[Any]:
     """Declare an option of Flink or Spark that a later version of penstock will support."""
-    return Option(key, dialect, reader, TEXT, doc, status=Status.NOT_YET)
+    return Option(key, dialect, side, TEXT, doc, status=Status.NOT_YET)
 
 
-def refused(key: str, dialect: Dialect, reader: Reader, doc: str) -> Option[Any]:
+def refused(key: str, dialect: Dialect, side: Side, doc: str) -> Option[Any]:
     """Declare an option that penstock will not support; `doc` says what to use instead."""
-    return Option(key, dialect, reader, TEXT, doc, status=Status.REFUSED)
+    return Option(key, dialect, side, TEXT, doc, status=Status.REFUSED)

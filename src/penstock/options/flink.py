@@ -14,7 +14,7 @@ from penstock.options.config import (
     SinkConfig,
     SourceConfig,
 )
-from penstock.options.declare import Dialect, Option, Reader, Status, declared_in, not_yet, refused
+from penstock.options.declare import Dialect, Option, Side, Status, declared_in, not_yet, refused
 from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.moments import MOMENT
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
@@ -38,7 +38,7 @@ from penstock.options.values import (
 from penstock.options.values import TOPIC as TOPIC_NAME
 
 _F = Dialect.FLINK
-_SOURCE, _SINK, _BOTH = Reader.SOURCE, Reader.SINK, Reader.BOTH
+_SOURCE, _SINK, _BOTH = Side.SOURCE, Side.SINK, Side.BOTH
 _CONNECTORS = tuple(each.value for each in Connector)
 
 

@@ -19,7 +19,7 @@ from penstock.options._recognise import GivenOptions, look_up
 from penstock.options._sink import sink_config
 from penstock.options._source import source_config
 from penstock.options.config import SinkConfig, SourceConfig
-from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.declare import Dialect, Option, Side
 from penstock.options.parse_table import has_table, read_table, write_table
 from penstock.options.table_spec import DeserializerSpec, TableSpec
 
@@ -64,7 +64,7 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadConfig:
         OptionError: the message names the option, its value, and the allowed values.
     """
     found = look_up(options)
-    given = found.of_side(Reader.SOURCE)
+    given = found.of_side(Side.SOURCE)
     source = source_config(given, streaming)
     if not has_table(given):
         return ReadConfig(source)
@@ -86,7 +86,7 @@ def parse_write(options: Mapping[str, str]) -> WriteConfig:
     Raises:
         OptionError: the message names the option, its value, and the allowed values.
     """
-    given = look_up(options).of_side(Reader.SINK)
+    given = look_up(options).of_side(Side.SINK)
     return WriteConfig(sink_config(given), write_table(given) if has_table(given) else None)
 
 
@@ -96,7 +96,7 @@ def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:
     Raises:
         OptionError: see `parse_read`. Only `parse_read` checks what differs for batch reads and streams.
     """
-    given = look_up(options).of_side(Reader.SOURCE)
+    given = look_up(options).of_side(Side.SOURCE)
     return ColumnsConfig(has_table(given), given.value_or_default(_headers_option(given)))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.options._added import SPARK_ADDED_OPTIONS
 from penstock.options._spark import SPARK_OPTIONS
-from penstock.options.declare import Dialect, Option, Reader, Status, shown_default
+from penstock.options.declare import Dialect, Option, Side, Status, shown_default
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
 
@@ -95,14 +95,12 @@ def render() -> str:
         (Dialect.SPARK, "Spark's dialect", SPARK_OPTIONS),
     ):
         parts.append(f"## {title}\n")
-        for reader, subtitle in (
-            (Reader.BOTH, "Source and sink"),
-            (Reader.SOURCE, "Source"),
-            (Reader.SINK, "Sink"),
+        for side, subtitle in (
+            (Side.BOTH, "Source and sink"),
+            (Side.SOURCE, "Source"),
+            (Side.SINK, "Sink"),
         ):
-            parts.extend(
-                _options_section(subtitle, [option for option in options if option.reader is reader])
-            )
+            parts.extend(_options_section(subtitle, [option for option in options if option.side is side]))
         if dialect is Dialect.SPARK:
             parts.append(_shared_section())
         parts.extend(_not_supported_section(dialect.value, options))

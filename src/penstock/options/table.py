@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.options.declare import Dialect, Option, Reader, declared_in
+from penstock.options.declare import Dialect, Option, Side, declared_in
 from penstock.options.formats import FORMAT_PREFIXES, FORMATS
 from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, OnDecodeError, TableSpec
 from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
-_ANY, _BOTH, _SOURCE = Dialect.SHARED, Reader.BOTH, Reader.SOURCE
+_ANY, _BOTH, _SOURCE = Dialect.SHARED, Side.BOTH, Side.SOURCE
 
 
 def parse_fields(text: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from penstock.errors import OptionError
 from penstock.options._added import SPARK_ADDED_OPTIONS
 from penstock.options._spark import SPARK_OPTIONS, SUBSCRIBE
 from penstock.options._spelling import misspelt, nearest
-from penstock.options.declare import Dialect, Option, Reader, Status
+from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import advice_for
@@ -48,7 +48,7 @@ class _Finding:
         return f"Option '{key}'{note} is not known.{hint}"
 
 
-def judge_options(keys: Iterable[str], dialect: Dialect, side: Reader) -> None:
+def judge_options(keys: Iterable[str], dialect: Dialect, side: Side) -> None:
     """Refuse unknown options, or warn about them.
 
     Args:
@@ -94,13 +94,13 @@ def judge_property(name: str, dialect: Dialect) -> None:
     warn_once(_log, f"{found.sentence(key)}{none} It is ignored.")
 
 
-def supported_keys(dialect: Dialect, side: Reader) -> list[str]:
+def supported_keys(dialect: Dialect, side: Side) -> list[str]:
     """Return the options that a source or a sink accepts in a dialect."""
     return sorted(
         option.key
         for option in FLINK_OPTIONS + SPARK_OPTIONS
         if option.dialect in (dialect, Dialect.SHARED)
-        and option.reader in (side, Reader.BOTH)
+        and option.side in (side, Side.BOTH)
         and option.status is Status.SUPPORTED
         and not _is_of_format(option)
     )
@@ -110,7 +110,7 @@ def _is_of_format(option: Option[Any]) -> bool:
     return option.dialect is Dialect.SHARED and option.key.endswith("*")
 
 
-def _finding(key: str, dialect: Dialect, side: Reader) -> _Finding:
+def _finding(key: str, dialect: Dialect, side: Side) -> _Finding:
     lower, prefix = key.lower(), PROPERTY_PREFIX[dialect]
     if lower in PROPERTIES:
         return _of_property(lower, lower, dialect, is_misspelt=False)
@@ -138,12 +138,12 @@ def _of_property(name: str, meant: str | None, dialect: Dialect, *, is_misspelt:
     return _Finding(is_misspelt, meant=key)
 
 
-def _of_option(option: Option[Any], dialect: Dialect, side: Reader) -> _Finding:
+def _of_option(option: Option[Any], dialect: Dialect, side: Side) -> _Finding:
     """Return the suggestion for a name that misspells this option."""
     if option.status in (Status.NOT_YET, Status.REFUSED):
         doc = worded(option.doc, dialect).rstrip(".")
         return _Finding(is_misspelt=True, advice=f"'{option.key}' is not supported: {doc}")
-    if option is TOPIC and dialect is Dialect.SPARK and side is Reader.SOURCE:
+    if option is TOPIC and dialect is Dialect.SPARK and side is Side.SOURCE:
         return _Finding(is_misspelt=True, meant=SUBSCRIBE.key)
     if option.dialect in (dialect, Dialect.SHARED):
         return _Finding(is_misspelt=True, meant=option.key)

@@ -18,7 +18,7 @@ from penstock.formats.base import excerpt
 from penstock.options.python_objects import DESERIALIZER
 from penstock.table._decode import RecordFailure, TableRows
 from penstock.table._row_maker import RowMaker, UnfitRowError
-from penstock.table.user_decoder import ConsumerRecord, Gets, TravellingDeserializer
+from penstock.table.user_decoder import CalledWith, ConsumerRecord, PickledDeserializer
 
 OPTION = "scan.deserializer"
 
@@ -38,7 +38,7 @@ class PythonDecoder:
             OptionError: the deserializer cannot be loaded here.
         """
         loaded = DESERIALIZER.load(text, OPTION)
-        if not isinstance(loaded, TravellingDeserializer):
+        if not isinstance(loaded, PickledDeserializer):
             raise OptionError(f"Option '{OPTION}': expected a deserializer, got {type(loaded).__name__}.")
         self._travelling = loaded
         self._schema = schema
@@ -53,12 +53,12 @@ class PythonDecoder:
     @property
     def record_columns(self) -> tuple[str, ...]:
         """The KafkaRecords columns that `decode` and the policy for bad records need."""
-        few = self._travelling.gets in (Gets.VALUE, Gets.TOPIC_AND_VALUE)
+        few = self._travelling.gets in (CalledWith.VALUE, CalledWith.TOPIC_AND_VALUE)
         return tuple(name for name in KAFKA_RECORDS.names if name in _FEW or not few)
 
     def decode(self, records: pa.RecordBatch) -> TableRows:
         """Decode records that have at least `record_columns`."""
-        if self._travelling.gets is Gets.BATCH:
+        if self._travelling.gets is CalledWith.BATCH:
             return self._decode_batch(records)
         rows: list[tuple[Any, ...]] = []
         indices: list[int] = []
@@ -80,9 +80,9 @@ class PythonDecoder:
 
     def _arguments(self, records: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
         gets = self._travelling.gets
-        if gets is Gets.VALUE:
+        if gets is CalledWith.VALUE:
             return ((value,) for value in records.column("value").to_pylist())
-        if gets is Gets.TOPIC_AND_VALUE:
+        if gets is CalledWith.TOPIC_AND_VALUE:
             columns = (records.column("topic").to_pylist(), records.column("value").to_pylist())
             return zip(*columns, strict=True)
         return ((record,) for record in consumer_records(records))
@@ -155,14 +155,14 @@ def _reraise_ours(error: Exception) -> None:
         raise error
 
 
-def _prepared(travelling: TravellingDeserializer) -> Callable[..., Any]:
+def _prepared(travelling: PickledDeserializer) -> Callable[..., Any]:
     """Open the user's object and return the function to call."""
     user_object = travelling.user_object
-    if travelling.gets is Gets.TOPIC_AND_VALUE and hasattr(user_object, "configure"):
+    if travelling.gets is CalledWith.TOPIC_AND_VALUE and hasattr(user_object, "configure"):
         user_object.configure({}, False)
     if hasattr(user_object, "open"):
         user_object.open()
-    name = "deserialize_batch" if travelling.gets is Gets.BATCH else "deserialize"
+    name = "deserialize_batch" if travelling.gets is CalledWith.BATCH else "deserialize"
     found: Callable[..., Any] = getattr(user_object, name, user_object)
     return found
 

@@ -101,7 +101,7 @@ class ValueOnly:
     deserializer: Any
 
 
-class Gets(Enum):
+class CalledWith(Enum):
     """The argument that a deserializer is called with."""
 
     RECORD = "record"
@@ -111,7 +111,7 @@ class Gets(Enum):
 
 
 @dataclass(frozen=True)
-class TravellingDeserializer:
+class PickledDeserializer:
     """A deserializer of the user on its way to the executors.
 
     Attributes:
@@ -121,5 +121,5 @@ class TravellingDeserializer:
     """
 
     user_object: Any
-    gets: Gets
+    gets: CalledWith
     gives_values: bool

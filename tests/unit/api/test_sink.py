@@ -23,7 +23,7 @@ from penstock import (
     SimpleStringSchema,
 )
 from penstock.api import KafkaRecordSerializationSchemaBuilder, KafkaSinkBuilder
-from penstock.api._functions import Role, RowFunction
+from penstock.api._functions import RecordPart, RowFunction
 from penstock.api._pickling import to_text
 from penstock.errors import ExactlyOnceError, MissingOptionError, OptionError, RowError
 from penstock.options.parse import parse_write
@@ -220,7 +220,7 @@ class Holds(SerializationSchema):
         return self.value
 
 
-def given(role: Role, value: Any) -> Any:
+def given(role: RecordPart, value: Any) -> Any:
     """What comes of it when a function of the user gives `value`; it has travelled as to executors."""
     function = RowFunction(to_text(Holds(value).serialize, FUNCTION), role)
     travelled: RowFunction = pickle.loads(pickle.dumps(function))  # noqa: S301 - our own
@@ -229,35 +229,35 @@ def given(role: Role, value: Any) -> Any:
 
 
 class TestFunctions:
-    @pytest.mark.parametrize("role", [Role.KEY, Role.VALUE])
-    def test_keys_and_values_are_bytes_or_null(self, role: Role) -> None:
+    @pytest.mark.parametrize("role", [RecordPart.KEY, RecordPart.VALUE])
+    def test_keys_and_values_are_bytes_or_null(self, role: RecordPart) -> None:
         assert given(role, b"x") == b"x"
         assert given(role, bytearray(b"x")) == b"x"
         assert given(role, None) is None
 
     def test_headers_are_pairs(self) -> None:
         wanted = [("a", b"1"), ("b", b"2"), ("c", None)]
-        assert given(Role.HEADERS, {"a": b"1", "b": "2", "c": None}) == wanted
-        assert given(Role.HEADERS, [("a", b"1"), ("a", bytearray(b"2"))]) == [("a", b"1"), ("a", b"2")]
-        assert given(Role.HEADERS, []) == []
-        assert given(Role.HEADERS, None) is None
+        assert given(RecordPart.HEADERS, {"a": b"1", "b": "2", "c": None}) == wanted
+        assert given(RecordPart.HEADERS, [("a", b"1"), ("a", bytearray(b"2"))]) == [("a", b"1"), ("a", b"2")]
+        assert given(RecordPart.HEADERS, []) == []
+        assert given(RecordPart.HEADERS, None) is None
 
     @pytest.mark.parametrize(
         ("role", "value", "says"),
         [
-            (Role.VALUE, "text", "value of a record has to return bytes or None; it returned str"),
-            (Role.KEY, 7, "key of a record has to return bytes or None; it returned int"),
-            (Role.TOPIC, None, "topic of a record .* it returned NoneType"),
-            (Role.TOPIC, "", "has to return the name of a topic"),
-            (Role.TOPIC, b"t", "it returned bytes"),
-            (Role.HEADERS, "text", "headers of a record .* it returned str"),
-            (Role.HEADERS, 7, "headers of a record .* it returned int"),
-            (Role.HEADERS, {"a": 1}, "has to return a mapping .* it returned tuple"),
-            (Role.HEADERS, [("a", b"1", 2)], "it returned tuple"),
-            (Role.HEADERS, [{"key": "a", "value": b"1"}], "it returned dict"),
+            (RecordPart.VALUE, "text", "value of a record has to return bytes or None; it returned str"),
+            (RecordPart.KEY, 7, "key of a record has to return bytes or None; it returned int"),
+            (RecordPart.TOPIC, None, "topic of a record .* it returned NoneType"),
+            (RecordPart.TOPIC, "", "has to return the name of a topic"),
+            (RecordPart.TOPIC, b"t", "it returned bytes"),
+            (RecordPart.HEADERS, "text", "headers of a record .* it returned str"),
+            (RecordPart.HEADERS, 7, "headers of a record .* it returned int"),
+            (RecordPart.HEADERS, {"a": 1}, "has to return a mapping .* it returned tuple"),
+            (RecordPart.HEADERS, [("a", b"1", 2)], "it returned tuple"),
+            (RecordPart.HEADERS, [{"key": "a", "value": b"1"}], "it returned dict"),
         ],
     )
-    def test_what_spark_would_turn_to_null_is_an_error(self, role: Role, value: Any, says: str) -> None:
+    def test_what_spark_would_turn_to_null_is_an_error(self, role: RecordPart, value: Any, says: str) -> None:
         with pytest.raises(RowError, match=says) as caught:
             given(role, value)
         assert caught.value.facts["role"] == role.value
@@ -267,7 +267,7 @@ class TestFunctions:
             raise KeyError("amount")
 
         with pytest.raises(RowError, match="value of a record failed: KeyError: 'amount'"):
-            RowFunction(to_text(fails, FUNCTION), Role.VALUE)(None)
+            RowFunction(to_text(fails, FUNCTION), RecordPart.VALUE)(None)
 
     def test_what_cannot_travel_is_said_where_it_is_given(self) -> None:
         with pytest.raises(OptionError, match="serialize cannot be sent to Spark"):

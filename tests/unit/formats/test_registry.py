@@ -66,12 +66,12 @@ def test_formats_are_imported_when_they_are_asked_for() -> None:
 _NEW_FORMAT = """
 import sys, types
 import penstock.options.formats as formats
-from penstock.options.declare import Dialect, Option, Reader
+from penstock.options.declare import Dialect, Option, Side
 from penstock.options.values import POSITIVE_INT
 
 class XmlFormat:
     name = "xml"
-    options = (Option("xml.depth", Dialect.FLINK, Reader.BOTH, POSITIVE_INT, "How deep."),)
+    options = (Option("xml.depth", Dialect.FLINK, Side.BOTH, POSITIVE_INT, "How deep."),)
 
     @classmethod
     def from_spec(cls, spec):

@@ -22,7 +22,7 @@ from penstock.options.python_objects import DESERIALIZER
 from penstock.options.table_spec import Connector, DeserializerSpec, FormatSpec, TableSpec
 from penstock.options.unknown import OPTIONS
 from penstock.spark.datasource import PenstockDataSource
-from penstock.table.user_decoder import Gets, TravellingDeserializer
+from penstock.table.user_decoder import CalledWith, PickledDeserializer
 
 FLINK = {"connector": "kafka", "topic": "orders", "properties.bootstrap.servers": "unused:1"}
 SPARK_READ = {"subscribe": "orders", "kafka.bootstrap.servers": "unused:1"}
@@ -83,7 +83,7 @@ class SpiedOptions(MutableMapping[str, str]):
 
 
 def deserializer() -> str:
-    return to_text(TravellingDeserializer(len, Gets.VALUE, True), DESERIALIZER)
+    return to_text(PickledDeserializer(len, CalledWith.VALUE, True), DESERIALIZER)
 
 
 USES: dict[str, tuple[dict[str, str], Callable[[PenstockDataSource], Any]]] = {

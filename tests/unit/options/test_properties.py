@@ -16,9 +16,9 @@ from penstock.options.declare import Dialect, parse_value
 from penstock.options.properties import (
     GROUPS,
     PROPERTIES,
+    ClientRole,
     Handling,
     Property,
-    Role,
     property_value,
 )
 from penstock.options.properties.check import check_properties
@@ -36,7 +36,7 @@ def _fresh_warnings() -> Iterator[None]:
 
 
 def check(
-    name: str, text: str, *, dialect: Dialect = Dialect.FLINK, role: Role = Role.CONSUMER
+    name: str, text: str, *, dialect: Dialect = Dialect.FLINK, role: ClientRole = ClientRole.CONSUMER
 ) -> KafkaProperties:
     return check_properties({name: text}, dialect=dialect, role=role)
 
@@ -64,7 +64,7 @@ def test_a_declaration_is_whole(declared: Property) -> None:
 )
 def test_an_unsupported_property_says_what_to_do(name: str) -> None:
     declared = PROPERTIES[name]
-    role = Role.CONSUMER if declared.role is Role.ADMIN else declared.role
+    role = ClientRole.CONSUMER if declared.role is ClientRole.ADMIN else declared.role
     with pytest.raises(UnsupportedOptionError) as caught:
         check(name, "x", role=role)
     doc = worded(declared.doc, Dialect.FLINK)
@@ -83,15 +83,15 @@ def test_an_unsupported_value_says_what_to_do(name: str, value: str) -> None:
     assert str(caught.value) == f"Option 'properties.{name}' cannot be '{value.upper()}': {instead}."
 
 
-@pytest.mark.parametrize("role", [Role.CONSUMER, Role.PRODUCER])
+@pytest.mark.parametrize("role", [ClientRole.CONSUMER, ClientRole.PRODUCER])
 @pytest.mark.parametrize(
     "name",
     ["auto.offset.reset", "enable.auto.commit", "key.deserializer", "value.deserializer",
      "key.serializer", "value.serializer", "interceptor.classes"],
 )  # fmt: skip
-def test_what_spark_refuses_is_refused_in_its_dialect(name: str, role: Role) -> None:
+def test_what_spark_refuses_is_refused_in_its_dialect(name: str, role: ClientRole) -> None:
     declared = PROPERTIES[name]
-    if declared.role not in (role, Role.COMMON):
+    if declared.role not in (role, ClientRole.COMMON):
         assert check(name, "false", dialect=Dialect.SPARK, role=role) == KafkaProperties()
         return
     with pytest.raises(UnsupportedOptionError, match=rf"^Option 'kafka.{name}' (cannot be set|is not supp)"):
@@ -102,7 +102,7 @@ def test_flinks_dialect_takes_what_changes_nothing() -> None:
     serialization = "org.apache.kafka.common.serialization"
     assert check("enable.auto.commit", "false").items
     assert check("key.deserializer", f"{serialization}.ByteArrayDeserializer").items
-    assert check("value.serializer", f"{serialization}.ByteArraySerializer", role=Role.PRODUCER).items
+    assert check("value.serializer", f"{serialization}.ByteArraySerializer", role=ClientRole.PRODUCER).items
     with pytest.raises(OptionError, match=r"StringDeserializer'. Allowed: one of .*ByteArrayDeserializer"):
         check("value.deserializer", f"{serialization}.StringDeserializer")
 
@@ -149,11 +149,11 @@ def test_the_secrets_are_those_that_kafka_calls_passwords() -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(PROPERTIES)), st.text(min_size=1))
 def test_any_value_is_taken_as_it_is_or_refused(name: str, text: str) -> None:
-    for role in (Role.CONSUMER, Role.PRODUCER):
+    for role in (ClientRole.CONSUMER, ClientRole.PRODUCER):
         kept = kept_or_message(name, text, role)
         if isinstance(kept, str):
             assert f"'properties.{name}'" in kept
-        elif PROPERTIES[name].role in (role, Role.COMMON, Role.ADMIN):
+        elif PROPERTIES[name].role in (role, ClientRole.COMMON, ClientRole.ADMIN):
             # Word for word, and its value can be read.
             assert kept.items == ((name, text),)
             property_value(kept, name)
@@ -161,7 +161,7 @@ def test_any_value_is_taken_as_it_is_or_refused(name: str, text: str) -> None:
             assert kept.items == ()
 
 
-def kept_or_message(name: str, text: str, role: Role) -> KafkaProperties | str:
+def kept_or_message(name: str, text: str, role: ClientRole) -> KafkaProperties | str:
     try:
         return check(name, text, role=role)
     except OptionError as error:

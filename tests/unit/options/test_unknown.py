@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError
 from penstock.options._spelling import edit_distance, misspelt
-from penstock.options.declare import Dialect, Reader, Status
+from penstock.options.declare import Dialect, Side, Status
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import FOREIGN_NAMES, advice_for
@@ -35,14 +35,14 @@ def _fresh_warnings() -> Iterator[None]:
     forget_warnings()
 
 
-def refused(options: Mapping[str, str], *, side: Reader = Reader.SOURCE) -> str:
+def refused(options: Mapping[str, str], *, side: Side = Side.SOURCE) -> str:
     with pytest.raises(OptionError) as caught:
         parse(options, side=side)
     return str(caught.value)
 
 
-def parse(options: Mapping[str, str], *, side: Reader = Reader.SOURCE) -> None:
-    if side is Reader.SOURCE:
+def parse(options: Mapping[str, str], *, side: Side = Side.SOURCE) -> None:
+    if side is Side.SOURCE:
         parse_read(options, streaming=True)
     else:
         parse_write(options)
@@ -99,7 +99,7 @@ def test_an_option_like_no_other_is_an_error_in_flinks_dialect_with_what_there_i
         assert key in message
     assert "sink.partitioner" not in message
     assert "startingOffsets" not in message
-    sinks = refused(FLINK | {"qqqqqq": "x"}, side=Reader.SINK)
+    sinks = refused(FLINK | {"qqqqqq": "x"}, side=Side.SINK)
     assert "'sink.partitioner'" in sinks
     assert "scan.bounded.mode" not in sinks
 
@@ -177,17 +177,17 @@ SPARK_ADDS = {"path": "x", "paths": "[]", "checkpointLocation": "/c", "queryName
 
 
 @pytest.mark.parametrize("case", [str, str.lower])
-@pytest.mark.parametrize("side", [Reader.SOURCE, Reader.SINK])
+@pytest.mark.parametrize("side", [Side.SOURCE, Side.SINK])
 def test_all_options_of_sparks_own_source_and_sink_pass(
-    case: type[str], side: Reader, caplog: pytest.LogCaptureFixture
+    case: type[str], side: Side, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = SPARK | SPARK_SOURCE_DOCS | SPARK_ADDS
     everything = {case(key): text for key, text in options.items()}
     parse(everything, side=side)
     parse(SPARK | {case(key): text for key, text in SPARK_ENDS.items() if "starting" in key}, side=side)
-    if side is Reader.SOURCE:
+    if side is Side.SOURCE:
         parse_read(SPARK | {case(key): text for key, text in SPARK_ENDS.items()}, streaming=False)
-    parse({case(key): text for key, text in (SPARK | {"topic": "t"}).items()}, side=Reader.SINK)
+    parse({case(key): text for key, text in (SPARK | {"topic": "t"}).items()}, side=Side.SINK)
     for by in ({"subscribePattern": "o.*"}, {"assign": '{"orders":[0]}'}):
         options = {"kafka.bootstrap.servers": "b:1", **by}
         parse({case(key): text for key, text in options.items()}, side=side)
@@ -210,8 +210,8 @@ FLINK_DOCS = (
 
 
 @pytest.mark.parametrize("key", FLINK_DOCS)
-@pytest.mark.parametrize("side", [Reader.SOURCE, Reader.SINK])
-def test_each_option_of_flinks_tables_is_known(key: str, side: Reader) -> None:
+@pytest.mark.parametrize("side", [Side.SOURCE, Side.SINK])
+def test_each_option_of_flinks_tables_is_known(key: str, side: Side) -> None:
     options = FLINK | {key: FLINK.get(key, "1")}
     try:
         parse(options, side=side)
@@ -351,9 +351,9 @@ def test_a_missing_login_shows_the_line_to_write(mechanism: str, module: str) ->
 
 
 def test_what_cannot_be_honoured_is_said_before_the_dialects_are_compared() -> None:
-    message = refused({**SPARK, "sink.parallelism": "2"}, side=Reader.SINK)
+    message = refused({**SPARK, "sink.parallelism": "2"}, side=Side.SINK)
     assert message.startswith("Option 'sink.parallelism' is not supported. ")
-    assert "of two dialects" in refused({**SPARK, "connector": "kafka"}, side=Reader.SINK)
+    assert "of two dialects" in refused({**SPARK, "connector": "kafka"}, side=Side.SINK)
 
 
 def test_options_that_spark_lost_are_told_from_a_missing_one() -> None:

@@ -12,7 +12,7 @@ from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.formats.schema_registry.client import RegistrySettings, SchemaRegistry
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect
-from penstock.options.properties import Role
+from penstock.options.properties import ClientRole
 from penstock.options.properties.check import check_properties
 from penstock.security.references import resolved, resolved_text
 from penstock.security.settings import PasswordLogin
@@ -45,7 +45,7 @@ def properties(**more: str) -> dict[str, str]:
 def test_a_password_is_known_where_it_is_used_only(secrets: Path, reference: str) -> None:
     reference = reference.replace("FOLDER", str(secrets))
     given = properties(sasl_jaas_config=JAAS.format(reference))
-    checked = check_properties(given, dialect=Dialect.FLINK, role=Role.CONSUMER)
+    checked = check_properties(given, dialect=Dialect.FLINK, role=ClientRole.CONSUMER)
     assert HORSE.encode() not in pickle.dumps(checked), "this is what Spark's plans hold"
     settings = connection_settings(checked, client_id="test")
     assert settings.security.sasl == PasswordLogin("PLAIN", "alice", HORSE)
@@ -89,14 +89,14 @@ def test_a_whole_value_and_parts_of_it(secrets: Path) -> None:
 def test_servers_may_be_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVERS", "b:1,c:2")
     checked = check_properties(
-        {"bootstrap.servers": "${env:SERVERS}"}, dialect=Dialect.SPARK, role=Role.CONSUMER
+        {"bootstrap.servers": "${env:SERVERS}"}, dialect=Dialect.SPARK, role=ClientRole.CONSUMER
     )
     assert connection_settings(checked, client_id="test").bootstrap_servers == ("b:1", "c:2")
 
 
 def test_other_properties_hold_no_references() -> None:
     with pytest.raises(UnsupportedOptionError, match=r"'kafka.group.id' holds a reference"):
-        check_properties({"group.id": "${env:GROUP}"}, dialect=Dialect.SPARK, role=Role.CONSUMER)
+        check_properties({"group.id": "${env:GROUP}"}, dialect=Dialect.SPARK, role=ClientRole.CONSUMER)
 
 
 def test_names_of_providers_are_the_users(secrets: Path) -> None:
@@ -109,7 +109,7 @@ def test_names_of_providers_are_the_users(secrets: Path) -> None:
         ),
         ssl_key_password="${env:KAFKA_PASSWORD}",  # noqa: S106 - a reference
     )
-    checked = resolved(check_properties(given, dialect=Dialect.FLINK, role=Role.CONSUMER))
+    checked = resolved(check_properties(given, dialect=Dialect.FLINK, role=ClientRole.CONSUMER))
     assert checked.get("sasl.jaas.config") == JAAS.format(HORSE + HORSE)
     assert checked.get("ssl.key.password") == "${env:KAFKA_PASSWORD}", "no provider has this name"
 
@@ -124,7 +124,7 @@ def test_names_of_providers_are_the_users(secrets: Path) -> None:
 )
 def test_other_providers_are_refused(more: dict[str, str]) -> None:
     with pytest.raises(UnsupportedOptionError, match=r"^Option 'properties.config.providers\."):
-        check_properties(properties(**more), dialect=Dialect.FLINK, role=Role.CONSUMER)
+        check_properties(properties(**more), dialect=Dialect.FLINK, role=ClientRole.CONSUMER)
 
 
 def test_the_schema_registry_looks_up_in_the_process_that_asks(secrets: Path) -> None:

@@ -26,12 +26,12 @@ from penstock.table import BadRecords, TableRows
 from penstock.table.python_rows import PythonDecoder
 from penstock.table.user_decoder import (
     ArrowDeserializationSchema,
+    CalledWith,
     ConsumerRecord,
     DeserializationSchema,
     Deserializer,
-    Gets,
     KafkaRecordDeserializationSchema,
-    TravellingDeserializer,
+    PickledDeserializer,
 )
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
@@ -59,11 +59,13 @@ def records(*values: bytes | None) -> pa.RecordBatch:
 
 
 def decoder(
-    user_object: Any, schema: pa.Schema = SCHEMA, gets: Gets = Gets.VALUE, *, gives_values: bool = False
+    user_object: Any,
+    schema: pa.Schema = SCHEMA,
+    gets: CalledWith = CalledWith.VALUE,
+    *,
+    gives_values: bool = False,
 ) -> PythonDecoder:
-    return PythonDecoder(
-        to_text(TravellingDeserializer(user_object, gets, gives_values), DESERIALIZER), schema
-    )
+    return PythonDecoder(to_text(PickledDeserializer(user_object, gets, gives_values), DESERIALIZER), schema)
 
 
 def decode(user_object: Any, *values: bytes | None, **how: Any) -> TableRows:
@@ -76,7 +78,7 @@ def decode(user_object: Any, *values: bytes | None, **how: Any) -> TableRows:
 
 
 def test_a_record_comes_whole() -> None:
-    seen = decode(lambda record: (record.offset, repr(record)), b"v", None, gets=Gets.RECORD)
+    seen = decode(lambda record: (record.offset, repr(record)), b"v", None, gets=CalledWith.RECORD)
     first = ConsumerRecord(
         topic="orders",
         partition=3,
@@ -174,9 +176,9 @@ def test_the_policy_for_bad_records_counts_here_too() -> None:
         BadRecords(OnDecodeError.FAIL).handle(given, found.failures)
 
 
-@pytest.mark.parametrize("gets", [Gets.VALUE, Gets.RECORD, Gets.BATCH])
-def test_bad_records_become_whole_dead_letters(gets: Gets) -> None:
-    made = decoder(Lengths() if gets is Gets.BATCH else lambda _: 1 / 0, gets=gets)
+@pytest.mark.parametrize("gets", [CalledWith.VALUE, CalledWith.RECORD, CalledWith.BATCH])
+def test_bad_records_become_whole_dead_letters(gets: CalledWith) -> None:
+    made = decoder(Lengths() if gets is CalledWith.BATCH else lambda _: 1 / 0, gets=gets)
     given = records(b"bad").select(list(made.record_columns))
     letters = BadRecords(OnDecodeError.DEAD_LETTER, "dead").handle(given, made.decode(given).failures)
     assert letters is not None
@@ -294,7 +296,7 @@ def test_what_fits_is_in_the_row_as_it_was_given(kind: pa.DataType, value: Any) 
         given = pa.array([None, value, None], kind)
         return pa.RecordBatch.from_arrays([given.slice(1, 1)], names=["value"])
 
-    found = decode(batch, b"x", schema=schema, gets=Gets.BATCH)
+    found = decode(batch, b"x", schema=schema, gets=CalledWith.BATCH)
     assert found.rows.column(0).to_pylist() == [value]
 
 
@@ -315,7 +317,7 @@ def test_casts_that_would_change_values_are_refused(kind: pa.DataType, given: pa
     def batch(records: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([given], names=["value"])
 
-    found = decode(batch, b"x", schema=pa.schema([("value", kind)]), gets=Gets.BATCH)
+    found = decode(batch, b"x", schema=pa.schema([("value", kind)]), gets=CalledWith.BATCH)
     assert found.row_count == 0
     assert reason in found.failures[0].reason
 
@@ -357,12 +359,14 @@ class KafkasOwn(Deserializer):
 @pytest.mark.parametrize(
     ("user_object", "gets", "row"),
     [
-        (Opened(), Gets.VALUE, {"id": 2, "name": "opened"}),
-        (Whole(), Gets.RECORD, {"id": 40, "name": "orders"}),
-        (KafkasOwn(), Gets.TOPIC_AND_VALUE, {"id": 2, "name": "orders False"}),
+        (Opened(), CalledWith.VALUE, {"id": 2, "name": "opened"}),
+        (Whole(), CalledWith.RECORD, {"id": 40, "name": "orders"}),
+        (KafkasOwn(), CalledWith.TOPIC_AND_VALUE, {"id": 2, "name": "orders False"}),
     ],
 )
-def test_schema_objects_are_opened_and_called(user_object: Any, gets: Gets, row: dict[str, Any]) -> None:
+def test_schema_objects_are_opened_and_called(
+    user_object: Any, gets: CalledWith, row: dict[str, Any]
+) -> None:
     assert decode(user_object, b"ab", gets=gets).rows.to_pylist() == [row]
 
 
@@ -379,9 +383,9 @@ class Lengths(ArrowDeserializationSchema):
 
 
 def test_batches_go_in_and_out_as_arrow() -> None:
-    found = decode(Lengths(), b"a", b"abc", gets=Gets.BATCH)
+    found = decode(Lengths(), b"a", b"abc", gets=CalledWith.BATCH)
     assert found.rows.to_pydict() == {"id": [1, 3, 1, 3], "name": ["x"] * 4}
-    found = decode(Lengths(), b"a", b"bad", b"ab", gets=Gets.BATCH)
+    found = decode(Lengths(), b"a", b"bad", b"ab", gets=CalledWith.BATCH)
     assert found.rows.column(0).to_pylist() == [1, 1, 2, 2]
     assert [(one.record_index, one.excerpt) for one in found.failures] == [(1, "bad")]
     for gives, reason in (
@@ -389,8 +393,8 @@ def test_batches_go_in_and_out_as_arrow() -> None:
         (lambda _: pa.RecordBatch.from_pydict({"id": [1]}), "expected the columns id, name, got id"),
         (lambda _: pa.RecordBatch.from_pydict({"id": ["x"], "name": ["y"]}), "column 'id' is int64"),
     ):
-        assert reason in decode(gives, b"a", gets=Gets.BATCH).failures[0].reason
-    assert decode(Lengths(), gets=Gets.BATCH).row_count == 0
+        assert reason in decode(gives, b"a", gets=CalledWith.BATCH).failures[0].reason
+    assert decode(Lengths(), gets=CalledWith.BATCH).row_count == 0
 
 
 def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
@@ -402,7 +406,7 @@ def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
         at = datetime.fromtimestamp(record.timestamp / 1000, timezone.utc)
         return {"at": at, **json.loads(record.value or b"null")}
 
-    text = to_text(TravellingDeserializer(give, Gets.RECORD, False), DESERIALIZER)
+    text = to_text(PickledDeserializer(give, CalledWith.RECORD, False), DESERIALIZER)
     options = {
         "topic": "orders",
         "properties.bootstrap.servers": "nowhere:1",
@@ -420,7 +424,7 @@ def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
 
 
 def test_options_that_contradict_a_deserializer_are_found_on_the_driver() -> None:
-    text = to_text(TravellingDeserializer(print, Gets.VALUE, True), DESERIALIZER)
+    text = to_text(PickledDeserializer(print, CalledWith.VALUE, True), DESERIALIZER)
     base = {"topic": "orders", "properties.bootstrap.servers": "nowhere:1", "scan.deserializer": text}
     for key, value in (("format", "json"), ("value.json.ignore-parse-errors", "true"), ("key.fields", "a")):
         with pytest.raises(OptionError, match=key):

@@ -12,11 +12,11 @@ from penstock.options.config import KafkaProperties
 from penstock.options.declare import parse_value
 from penstock.options.properties._common import COMMON_PROPERTIES
 from penstock.options.properties._consumer import CONSUMER_PROPERTIES
-from penstock.options.properties._declare import Handling, Property, Role
+from penstock.options.properties._declare import ClientRole, Handling, Property
 from penstock.options.properties._producer import PRODUCER_PROPERTIES
 from penstock.options.properties._security import SASL_PROPERTIES, TLS_PROPERTIES
 
-__all__ = ["GROUPS", "PROPERTIES", "Handling", "Property", "Role", "default_of", "property_value"]
+__all__ = ["GROUPS", "PROPERTIES", "ClientRole", "Handling", "Property", "default_of", "property_value"]
 
 GROUPS: dict[str, tuple[Property, ...]] = {
     "Every client": COMMON_PROPERTIES,

@@ -11,8 +11,8 @@ from penstock.options.properties._declare import (
     BUFFER_BYTES,
     MILLISECONDS,
     MILLISECONDS_INT,
+    ClientRole,
     Property,
-    Role,
     no_effect,
     ours,
     translated,
@@ -20,7 +20,7 @@ from penstock.options.properties._declare import (
 )
 from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
 
-_COMMON = Role.COMMON
+_COMMON = ClientRole.COMMON
 _METRICS = "Java's reporters do not run here, and penstock does not export its own metrics yet."
 
 _SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
@@ -43,7 +43,9 @@ BOOTSTRAP_SERVERS = ValueType("list", "`host:port,host:port`", _parse_servers)
 
 COMMON_PROPERTIES: tuple[Property, ...] = (
     translated("bootstrap.servers", _COMMON, "The brokers to connect to first. Required.", BOOTSTRAP_SERVERS),
-    unsupported("bootstrap.controllers", Role.ADMIN, "Name brokers in `bootstrap.servers` instead.", WORDS),
+    unsupported(
+        "bootstrap.controllers", ClientRole.ADMIN, "Name brokers in `bootstrap.servers` instead.", WORDS
+    ),
     translated(
         "client.id",
         _COMMON,

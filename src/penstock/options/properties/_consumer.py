@@ -9,8 +9,8 @@ from penstock.options.properties._declare import (
     BYTES,
     MILLISECONDS,
     MILLISECONDS_INT,
+    ClientRole,
     Property,
-    Role,
     no_effect,
     ours,
     translated,
@@ -18,7 +18,7 @@ from penstock.options.properties._declare import (
 )
 from penstock.options.values import BOOLEAN, WORDS, choice, integer
 
-_C = Role.CONSUMER
+_C = ClientRole.CONSUMER
 _NO_GROUP = "Spark assigns the work, so penstock joins no consumer group."
 _BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _BYTES_OUT = (

@@ -23,7 +23,7 @@ class Handling(Enum):
     UNSUPPORTED = "error"  # refused because ignoring it would give a wrong result; `doc` says what to do
 
 
-class Role(Enum):
+class ClientRole(Enum):
     """The client of Kafka that a property belongs to."""
 
     COMMON = "both"
@@ -48,7 +48,7 @@ class Property:
     """
 
     name: str
-    role: Role
+    role: ClientRole
     handling: Handling
     doc: str
     type: ValueType[Any] = TEXT
@@ -68,21 +68,21 @@ BYTES = integer(0, INT_MAX, name="bytes")
 BUFFER_BYTES = ValueType("bytes", "at least 1, or -1 for the system's", integer(-1, INT_MAX).parse)
 
 
-def translated(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+def translated(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
     """Declare a property that is given to kafka-python or OpenSSL."""
     return Property(name, role, Handling.TRANSLATED, doc, type_, **more)
 
 
-def ours(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+def ours(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
     """Declare a property that penstock itself reads."""
     return Property(name, role, Handling.OURS, doc, type_, **more)
 
 
-def no_effect(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+def no_effect(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
     """Declare a property that is accepted without a meaning."""
     return Property(name, role, Handling.NO_EFFECT, doc, type_, **more)
 
 
-def unsupported(name: str, role: Role, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+def unsupported(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
     """Declare a property that is refused; `doc` says what to do instead."""
     return Property(name, role, Handling.UNSUPPORTED, doc, type_, **more)

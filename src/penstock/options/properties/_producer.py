@@ -9,15 +9,15 @@ from penstock.options.properties._declare import (
     BYTES,
     MILLISECONDS,
     MILLISECONDS_INT,
+    ClientRole,
     Property,
-    Role,
     no_effect,
     ours,
     unsupported,
 )
 from penstock.options.values import BOOLEAN, LONG_MAX, ValueType, choice, integer
 
-_P = Role.PRODUCER
+_P = ClientRole.PRODUCER
 _BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _BYTES_IN = (
     f"Keys and values are written as bytes. Only `{_BYTE_ARRAY}` is accepted, and changes nothing; encode "

@@ -6,15 +6,15 @@ Runs on the driver. Invariant: each property stands here once. See `declare` for
 from __future__ import annotations
 
 from penstock.options.properties._declare import (
+    ClientRole,
     Property,
-    Role,
     no_effect,
     translated,
     unsupported,
 )
 from penstock.options.values import SECRET, WORDS, ValueType, choice
 
-_C = Role.COMMON
+_C = ClientRole.COMMON
 _FORMS = "JKS, PKCS12 (needs the extra `pkcs12`) or PEM. Unset: the file tells."
 _KERBEROS = "Kerberos (GSSAPI) is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
 _OAUTH = "OAUTHBEARER is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."

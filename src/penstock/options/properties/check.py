@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from penstock.errors import UnsupportedOptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, parse_value
-from penstock.options.properties import PROPERTIES, Handling, Property, Role
+from penstock.options.properties import PROPERTIES, ClientRole, Handling, Property
 from penstock.options.properties.references import DETAILS, can_refer, has_reference, providers_of
 from penstock.options.properties.refused import refusal_of
 from penstock.options.unknown import judge_property
 from penstock.options.wording import PROPERTY_PREFIX, worded
 
 
-def check_properties(given: Mapping[str, str], *, dialect: Dialect, role: Role) -> KafkaProperties:
+def check_properties(given: Mapping[str, str], *, dialect: Dialect, role: ClientRole) -> KafkaProperties:
     """Check properties and return those that a consumer or a producer reads.
 
     Args:
@@ -38,7 +38,7 @@ def check_properties(given: Mapping[str, str], *, dialect: Dialect, role: Role) 
             kept.append((name, text))
         elif declared is None:
             judge_property(name, dialect)
-        elif declared.role in (Role.COMMON, Role.ADMIN, role):
+        elif declared.role in (ClientRole.COMMON, ClientRole.ADMIN, role):
             _check_one(declared, text, dialect, is_reference=has_reference(text, providers))
             kept.append((name, text))
     return KafkaProperties(tuple(kept), PROPERTY_PREFIX[dialect])

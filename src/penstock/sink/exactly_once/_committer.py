@@ -68,7 +68,7 @@ from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import check_order, known_batch
 from penstock.sink.exactly_once.names import TransactionNames
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Committer:
         known = {each.query_id: known_batch(each) for each in self._log.decisions.values()}
         warning = new_query_warning(known, self._names.prefix, decision.query_id)
         if warning is not None:
-            _LOG.warning("%s", warning)
+            _log.warning("%s", warning)
 
     def _decision(
         self,
@@ -238,7 +238,7 @@ class Committer:
         except ProducerFencedError as error:
             raise self._fates.taken(head, NOT_DECIDED) from error
         if previous.is_named_write:
-            _LOG.warning("%s is written already: nothing was written.", previous.where)
+            _log.warning("%s is written already: nothing was written.", previous.where)
         return CommitSummary(is_drained=True)
 
     def _replay_error(self, previous: Decision, drained: RecordDigest) -> TransactionsInDoubtError | None:
@@ -255,7 +255,7 @@ class Committer:
         except ProducerFencedError:
             raise
         except PenstockError as error:
-            _LOG.warning("prefix %s: cannot write down what a replay brought: %s", self._names.prefix, error)
+            _log.warning("prefix %s: cannot write down what a replay brought: %s", self._names.prefix, error)
 
     def _decide(self, session: ProducerSession, decision: Decision) -> ProducerSession:
         reached(Step.BEFORE_DECISION)
@@ -279,7 +279,7 @@ class Committer:
         reached(Step.MARKED)
         if settled.status is not DecisionStatus.FINISHED:
             lost = lost_error(settled, self._names.prefix)
-            _LOG.error("%s", lost)
+            _log.error("%s", lost)
             raise lost
         self._abort_strays(strays)
         record_count = sum(each.record_count for each in decision.with_outcome(Outcome.PENDING))
@@ -292,7 +292,7 @@ class Committer:
         try:
             return stray_transactions(self._kafka, self._log, self._names, protocol), None
         except PenstockError as error:
-            _LOG.warning("prefix %s: cannot list open transactions now: %s", self._names.prefix, error)
+            _log.warning("prefix %s: cannot list open transactions now: %s", self._names.prefix, error)
             return [], error
 
     def _abort_strays(self, strays: Sequence[TransactionIdentity]) -> None:
@@ -300,7 +300,7 @@ class Committer:
         try:
             abort_strays(self._kafka, self._names, strays)
         except PenstockError as error:
-            _LOG.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
+            _log.warning("prefix %s: cannot abort open transactions now: %s", self._names.prefix, error)
 
 
 def _written(reports: Sequence[TaskReport]) -> list[Committable]:

@@ -27,7 +27,7 @@ from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog, Trace
 from penstock.sink.exactly_once.mandate import KnownBatch, known_batch
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=PenstockError)
 
@@ -69,7 +69,7 @@ class FateTeller:
             decisions = self._log.catch_up(waits=False)
             return {query_id: known_batch(each) for query_id, each in decisions.items()}
         except PenstockError as error:
-            _LOG.warning("prefix %s: cannot read the decision log now: %s", self._prefix, error)
+            _log.warning("prefix %s: cannot read the decision log now: %s", self._prefix, error)
             return {}
 
     def of_failed_decision(
@@ -85,7 +85,7 @@ class FateTeller:
                 return self._taken_while_deciding(decision)
             trace = None if ended.state is EndState.UNKNOWN else self._log.trace_of(decision)
         except PenstockError as second:
-            _LOG.warning("prefix %s: what became of the decision is unknown: %s", self._prefix, second)
+            _log.warning("prefix %s: what became of the decision is unknown: %s", self._prefix, second)
             trace = None
         if trace is Trace.NONE:
             return _with_words(error, NOT_DECIDED)
@@ -111,7 +111,7 @@ class FateTeller:
             fate = f"Whether it is decided, the log cannot tell: {error.message}{no_repetition(decision)}"
             return self.taken(decision, fate, is_decided=None)
         except PenstockError as error:
-            _LOG.warning("prefix %s: cannot read the decision log now: %s", self._prefix, error)
+            _log.warning("prefix %s: cannot read the decision log now: %s", self._prefix, error)
             is_unknown = "Whether it is decided, the log cannot tell now; if it is, "
             fate = f"{is_unknown}{self._finisher(decision)}{STOOD_STILL}"
             return self.taken(decision, fate, is_decided=None)
@@ -181,5 +181,5 @@ def _with_words(error: Exception, words: str) -> PenstockError:
 
 
 def _logged(error: E) -> E:
-    _LOG.error("%s", error)
+    _log.error("%s", error)
     return error

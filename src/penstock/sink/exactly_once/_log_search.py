@@ -24,7 +24,7 @@ from penstock.sink.exactly_once._log_records import is_decision_key
 from penstock.sink.exactly_once.names import LOG_SUFFIX
 from penstock.types import LogEnd, OffsetRange, TopicPartition
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _TIMEOUT_MS = 10_000
 
@@ -56,7 +56,7 @@ def mentions(
                 for key in keys.filter(pc.match_substring(keys, text)).unique().to_pylist():
                     yield topic, key
         except PenstockError as error:
-            _LOG.warning("cannot look for decisions in topic %s: %s", topic, error)
+            _log.warning("cannot look for decisions in topic %s: %s", topic, error)
 
 
 def _keys(
@@ -74,7 +74,7 @@ def _ranges(connections: KafkaConnections, own_topic: str, timeout_ms: int) -> l
         for which in (LogEnd.EARLIEST, LogEnd.LATEST)
     )
     for topic_partition, error in {**first.errors, **end.errors}.items():
-        _LOG.warning("cannot look for decisions in topic %s: %s", topic_partition.topic, error)
+        _log.warning("cannot look for decisions in topic %s: %s", topic_partition.topic, error)
     return [
         OffsetRange(each, first.values[each], end.values[each])
         for each in wanted
@@ -89,7 +89,7 @@ def _logs(connections: KafkaConnections, own_topic: str, timeout_ms: int) -> lis
         if len(topic.partitions) != 1 or not (name == own_topic or name.endswith(LOG_SUFFIX)):
             continue
         if topic.partitions[min(topic.partitions)].leader_id == NO_LEADER:
-            _LOG.warning("cannot look for decisions in topic %s: it has no leader", name)
+            _log.warning("cannot look for decisions in topic %s: it has no leader", name)
             continue
         found.append(TopicPartition(name, 0))
     return found

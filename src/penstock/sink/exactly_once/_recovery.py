@@ -46,7 +46,7 @@ from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import Mandate, known_batch
 from penstock.sink.exactly_once.names import TransactionNames
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 COMMITTER_TIMEOUT_MS = 60_000
 """A decision is one record; nobody may hold back the log for longer."""
@@ -208,7 +208,7 @@ def take_from_query(kafka: SinkTransactions, prefix: str) -> None:
     except ProducerFencedError as error:
         doing = "a query that had it was moved to another prefix"
         raise taken_error(prefix, doing, "Nothing of its batch is decided.") from error
-    _LOG.info("took prefix %s once, because a query has left it: an older driver there cannot decide", prefix)
+    _log.info("took prefix %s once, because a query has left it: an older driver there cannot decide", prefix)
 
 
 def _finish_all(
@@ -226,13 +226,13 @@ def _finish_all(
             doubts.append(error)  # the others can be finished all the same
             continue
         if settled.status is DecisionStatus.FINISHED:
-            _LOG.info("finished %s, which was decided before", settled.where)
+            _log.info("finished %s, which was decided before", settled.where)
             if gone:
-                _LOG.warning("%s was decided before, and since then %s", settled.where, gone)
+                _log.warning("%s was decided before, and since then %s", settled.where, gone)
             if gone and settled.is_batch_write:
                 doubts.append(gone_batch_write_error(settled, gone))  # a stream's replay finds out by itself
         else:
-            _LOG.warning("%s", lost_error(settled, names.prefix))
+            _log.warning("%s", lost_error(settled, names.prefix))
     return session, doubts
 
 
@@ -290,7 +290,7 @@ def abort_strays(
             raise result.error
     if aborted:
         shown = ", ".join(each.transactional_id for each in aborted[:10])
-        _LOG.info("prefix %s: aborted %d open transactions: %s", names.prefix, len(aborted), shown)
+        _log.info("prefix %s: aborted %d open transactions: %s", names.prefix, len(aborted), shown)
     return aborted
 
 

@@ -39,7 +39,7 @@ _SNAPSHOT_MAX_BYTES = 4 << 20
 _WANTED_RECORD_BYTES = 8 << 20
 """max.message.bytes of a log that penstock makes."""
 _FIRST_READ_OFFSETS = 256
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Trace(Enum):
@@ -199,7 +199,7 @@ class DecisionLog:
         key = key_of(self._prefix, NO_QUERY)
         if len(value) > _SNAPSHOT_MAX_BYTES or not self._store.fits(key, value):
             self._contents.through = self._next_offset  # tried again when the log has grown as much
-            _LOG.warning(
+            _log.warning(
                 "prefix %s: a snapshot of the decision log %s would have %d bytes, which is too much for one "
                 "record, so none was written. Nothing is lost; a start has to read more of the log. If its "
                 "max.message.bytes is below %d, raise it to that.",
