@@ -96,7 +96,7 @@ def run_task(kind: str, *imported: str, environment: dict[str, str] | None = Non
     """
     works = TASKS[kind]()
     dumps: Callable[[Any], bytes] = cloudpickle.dumps
-    split = SplitPartition(Split(OffsetRange(TopicPartition("t", 0), 7, 7)))
+    split = SplitPartition(Split.of(OffsetRange(TopicPartition("t", 0), 7, 7)))
     task = dumps((works, split if "read" in kind else None))
     command = [sys.executable, "-c", WORKER, *imported]
     worker = subprocess.run(

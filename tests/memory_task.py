@@ -70,7 +70,7 @@ def read(
     schema = StructType() if fields else source.schema()
     for name, type_name in (fields or {}).items():
         schema = schema.add(name, type_name)
-    split = SplitPartition(Split(OffsetRange(TopicPartition(topic, 0), 0, count)))
+    split = SplitPartition(Split.of(OffsetRange(TopicPartition(topic, 0), 0, count)))
     rows = byte_count = 0
     for batch in source.reader(schema).read(split):
         rows += batch.num_rows

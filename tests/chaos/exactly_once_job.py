@@ -43,6 +43,7 @@ class Copy:
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", self.per_trigger)
             .option("kafka.isolation.level", "read_committed")
+            .option("scan.pack-small-ranges", "false")  # a task and a transaction for each topic partition
             .load()
         )
         value = F.col("value") if self.is_deterministic else F.concat("value", F.lit(b"-"), F.expr("uuid()"))

@@ -118,7 +118,7 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
     newest_ms, read_count = 0, 0
     while (end := enumerator.latest_offset(start, None)) is not start:
         splits = enumerator.plan(start, end)
-        ranges = [split.offset_range for split in splits]
+        ranges = [each.offset_range for split in splits for each in split.ranges]
         times_ms = [ms for times in clock.read_times(ranges, 100).values.values() for ms in times.times_ms]
         assert not times_ms or min(times_ms) >= newest_ms - MINUTE_MS
         newest_ms, read_count = max([newest_ms, *times_ms]), read_count + len(times_ms)

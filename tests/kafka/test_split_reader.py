@@ -12,7 +12,7 @@ from penstock.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
 from penstock.source.split_reader import read_split
-from penstock.source.splits import Split
+from penstock.source.splits import Split, SplitRange
 from penstock.types import OffsetRange, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -27,7 +27,7 @@ def config_for(bootstrap: str, topic: str, **options: str) -> SourceConfig:
 
 
 def whole(topic: str, count: int) -> Split:
-    return Split(OffsetRange(TopicPartition(topic, 0), 0, count))
+    return Split.of(OffsetRange(TopicPartition(topic, 0), 0, count))
 
 
 def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
@@ -87,6 +87,38 @@ def test_a_topic_deleted_after_planning_is_dropped_only_where_the_user_says_so(
     drops = parse_read({**flink, "scan.on-removed-partition": "drop"}, streaming=True).source
     assert list(read_split(drops, whole(topic, 3), ["offset"])) == []
     assert f"was reading {topic}-0, which Kafka does not have any more" in caplog.text
+
+
+def test_a_split_of_several_ranges_reads_each_in_order_and_past_its_losses(
+    bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, gone = make_topic(3), make_topic()
+    judge.produce(
+        bootstrap, topic, *(judge.Record(b"v", partition=part) for part in range(3) for _ in range(20))
+    )
+    judge.delete_records(bootstrap, topic, {1: 5})
+    judge.delete_topic(bootstrap, gone)
+    bounds = {(gone, 0): (0, 3), (topic, 0): (4, 9), (topic, 1): (0, 20), (topic, 2): (19, 20)}
+    split = Split(
+        tuple(SplitRange(OffsetRange(TopicPartition(*tp), *range_)) for tp, range_ in bounds.items())
+    )
+    flink = {
+        "properties.bootstrap.servers": bootstrap,
+        "properties.default.api.timeout.ms": "1500",  # as long as a topic may be unknown
+        "topic": topic,
+        "scan.on-data-loss": "continue",
+        "scan.on-removed-partition": "drop",
+    }
+    batches = list(
+        read_split(parse_read(flink, streaming=True).source, split, ["topic", "partition", "offset"])
+    )
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    wanted = {0: range(4, 9), 1: range(5, 20), 2: range(19, 20)}
+    for partition, offsets in wanted.items():
+        assert [offset for _, part, offset in rows if part == partition] == list(offsets)
+    assert len(rows) == sum(map(len, wanted.values()))
+    assert f"was reading {gone}-0, which Kafka does not have any more" in caplog.text
+    assert f"Offset 0 of {topic}-1 was wanted" in caplog.text
 
 
 def test_memory_stays_bounded_however_long_the_range(bootstrap: str, make_topic: MakeTopic) -> None:

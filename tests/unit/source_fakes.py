@@ -18,7 +18,8 @@ from penstock.options.config import (
 )
 from penstock.options.offset_text import where_of
 from penstock.source._lookup import TopicView, Wait
-from penstock.types import LogEnd, TopicPartition, Where
+from penstock.source.splits import Split
+from penstock.types import LogEnd, OffsetRange, TopicPartition, Where
 
 EARLIEST = OffsetsSpec(LogEnd.EARLIEST)
 LATEST = OffsetsSpec(LogEnd.LATEST)
@@ -122,6 +123,11 @@ def _end_of(log: Log, end: LogEnd, isolation_level: IsolationLevel) -> int:
     if isolation_level is IsolationLevel.READ_COMMITTED and log.stable_end is not None:
         return log.stable_end
     return log.end
+
+
+def ranges_of(splits: Iterable[Split]) -> list[OffsetRange]:
+    """Return the ranges of all splits."""
+    return [each.offset_range for split in splits for each in split.ranges]
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:

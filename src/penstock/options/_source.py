@@ -70,6 +70,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         max_bytes_per_batch=given.value(flink.MAX_BYTES_PER_BATCH),
         min_splits=given.value(flink.MIN_SPLITS),
         max_records_per_split=given.value(flink.MAX_RECORDS_PER_SPLIT),
+        packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
         idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
     )
@@ -117,6 +118,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         max_batch_delay_ms=given.value_or_default(spark.MAX_TRIGGER_DELAY),
         min_splits=given.value(spark.MIN_PARTITIONS),
         max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
+        packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
     )
 
 

@@ -146,7 +146,7 @@ MIN_PARTITIONS = Option(
     _SOURCE,
     POSITIVE_INT,
     "The smallest number of tasks in a batch, if there are enough records.",
-    default_text="one a topic partition",
+    default_text="none",
 )
 MAX_RECORDS_PER_PARTITION = Option(
     "maxRecordsPerPartition",

@@ -167,6 +167,7 @@ class SourceConfig:
         stopping: None means that a stream does not end, and that a batch read ends at latest.
         fail_on_removed_partition: None means the same as `fail_on_data_loss`.
         commits_offsets: whether positions in Spark's checkpoint are committed to the consumer group.
+        packs_small_ranges: whether small ranges of topic partitions share a task.
         discovery: how often topic partitions are discovered (Spark's dialect: with every batch).
     """
 
@@ -186,6 +187,7 @@ class SourceConfig:
     max_batch_delay_ms: int = MAX_BATCH_DELAY_MS
     min_splits: int | None = None
     max_records_per_split: int | None = None
+    packs_small_ranges: bool = True
     max_drift_ms: int | None = None
     idle_timeout_ms: int = IDLE_TIMEOUT_MS
 

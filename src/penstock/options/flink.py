@@ -209,7 +209,16 @@ MIN_SPLITS = Option(
     _SOURCE,
     POSITIVE_INT,
     "The smallest number of tasks in a batch, if there are enough records. (Ours.)",
-    default_text="one a topic partition",
+    default_text="none",
+)
+PACK_SMALL_RANGES = Option(
+    "scan.pack-small-ranges",
+    Dialect.SHARED,
+    _SOURCE,
+    BOOLEAN,
+    "Topic partitions with few new records share a task; each of them keeps its order. `false` makes a task "
+    "for each topic partition. (Ours.)",
+    default=SourceConfig.packs_small_ranges,
 )
 ON_DATA_LOSS = Option(
     "scan.on-data-loss",

@@ -15,9 +15,10 @@ from penstock.errors import CheckpointError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
+from penstock.source._division import divide
 from penstock.source._lookup import OffsetAdmin, Wait
 from penstock.source.checkpoint_offset import Positions
-from penstock.source.splits import Split, divide
+from penstock.source.splits import Split
 from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ def plan_splits(
         min_splits=config.min_splits,
         max_records_per_split=config.max_records_per_split,
         topic_ids=topic_ids,
+        packs=config.packs_small_ranges,
     )
 
 

@@ -35,13 +35,12 @@ from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.splits import Split
 from penstock.types import LogEnd, Time, TopicPartition
-from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, source_config, tp
+from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, ranges_of, source_config, tp
 
 
 def ranges(splits: list[Split]) -> dict[TopicPartition, list[tuple[int, int]]]:
     found: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for split in splits:
-        piece = split.offset_range
+    for piece in ranges_of(splits):
         found.setdefault(piece.topic_partition, []).append((piece.starting_offset, piece.stopping_offset))
     return found
 
@@ -726,5 +725,5 @@ class TestCost:
         enumerator = SplitEnumerator(source_config(), admin)
         start = SourceOffset({tp(partition): 1 for partition in range(2000)})
         end = enumerator.latest_offset(start, 50_000)
-        assert len(enumerator.plan(start, end)) == 2000
+        assert len(ranges_of(enumerator.plan(start, end))) == 2000
         assert (admin.discovery_count, admin.look_up_count) == (1, 2)

@@ -23,7 +23,7 @@ from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.stopping import is_reached
 from penstock.types import Committed, LogEnd, Time, TopicPartition
-from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, source_config, tp
+from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, at, ranges_of, source_config, tp
 
 GROUP = OffsetsSpec(Committed())
 ONE_BATCH_AT_MOST = 100
@@ -167,9 +167,7 @@ class TestStop:
         )
         level = IsolationLevel.READ_COMMITTED if is_stable else IsolationLevel.READ_UNCOMMITTED
         config = grouped(source_config(stopping=stopping, isolation_level=level))
-        found = {
-            split.offset_range.topic_partition: split.offset_range for split in plan_bounded(config, admin)
-        }
+        found = {read.topic_partition: read for read in ranges_of(plan_bounded(config, admin))}
         assert {topic_partition: read.stopping_offset for topic_partition, read in found.items()} == {
             topic_partition: stop for topic_partition, stop in stops.items() if stop > 2
         }
@@ -318,9 +316,10 @@ class TestRecreatedTopic:
         assert after.positions == {tp(0): 50, tp(0, "u"): 8}
         assert after.markers.partial_start == {tp(0): 0}
         assert after.markers.topic_ids == {"t": "second", "u": "only"}
-        reads = [split.offset_range for split in enumerator.plan(end, after)]
+        reads = ranges_of(enumerator.plan(end, after))
         assert [(read.starting_offset, read.stopping_offset) for read in reads] == [(0, 50), (5, 8)]
-        assert [split.topic_id for split in enumerator.plan(end, after)] == ["second", "only"]
+        [split] = enumerator.plan(end, after)
+        assert [each.topic_id for each in split.ranges] == ["second", "only"]
         assert enumerator.latest_offset(after, None) is after
 
     def test_a_batch_that_was_planned_before_is_not_read_from_the_second_topic(self) -> None:

@@ -12,7 +12,7 @@ from penstock.errors import RequestTimeoutError
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import TopicPartition
-from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, source_config, tp
+from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, ranges_of, source_config, tp
 
 
 class Query(RuleBasedStateMachine):
@@ -94,8 +94,7 @@ class Query(RuleBasedStateMachine):
         except RequestTimeoutError:
             return
         assert splits == self.enumerator.plan(start, end)
-        for split in splits:
-            piece = split.offset_range
+        for piece in ranges_of(splits):
             first = (self.expected_start or {}).get(piece.topic_partition, 0)
             assert piece.starting_offset == self.done.get(piece.topic_partition, first)
             self.done[piece.topic_partition] = piece.stopping_offset

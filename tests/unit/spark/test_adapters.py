@@ -121,7 +121,7 @@ def test_a_reader_travels_as_configuration_only() -> None:
 
 
 def test_a_split_travels() -> None:
-    split = Split(OffsetRange(tp(3), 5, 9))
+    split = Split.of(OffsetRange(tp(3), 5, 9))
     copy = pickle.loads(pickle.dumps(SplitPartition(split)))  # noqa: S301 - our own bytes
     assert copy.split == split
 
@@ -175,7 +175,7 @@ def test_an_offset_that_did_not_move_keeps_its_text() -> None:
 def test_splits_follow_from_the_two_offsets() -> None:
     reader = reader_over(FakeAdmin({tp(0): Log(0, 50), tp(1): Log(0, 3)}))
     planned = reader.partitions({"t": {"0": 10, "1": 3}}, {"t": {"0": 20, "1": 3}})
-    assert [partition.value for partition in planned] == [Split(OffsetRange(tp(0), 10, 20))]
+    assert [partition.value for partition in planned] == [Split.of(OffsetRange(tp(0), 10, 20))]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.source._limits import cap_bytes, share_records
-from penstock.source.splits import divide
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import TopicPartition
 from tests.unit.source_fakes import tp
 
 TOPIC_PARTITIONS = st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 9))
 BACKLOGS = st.dictionaries(TOPIC_PARTITIONS, st.integers(-5, 2**62), max_size=10)
-RANGES = st.dictionaries(
-    TOPIC_PARTITIONS, st.tuples(st.integers(0, 1000), st.integers(0, 300)), max_size=8
-).map(lambda ranges: [OffsetRange(key, start, start + length) for key, (start, length) in ranges.items()])
 
 
 @given(BACKLOGS, st.integers(1, 2**40))
@@ -66,55 +61,3 @@ def test_ends_by_bytes_are_pro_rata_by_bytes() -> None:
 def test_shares_are_pro_rata_as_sparks() -> None:
     shares = share_records({tp(0): 900, tp(1): 90, tp(2): 9, tp(3): 1, tp(4): 0}, 100)
     assert shares == {tp(0): 90, tp(1): 9, tp(2): 1, tp(3): 1}
-
-
-@given(RANGES, st.none() | st.integers(1, 60), st.none() | st.integers(1, 120))
-def test_splits_tile_their_ranges(
-    ranges: list[OffsetRange], min_splits: int | None, max_records: int | None
-) -> None:
-    splits = [
-        s.offset_range for s in divide(ranges, min_splits=min_splits, max_records_per_split=max_records)
-    ]
-    for offset_range in ranges:
-        pieces = [piece for piece in splits if piece.topic_partition == offset_range.topic_partition]
-        position = offset_range.starting_offset
-        for piece in pieces:
-            assert piece.starting_offset == position
-            assert 0 < len(piece) <= (max_records or len(piece))
-            position = piece.stopping_offset
-        assert position == offset_range.stopping_offset
-    total = sum(len(offset_range) for offset_range in ranges)
-    assert len(splits) >= min(min_splits or 0, total)
-
-
-@given(RANGES, st.randoms(use_true_random=False), st.integers(1, 40))
-def test_the_same_ranges_give_the_same_splits(
-    ranges: list[OffsetRange], random: object, min_splits: int
-) -> None:
-    shuffled = list(ranges)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]  # a random.Random, which hypothesis does not say
-    assert divide(ranges, min_splits=min_splits) == divide(shuffled, min_splits=min_splits)
-
-
-@pytest.mark.parametrize(
-    ("min_splits", "max_records", "expected"),
-    [
-        (None, None, [(0, 100), (0, 10)]),
-        (2, None, [(0, 100), (0, 10)]),
-        (5, None, [(0, 25), (25, 50), (50, 75), (75, 100), (0, 10)]),
-        (None, 50, [(0, 50), (50, 100), (0, 10)]),
-        (None, 3, None),
-    ],
-)
-def test_splits_by_example(
-    min_splits: int | None, max_records: int | None, expected: list[tuple[int, int]] | None
-) -> None:
-    ranges = [OffsetRange(tp(0), 0, 100), OffsetRange(tp(1), 0, 10)]
-    splits = [
-        s.offset_range for s in divide(ranges, min_splits=min_splits, max_records_per_split=max_records)
-    ]
-    bounds = [(piece.starting_offset, piece.stopping_offset) for piece in splits]
-    if expected is None:
-        assert len(bounds) == 34 + 4
-    else:
-        assert bounds == expected
