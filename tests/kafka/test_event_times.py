@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -124,6 +126,31 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
         newest_ms, read_count = max([newest_ms, *times_ms]), read_count + len(times_ms)
         start = end
     assert read_count == (9 if level == "read_committed" else 12)
+
+
+@pytest.mark.parametrize(("skew", "offsets_read"), [("1 d", [4, 2]), ("0", [1, 2])])
+def test_a_record_dated_next_year_stalls_nothing(
+    bootstrap: str,
+    make_topic: MakeTopic,
+    caplog: pytest.LogCaptureFixture,
+    skew: str,
+    offsets_read: list[int],
+) -> None:
+    topic = make_topic(2, config=KEEP | {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    next_year = (time.time() * 1_000 - START_MS) / MINUTE_MS + 60 * 24 * 365
+    judge.produce(bootstrap, topic, *records(0, 0, next_year, 0.5, 1), *records(1, 0, 1))
+    given = {"scan.watermark.alignment.max-future-skew": skew, "scan.idle-timeout": "1 h"}
+    config = config_of(bootstrap, topic, **given)
+    with closing(KafkaConnections(source_connection_settings(config))) as connections:
+        alignment = Alignment.of(config, KafkaRecordClock(connections, config))
+        enumerator = SplitEnumerator(config, KafkaOffsetAdmin(connections), alignment=alignment)
+        start = enumerator.initial_offset()
+        while (end := enumerator.latest_offset(start, None)) is not start:
+            start = end
+    assert [start.positions[TopicPartition(topic, partition)] for partition in (0, 1)] == offsets_read
+    is_bounded = skew != "0"
+    assert enumerator.ignored_times == is_bounded
+    assert (f"The last one is of offset 1 of {topic}-0" in caplog.text) is is_bounded
 
 
 def test_the_drift_is_off_without_the_option(connections: KafkaConnections, config: SourceConfig) -> None:

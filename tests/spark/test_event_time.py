@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -96,6 +97,43 @@ def test_sparks_own_source_does_lose_rows(
     counted = windows(spark, "kafka", options, tmp_path)
     assert counted.total() < written(bootstrap, topic).total()
     assert counted < written(bootstrap, topic)
+
+
+def test_a_row_dated_next_year_does_not_make_later_rows_late(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(2, config=KEEP | {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    now_ms = int(time.time() * 1_000)
+    times_ms = [START_MS, now_ms + 365 * 24 * 60 * MINUTE_MS, START_MS + MINUTE_MS, START_MS + 2 * MINUTE_MS]
+    records = [judge.Record(value=b"x", partition=0, timestamp_ms=ms) for ms in times_ms]
+    ends = [judge.Record(b"end", partition=p, timestamp_ms=START_MS + 10 * MINUTE_MS) for p in (0, 1)]
+    judge.produce(bootstrap, topic, *records, *ends)
+    source = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(bootstrap)
+        .set_topics(topic)
+        .set_option("scan.watermark.alignment.max-drift", "1 min")
+        .set_option("scan.max-records-per-batch", "1")
+        .build()
+    )
+
+    def counted(name: str, guard: KafkaSource | None) -> Counter[int]:
+        found: Counter[int] = Counter()
+        rows = penstock.with_watermark(source.load(spark), "timestamp", "1 minute", source=guard)
+        counts = rows.groupBy(F.window("timestamp", "1 minute")).count()
+
+        def take(batch: DataFrame, _: int) -> None:
+            starts = F.unix_millis("window.start").alias("ms")
+            for row in batch.select(starts, "count").collect():
+                found[(row.ms - START_MS) // MINUTE_MS] += row["count"]
+
+        start = counts.writeStream.outputMode("append").option("checkpointLocation", str(tmp_path / name))
+        with stopped(start.foreachBatch(take).trigger(availableNow=True).start()) as query:
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+        return found
+
+    assert counted("guarded", source) == {0: 1, 1: 1, 2: 1}
+    assert counted("plain", None).total() < 3, "the data does not show the problem"
 
 
 def test_a_running_stream_waits_for_the_slow_one_until_it_is_idle(

@@ -1,15 +1,18 @@
 """Set Spark's watermark after a check against the alignment of a source: `penstock.with_watermark`.
 
-Runs in the user's program, on Spark classic and Connect. Invariant: it does exactly what
-`DataFrame.withWatermark` does, and refuses a delay with which Spark would drop rows of slow topic partitions.
+Runs in the user's program, on Spark classic and Connect. Invariant: without a source it does exactly what
+`DataFrame.withWatermark` does. With one it refuses a delay with which Spark would drop rows of slow topic
+partitions, and keeps a timestamp far in the future from moving the watermark.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from penstock.errors import OptionError
-from penstock.options.flink import ALIGNMENT_MAX_DRIFT
+from penstock.options.config import MAX_FUTURE_SKEW_MS
+from penstock.options.flink import ALIGNMENT_MAX_DRIFT, MAX_FUTURE_SKEW
 from penstock.options.values import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -23,19 +26,38 @@ def with_watermark(
 ) -> DataFrame:
     """Return `df.withWatermark(event_time, delay_threshold)`.
 
+    Spark's watermark follows the newest event time of all rows. So after a row dated next year, Spark drops
+    every later row as late. With `source`, the event time of such a row becomes null, and the row stays.
+
     Args:
         df: a streaming DataFrame.
         event_time: the column of `df` with the event time; `timestamp` for the record timestamp.
         delay_threshold: how late a row may be. With `source` it must be one number and unit ("1 minute").
         source: the source of `df`. Its `scan.watermark.alignment.max-drift` may not be more than the delay,
-            because Spark would then drop rows of slow topic partitions.
+            because Spark would then drop rows of slow topic partitions. An event time becomes null if it is
+            more than its `scan.watermark.alignment.max-future-skew` ahead of the time of the micro-batch.
 
     Raises:
         OptionError: the delay is shorter than the drift, or cannot be compared with it.
     """
     if source is not None:
         _check_delay(delay_threshold, source)
+        df = _without_future(df, event_time, source)
     return df.withWatermark(event_time, delay_threshold)
+
+
+def _without_future(df: DataFrame, event_time: str, source: KafkaSource) -> DataFrame:
+    given = source.options.get(MAX_FUTURE_SKEW.key)
+    skew_ms = MAX_FUTURE_SKEW_MS if given is None else parse_duration_ms(given)
+    if not skew_ms or event_time not in df.columns:
+        return df
+    from pyspark.sql import functions as F  # noqa: PLC0415 - penstock is imported without pyspark too
+
+    column = F.col(f"`{event_time}`")
+    bound = F.current_timestamp() + F.lit(timedelta(milliseconds=skew_ms))
+    # The column's metadata stays, because a writer tells metadata columns by it.
+    kept = F.when(column <= bound, column).alias(event_time, metadata=df.schema[event_time].metadata)
+    return df.select(*(kept if name == event_time else F.col(f"`{name}`") for name in df.columns))
 
 
 def _check_delay(delay_threshold: str, source: KafkaSource) -> None:

@@ -73,6 +73,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
         idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
+        max_future_skew_ms=given.value_or_default(flink.MAX_FUTURE_SKEW),
     )
 
 

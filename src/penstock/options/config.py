@@ -151,6 +151,7 @@ DiscoveryInterval.EVERY_BATCH = DiscoveryInterval(0)
 
 DISCOVERY_INTERVAL_MS = 300_000
 IDLE_TIMEOUT_MS = 60_000
+MAX_FUTURE_SKEW_MS = 86_400_000
 MAX_BATCH_DELAY_MS = 900_000
 """The same as in Spark's own source."""
 
@@ -190,6 +191,7 @@ class SourceConfig:
     packs_small_ranges: bool = True
     max_drift_ms: int | None = None
     idle_timeout_ms: int = IDLE_TIMEOUT_MS
+    max_future_skew_ms: int = MAX_FUTURE_SKEW_MS
 
     def at(self, now_ms: int) -> SourceConfig:
         """Return the config with times instead of times before now. `now_ms` is used for both ends."""

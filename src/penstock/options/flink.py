@@ -11,6 +11,7 @@ from penstock.options.config import (
     DEFAULT_PARTITIONER,
     DISCOVERY_INTERVAL_MS,
     IDLE_TIMEOUT_MS,
+    MAX_FUTURE_SKEW_MS,
     SinkConfig,
     SourceConfig,
 )
@@ -276,6 +277,16 @@ IDLE_TIMEOUT = Option(
     "back until it has had no new record for this time. A topic partition without any record in this run "
     "does not hold them back. (Flink: `scan.watermark.idle-timeout`.)",
     default=IDLE_TIMEOUT_MS,
+)
+MAX_FUTURE_SKEW = Option(
+    "scan.watermark.alignment.max-future-skew",
+    _F,
+    _SOURCE,
+    DURATION,
+    "With `scan.watermark.alignment.max-drift`: a timestamp that is further ahead of the clock of the driver "
+    "does not count, so a producer with a wrong clock holds nothing back. The record is read, counted and "
+    "logged. `0` means no limit. (Ours.)",
+    default=MAX_FUTURE_SKEW_MS,
 )
 STARTUP_INITIALIZER = Option(
     "scan.startup.initializer",

@@ -13,6 +13,8 @@ partition plus the drift.
   position, everything before it is old enough. If not, the records themselves are looked at, some thousand in
   a batch. That happens with records out of order, and with transaction markers, which have the time of the
   broker's clock.
+- A timestamp that is too far in the future is ignored (see _future_times.py). The record is read like an old
+  one. A topic partition with no other timestamp in its next records does not hold the others.
 
 Invariants: no record newer than the limit is planned, whatever the order of timestamps; the slowest topic
 partition with something to read always advances, so there is no deadlock; a replay needs nothing of this,
@@ -32,6 +34,7 @@ from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError
 from penstock.options.config import SourceConfig
 from penstock.source._discovery import monotonic_ms
+from penstock.source._future_times import FutureTimes
 from penstock.source._window import Window
 from penstock.source.checkpoint_offset import Positions
 from penstock.types import OffsetRange, TopicPartition
@@ -80,6 +83,7 @@ class _EventTimeState:
         event_time_ms: the highest timestamp that was looked at; None before the first.
         next_at: the position whose next record was looked at; `next_ms` is the timestamp of that record.
         back_at: the position before which the last records were looked at.
+        is_timeless: whether the last records that were looked at had only ignored timestamps.
     """
 
     active_at_ms: int
@@ -88,9 +92,16 @@ class _EventTimeState:
     next_at: int = -1
     next_ms: int = -1
     back_at: int = -1
+    is_timeless: bool = False
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether its next records have to be looked at, because no event time of it counts."""
+        return self.event_time_ms is None or self.is_timeless
 
     def learn(self, time_ms: int) -> None:
         """Note that a record at or before the position has this timestamp."""
+        self.is_timeless = False
         known_ms = self.event_time_ms
         self.event_time_ms = time_ms if known_ms is None else max(known_ms, time_ms)
 
@@ -118,15 +129,23 @@ class Alignment:
         idle_timeout_ms: how long a topic partition without new data still holds the others.
         clock: timestamps of records.
         now_ms: a monotonic clock.
+        future: tells which timestamps to ignore; None for no limit.
     """
 
     def __init__(
-        self, max_drift_ms: int, idle_timeout_ms: int, clock: RecordClock, now_ms: Callable[[], int]
+        self,
+        max_drift_ms: int,
+        idle_timeout_ms: int,
+        clock: RecordClock,
+        now_ms: Callable[[], int],
+        *,
+        future: FutureTimes | None = None,
     ) -> None:
         self._max_drift_ms = max_drift_ms
         self._idle_timeout_ms = idle_timeout_ms
         self._clock = clock
         self._now_ms = now_ms
+        self._future = future or FutureTimes()
         self._states: dict[TopicPartition, _EventTimeState] = {}
 
     @classmethod
@@ -134,7 +153,13 @@ class Alignment:
         """Return the alignment of a query; None if its options do not ask for one."""
         if config.max_drift_ms is None:
             return None
-        return cls(config.max_drift_ms, config.idle_timeout_ms, clock, monotonic_ms)
+        future = FutureTimes(config.max_future_skew_ms)
+        return cls(config.max_drift_ms, config.idle_timeout_ms, clock, monotonic_ms, future=future)
+
+    @property
+    def ignored_count(self) -> int:
+        """Return how many records of this run had a timestamp that is too far in the future."""
+        return self._future.ignored_count
 
     def cap(self, window: Window) -> Window:
         """End the window before the first record that is newer than the limit."""
@@ -143,14 +168,17 @@ class Alignment:
         begin = {tp: offset for tp, offset in window.begin.items() if stops is None or offset < stops[tp]}
         for tp in window.new_starts:
             self._states.pop(tp, None)
-        return window.ending_at(self._ends(begin, window.ends, more_may_come=not window.is_last))
+        self._future.begin(window.new_starts)
+        ends = self._ends(begin, window.ends, more_may_come=not window.is_last)
+        self._future.log()
+        return window.ending_at(ends)
 
     def _ends(self, begin: Positions, latest: Positions, *, more_may_come: bool) -> dict[TopicPartition, int]:
         waiting = {tp: latest[tp] for tp in begin if latest.get(tp, 0) > begin[tp]}
         self._follow(begin, waiting)
         caught_up = self._not_idle(begin.keys() - waiting.keys()) if more_may_come else []
         plan = _Plan(begin, waiting, caught_up, ends={**begin, **waiting})
-        self._look(plan, [tp for tp in waiting if self._states[tp].event_time_ms is None])
+        self._look(plan, [tp for tp in waiting if self._states[tp].is_unknown])
         limit_ms = self._limit(plan)
         if limit_ms is None or self._keep_back_for_holes(plan):
             return plan.ends
@@ -186,7 +214,7 @@ class Alignment:
     def _limit(self, plan: _Plan) -> int | None:
         """Return the newest timestamp that may be read, from all event times that are known."""
         states = (self._states[tp] for tp in (*plan.waiting, *plan.caught_up))
-        times_ms = [s.event_time_ms for s in states if s.event_time_ms is not None]
+        times_ms = [s.event_time_ms for s in states if s.event_time_ms is not None and not s.is_timeless]
         return min(times_ms) + self._max_drift_ms if times_ms else None
 
     def _ask(self, plan: _Plan, limit_ms: int) -> Results[TopicPartition, int]:
@@ -198,6 +226,7 @@ class Alignment:
         """Learn the timestamp of the next record; without one near, the batch ends after that hole."""
         left = {tp: plan.begin[tp] for tp in unknown if tp not in plan.looked}
         plan.looked.update(left)
+        ahead: dict[TopicPartition, int] = {}
         for length in (1, HOLE_OFFSETS):
             ranges = [
                 OffsetRange(tp, at, min(at + length, plan.waiting[tp]))
@@ -211,14 +240,38 @@ class Alignment:
                 if not times.times_ms:
                     plan.ends[tp] = left[tp] = times.next_offset
                     continue
-                state = self._states[tp]
-                state.next_at, state.next_ms = plan.begin[tp], times.times_ms[0]
-                state.learn(times.times_ms[0])
-                plan.ends[tp] = plan.waiting[tp]
+                if self._future.is_ignored(times.times_ms[0]):
+                    ahead[tp] = times.offsets[0]
+                    continue
+                self._learn_next(plan, tp, times.times_ms[0])
+        self._look_past(plan, ahead)
+
+    def _look_past(self, plan: _Plan, ahead: Mapping[TopicPartition, int]) -> None:
+        """Learn the first timestamp that counts, after records with ignored ones at these offsets."""
+        ranges = [OffsetRange(tp, at, plan.waiting[tp]) for tp, at in sorted(ahead.items())]
+        found = self._read(ranges, max_records=SCANNED_RECORDS)
+        plan.keep_back(found.errors)
+        for tp, times in found.values.items():
+            counting_ms = [time_ms for time_ms in times.times_ms if not self._future.is_ignored(time_ms)]
+            if counting_ms:
+                self._learn_next(plan, tp, counting_ms[0])
+                continue
+            self._future.count(tp, times.offsets, times.times_ms)
+            plan.ends[tp] = times.next_offset
+            self._states[tp].is_timeless = True
+
+    def _learn_next(self, plan: _Plan, tp: TopicPartition, time_ms: int) -> None:
+        state = self._states[tp]
+        state.next_at, state.next_ms = plan.begin[tp], time_ms
+        state.learn(time_ms)
+        plan.ends[tp] = plan.waiting[tp]
 
     def _keep_back_for_holes(self, plan: _Plan) -> bool:
         """Hold the others while a topic partition reads through a hole before its first record."""
-        unknown = {tp for tp in plan.waiting if self._states[tp].event_time_ms is None}
+        states = self._states
+        unknown = {
+            tp for tp in plan.waiting if states[tp].event_time_ms is None and not states[tp].is_timeless
+        }
         in_holes = {tp for tp in unknown if plan.ends[tp] > plan.begin[tp]}
         if in_holes:
             plan.keep_back(plan.waiting.keys() - in_holes)
@@ -234,15 +287,20 @@ class Alignment:
                 ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
         for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).values.items():
             for time_ms in times.times_ms:
-                self._states[tp].learn(time_ms)
+                if not self._future.is_ignored(time_ms):
+                    self._states[tp].learn(time_ms)
 
     def _cut(self, plan: _Plan, limit_ms: int, answers: Results[TopicPartition, int]) -> None:
         """End before the first record that is newer than the limit."""
+
+        def may_be_read(time_ms: int) -> bool:
+            return time_ms <= limit_ms or self._future.is_ignored(time_ms)
+
         plan.keep_back(answers.errors)
         unclear = []
         for tp, end in list(plan.ends.items()):
             begin, first_newer = plan.begin[tp], answers.values.get(tp, end)
-            if end == begin:
+            if end == begin or self._states[tp].is_timeless:
                 continue
             if first_newer > begin:
                 plan.ends[tp] = min(end, first_newer)
@@ -253,7 +311,8 @@ class Alignment:
         scanned = self._read(unclear, max_records=SCANNED_RECORDS)
         plan.keep_back(scanned.errors)
         for tp, times in scanned.values.items():
-            old_count = sum(1 for _ in takewhile(lambda time_ms: time_ms <= limit_ms, times.times_ms))
+            old_count = sum(1 for _ in takewhile(may_be_read, times.times_ms))
+            self._future.count(tp, times.offsets[:old_count], times.times_ms[:old_count])
             is_all_old = old_count == len(times.times_ms)
             plan.ends[tp] = times.next_offset if is_all_old else times.offsets[old_count]
 

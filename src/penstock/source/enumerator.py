@@ -70,6 +70,7 @@ class SplitEnumerator:
         self._run = Run(ConfiguredLookUps(config, admin))
         self._initial: SourceOffset | None = None
         self._planned_end: Positions | None = None
+        self._alignment = alignment
         self._latest: Positions = {}
         min_size = MinBatchSize(config.min_records_per_batch, config.max_batch_delay_ms, clock_ms)
         self._caps: list[Cap] = [
@@ -154,6 +155,11 @@ class SplitEnumerator:
     def latest_known(self) -> Positions | None:
         """Return the ends of the logs from the last planning, without a look-up, for progress reports."""
         return dict(self._latest) or None
+
+    @property
+    def ignored_times(self) -> int:
+        """Return how many records of this run had a timestamp too far in the future to count."""
+        return 0 if self._alignment is None else self._alignment.ignored_count
 
     def plan(self, start: SourceOffset, end: SourceOffset) -> list[Split]:
         """Return the splits of the range between two offsets, the same on each call.

@@ -34,9 +34,15 @@ class SourceMetrics:
         self._idle_since_ms: int | None = None
         self._commits_succeeded = 0
         self._commits_failed = 0
+        self._ignored_times = 0
 
     def planned(
-        self, done: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, is_idle: bool
+        self,
+        done: Mapping[TopicPartition, int],
+        latest: Mapping[TopicPartition, int],
+        *,
+        is_idle: bool,
+        ignored_times: int = 0,
     ) -> None:
         """Note that a batch was planned.
 
@@ -44,11 +50,13 @@ class SourceMetrics:
             done: the positions before the batch.
             latest: the ends of the logs that are known.
             is_idle: whether the batch is empty.
+            ignored_times: how many records of this run had a timestamp too far in the future.
         """
         lags = {tp: max(0, latest[tp] - offset) for tp, offset in done.items() if tp in latest}
         with self._lock:
             self._positions = dict(done)
             self._lags = lags
+            self._ignored_times = ignored_times
             if not is_idle:
                 self._idle_since_ms = None
             elif self._idle_since_ms is None:
@@ -66,7 +74,7 @@ class SourceMetrics:
             self._commits_failed += 1
 
     def snapshot(self) -> dict[str, int]:
-        """Return all values by Flink's names.
+        """Return all values by Flink's names; `ignoredFutureTimestamps` is ours.
 
         `currentOffset` is the last offset that was read, `committedOffset` the next one to read.
         """
@@ -77,6 +85,7 @@ class SourceMetrics:
                 "sourceIdleTime": 0 if idle_since_ms is None else self._clock_ms() - idle_since_ms,
                 "KafkaSourceReader.commitsSucceeded": self._commits_succeeded,
                 "KafkaSourceReader.commitsFailed": self._commits_failed,
+                "ignoredFutureTimestamps": self._ignored_times,
             }
             for tp, position in sorted(self._positions.items()):
                 scope = f"KafkaSourceReader.topic.{tp.topic}.partition.{tp.partition}"

@@ -89,7 +89,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = enumerator.latest_offset(offset, max_records, max_bytes, may_wait=not is_lifted)
         if self._metrics is not None:
             latest = enumerator.latest_known() or {}
-            self._metrics.planned(offset.positions, latest, is_idle=end.positions == offset.positions)
+            self._metrics.planned(
+                offset.positions,
+                latest,
+                is_idle=end.positions == offset.positions,
+                ignored_times=enumerator.ignored_times,
+            )
         return start if end is offset else end.to_json()
 
     @short_errors

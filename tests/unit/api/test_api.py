@@ -399,6 +399,8 @@ class TestInitializersOfUsers:
 
 
 class FakeFrame:
+    columns = ("value",)
+
     def __init__(self) -> None:
         self.watermark: tuple[str, str] | None = None
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError, RequestTimeoutError
+from penstock.source._future_times import FutureTimes
 from penstock.source._window import Window
-from penstock.source.alignment import HOLE_OFFSETS, Alignment, RecordTimes
+from penstock.source.alignment import HOLE_OFFSETS, SCANNED_RECORDS, Alignment, RecordTimes
 from penstock.types import OffsetRange, TopicPartition
 from tests.unit.source_fakes import tp
 
@@ -82,7 +85,13 @@ class Query:
     """Reads batch by batch, like a query that plans with the alignment."""
 
     def __init__(
-        self, logs: dict[TopicPartition, list[Slot]], max_drift_ms: int, *, idle_timeout_ms: int = 0
+        self,
+        logs: dict[TopicPartition, list[Slot]],
+        max_drift_ms: int,
+        *,
+        idle_timeout_ms: int = 0,
+        skew_ms: int = 0,
+        wall_ms: int = 100 * MINUTE_MS,
     ) -> None:
         self.clock = FakeClock(logs)
         self.now_ms = 0
@@ -90,10 +99,13 @@ class Query:
         self.position = dict.fromkeys(logs, 0)
         self.recreated: set[TopicPartition] = set()
         self.settings = (max_drift_ms, idle_timeout_ms)
+        self.future_settings = (skew_ms, wall_ms)
         self.restart()
 
     def restart(self) -> None:
-        self.alignment = Alignment(*self.settings, self.clock, lambda: self.now_ms)
+        skew_ms, wall_ms = self.future_settings
+        future = FutureTimes(skew_ms, lambda: wall_ms + self.now_ms)
+        self.alignment = Alignment(*self.settings, self.clock, lambda: self.now_ms, future=future)
 
     def ends(self) -> dict[TopicPartition, int]:
         latest = {topic_partition: len(log) for topic_partition, log in self.clock.logs.items()}
@@ -291,13 +303,16 @@ def test_the_drift_is_never_passed_and_everything_is_read(
     assert query.is_done
 
 
-def slowest_ms(query: Query, position: dict[TopicPartition, int]) -> int:
-    """Return the event time of the slowest: the highest timestamp of read records and the next one."""
+def slowest_ms(query: Query, position: dict[TopicPartition, int], bound_ms: int = sys.maxsize) -> int:
+    """Return the event time of the slowest: the highest timestamp of read records and the next one.
+
+    Timestamps past the bound do not count.
+    """
     event_times_ms = []
     for topic_partition, at in position.items():
         log = query.clock.logs[topic_partition]
-        ahead = [slot.time_ms for slot in log[at:] if slot.is_record][:1]
-        behind = [slot.time_ms for slot in log[:at] if slot.is_record]
+        ahead = [slot.time_ms for slot in log[at:] if slot.is_record and slot.time_ms <= bound_ms][:1]
+        behind = [slot.time_ms for slot in log[:at] if slot.is_record and slot.time_ms <= bound_ms]
         if ahead:
             event_times_ms.append(max(ahead + behind))
     return min(event_times_ms)
@@ -323,3 +338,93 @@ def test_no_row_is_late_if_each_log_is_in_order(
         times_ms = [time_ms for of_one in query.batch(max_records).values() for time_ms in of_one]
         assert min(times_ms) >= newest_ms - max_drift_ms
         newest_ms, batch = max(newest_ms, *times_ms), batch + 1
+
+
+class TestFutureTimes:
+    """Timestamps far in the future: the clock of the driver shows minute 100, and a day more is believed."""
+
+    NEXT_YEAR = 60 * 24 * 365
+
+    def query(self, logs: dict[TopicPartition, list[Slot]], *, idle_timeout_ms: int = 0) -> Query:
+        return Query(logs, MINUTE_MS, idle_timeout_ms=idle_timeout_ms, skew_ms=60 * 24 * MINUTE_MS)
+
+    def test_one_record_dated_next_year_holds_nothing(self, caplog: pytest.LogCaptureFixture) -> None:
+        query = self.query({tp(0): records(1, self.NEXT_YEAR, 1.5, 3), tp(1): records(1, 2, 3)})
+        batches = minutes_of(query)
+        assert batches == [{0: [1], 1: [1, 2]}, {0: [self.NEXT_YEAR, 1.5]}, {0: [3], 1: [3]}]
+        assert query.alignment.ignored_count == 1
+        assert "1 in this run. The last one is of offset 1 of t-0" in caplog.text
+        assert caplog.text.count("too far in the future") == 1
+
+    def test_without_the_bound_it_holds_its_topic_partition(self) -> None:
+        logs = {tp(0): records(1, self.NEXT_YEAR, 1.5), tp(1): records(1, 2)}
+        query = Query(logs, MINUTE_MS, idle_timeout_ms=3_600_000)
+        query.batch()
+        assert all(not any(query.batch().values()) for _ in range(3))
+
+    def test_as_the_first_record_it_does_not_hide_the_event_time_after_it(self) -> None:
+        query = self.query({tp(0): records(self.NEXT_YEAR, 1, 2), tp(1): records(60)})
+        assert minutes_of(query) == [{0: [self.NEXT_YEAR, 1, 2]}, {1: [60]}]
+
+    def test_a_time_within_the_bound_counts(self) -> None:
+        day = 60 * 24
+        query = self.query({tp(0): records(100 + day), tp(1): records(1)})
+        assert minutes_of(query) == [{1: [1]}, {0: [100 + day]}]
+        assert query.alignment.ignored_count == 0
+        query = self.query({tp(0): records(101 + day), tp(1): records(1)})
+        assert minutes_of(query) == [{0: [101 + day], 1: [1]}]
+        assert query.alignment.ignored_count == 1
+
+    def test_a_producer_whose_clock_is_wrong_for_good_holds_no_other(self) -> None:
+        query = self.query({tp(0): records(1), tp(1): records(1)}, idle_timeout_ms=3_600_000)
+        query.batch()
+        for minute in range(2, 50):
+            query.clock.logs[tp(1)] += records(minute)
+            if minute % 3:  # now and then it has nothing to read
+                query.clock.logs[tp(0)] += records(self.NEXT_YEAR + minute)
+            for _ in range(3):
+                query.batch()
+            assert query.is_done
+        assert query.alignment.ignored_count == 32
+
+    def test_real_times_after_ignored_ones_hold_the_others_again(self) -> None:
+        query = self.query({tp(0): records(1, self.NEXT_YEAR), tp(1): records(1)}, idle_timeout_ms=3_600_000)
+        for _ in range(3):
+            query.batch()
+        assert query.is_done
+        query.clock.logs[tp(0)] += records(2)
+        query.clock.logs[tp(1)] += records(30)
+        assert query.batch() == {tp(0): [2 * MINUTE_MS], tp(1): []}
+
+    def test_thousands_of_them_take_a_few_batches(self) -> None:
+        wrong = records(self.NEXT_YEAR) * (2 * SCANNED_RECORDS + 5)
+        query = self.query({tp(0): [*wrong, *records(1)], tp(1): records(1)})
+        assert len(minutes_of(query)) <= 4
+        assert query.alignment.ignored_count == len(wrong)
+
+    @settings(max_examples=300, deadline=None)
+    @given(LOGS, st.integers(0, 20), st.none() | st.integers(1, 5), st.sets(st.integers(0, 40)))
+    def test_every_record_is_read_and_none_that_counts_is_too_new(
+        self, logs: list[list[Slot]], max_drift_ms: int, max_records: int | None, restarts: set[int]
+    ) -> None:
+        bound_ms = 45
+        slots = {
+            tp(partition): [Slot(s.time_ms, s.is_record, s.is_indexed or s.is_record) for s in log]
+            for partition, log in enumerate(logs)
+        }
+        query = Query(slots, max_drift_ms, skew_ms=bound_ms, wall_ms=0)
+        for batch in range(1_000):
+            if query.is_done:
+                break
+            if batch in restarts:
+                query.restart()
+            before = dict(query.position)
+            read = query.batch(max_records)
+            assert query.position != before, "the batch is empty, so the run would end too early"
+            counting = [ms for times_ms in read.values() for ms in times_ms if ms <= bound_ms]
+            if counting:
+                assert max(counting) <= slowest_ms(query, before, bound_ms) + max_drift_ms
+        assert query.is_done
+        if not restarts:
+            ignored = [s for log in slots.values() for s in log if s.is_record and s.time_ms > bound_ms]
+            assert query.alignment.ignored_count <= len(ignored)

@@ -171,6 +171,7 @@ def test_metrics_follow_planning() -> None:
         "sourceIdleTime": 0,
         "KafkaSourceReader.commitsSucceeded": 0,
         "KafkaSourceReader.commitsFailed": 0,
+        "ignoredFutureTimestamps": 0,
         "KafkaSourceReader.topic.t.partition.0.currentOffset": 6,
         "KafkaSourceReader.topic.t.partition.0.committedOffset": -1,
         "KafkaSourceReader.topic.t.partition.0.records-lag": 2,
@@ -184,8 +185,9 @@ def test_metrics_follow_planning() -> None:
         metrics.planned({tp(0): 9}, {tp(0): 9}, is_idle=True)
         now_ms[0] += 250
     assert metrics.snapshot()["sourceIdleTime"] == 500
-    metrics.planned({tp(0): 9}, {tp(0): 10}, is_idle=False)
+    metrics.planned({tp(0): 9}, {tp(0): 10}, is_idle=False, ignored_times=3)
     assert metrics.snapshot()["sourceIdleTime"] == 0
+    assert metrics.snapshot()["ignoredFutureTimestamps"] == 3
 
 
 def test_metrics_follow_what_tasks_emit() -> None:
