@@ -19,6 +19,7 @@ from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError, 
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
+from penstock.source._small_batches import merge_small
 from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import SPLIT_METRICS
 from penstock.source.splits import Split, SplitRange
@@ -36,7 +37,8 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
         ClientError: a range could not be read in time.
     """
     connections = connections_for(source_connection_settings(config))
-    for _, records in _read_ranges(connections, config, split.ranges, columns):
+    batches = (records for _, records in _read_ranges(connections, config, split.ranges, columns))
+    for records in merge_small(batches) if len(split.ranges) > 1 else batches:
         SPLIT_METRICS.emitted(records)
         yield records
 
