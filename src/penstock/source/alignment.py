@@ -286,9 +286,12 @@ class Alignment:
                 state.back_at = at
                 ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
         for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).values.items():
+            state = self._states[tp]
             for time_ms in times.times_ms:
-                if not self._future.is_ignored(time_ms):
-                    self._states[tp].learn(time_ms)
+                if self._future.is_ignored(time_ms):
+                    state.is_timeless = True
+                else:
+                    state.learn(time_ms)
 
     def _cut(self, plan: _Plan, limit_ms: int, answers: Results[TopicPartition, int]) -> None:
         """End before the first record that is newer than the limit."""

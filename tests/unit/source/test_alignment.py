@@ -396,11 +396,33 @@ class TestFutureTimes:
         query.clock.logs[tp(1)] += records(30)
         assert query.batch() == {tp(0): [2 * MINUTE_MS], tp(1): []}
 
+    def test_they_are_no_event_time_of_a_topic_partition_at_its_end(self) -> None:
+        query = self.query({tp(0): records(1, self.NEXT_YEAR), tp(1): records(1)}, idle_timeout_ms=3_600_000)
+        for _ in range(3):
+            query.batch()
+        query.clock.logs[tp(1)] += records(30)
+        assert query.batch()[tp(1)] == [30 * MINUTE_MS], "the last records of partition 0 were looked at"
+        query.clock.logs[tp(0)] += records(20)
+        query.clock.logs[tp(1)] += records(32)
+        assert query.batch() == {tp(0): [20 * MINUTE_MS], tp(1): []}
+
+    def test_real_times_after_ignored_ones_count_although_nothing_else_waits(self) -> None:
+        logs = {tp(0): records(57, self.NEXT_YEAR), tp(1): records(57, 60)}
+        query = self.query(logs, idle_timeout_ms=3_600_000)
+        for _ in range(3):
+            query.batch()
+        assert query.is_done
+        query.clock.logs[tp(0)][1] = Slot(0, is_record=False, is_indexed=False)  # Kafka has deleted it
+        query.clock.logs[tp(0)] += records(58)
+        query.clock.logs[tp(1)] += records(60.5)
+        assert query.batch() == {tp(0): [58 * MINUTE_MS], tp(1): []}
+
     def test_thousands_of_them_take_a_few_batches(self) -> None:
         wrong = records(self.NEXT_YEAR) * (2 * SCANNED_RECORDS + 5)
         query = self.query({tp(0): [*wrong, *records(1)], tp(1): records(1)})
         assert len(minutes_of(query)) <= 4
         assert query.alignment.ignored_count == len(wrong)
+        assert query.clock.records_read < 1.5 * len(wrong), "planning reads none of them twice"
 
     @settings(max_examples=300, deadline=None)
     @given(LOGS, st.integers(0, 20), st.none() | st.integers(1, 5), st.sets(st.integers(0, 40)))
