@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.security.oauth import OAuthLogin, PythonToken
 from penstock.security.settings import SaslSettings
 
 
@@ -14,6 +15,10 @@ def sasl_kwargs(sasl: SaslSettings | None) -> dict[str, Any]:
     """Return keyword arguments for kafka-python's `KafkaConnectionManager`."""
     if sasl is None:
         return {}
+    if isinstance(sasl, OAuthLogin):
+        from penstock.client._token_provider import TokenProvider  # noqa: PLC0415 - few connections need it
+
+        return {"sasl_mechanism": sasl.mechanism, "sasl_oauth_token_provider": TokenProvider(sasl)}
     username = sasl.username
     if sasl.mechanism.startswith("SCRAM-"):
         # RFC 5802: these two are signs of the message itself. kafka-python sends the name as it is.
@@ -23,3 +28,15 @@ def sasl_kwargs(sasl: SaslSettings | None) -> dict[str, Any]:
         "sasl_plain_username": username,
         "sasl_plain_password": sasl.password,
     }
+
+
+def check_login(sasl: SaslSettings | None) -> None:
+    """Find on the driver what each login would fail with, without connecting.
+
+    Raises:
+        OptionError: a function of the options is not there.
+    """
+    if isinstance(sasl, OAuthLogin) and isinstance(sasl.source, PythonToken):
+        from penstock.security.token_sources import load_function  # noqa: PLC0415 - few need it
+
+        load_function(sasl.source)

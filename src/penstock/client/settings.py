@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client._login import sasl_kwargs
+from penstock.client._login import check_login, sasl_kwargs
 from penstock.errors import MissingOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
 from penstock.options.properties import default_of, property_value
@@ -175,6 +175,7 @@ def check_connection(properties: KafkaProperties) -> None:
     security = connection_settings(properties, client_id="penstock").security
     if security.tls is not None:
         security.tls.ssl_context()
+    check_login(security.sasl)
 
 
 def fetch_settings(properties: KafkaProperties) -> FetchSettings:

@@ -80,6 +80,22 @@ def integer(minimum: int = 0, maximum: int = INT_MAX, *, name: str = "integer") 
     return ValueType(name, _bounds(minimum, maximum), lambda text: parse_integer(text, minimum, maximum))
 
 
+def decimal(minimum: float, maximum: float) -> ValueType[float]:
+    """Return the type of decimal numbers from `minimum` to `maximum`."""
+    allowed = f"a number from {minimum} to {maximum}"
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(allowed) from None
+        if not minimum <= value <= maximum:
+            raise ValueError(allowed)
+        return value
+
+    return ValueType("number", f"from {minimum} to {maximum}", parse)
+
+
 def parse_boolean(text: str) -> bool:
     """Parse `true` or `false`. Nothing else is allowed, so that a typing error never turns a check off."""
     word = text.strip().lower()

@@ -15,6 +15,7 @@ from penstock.options.properties import property_value
 from penstock.options.warn import warn_once
 from penstock.security.jaas import KEY as JAAS_KEY
 from penstock.security.jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
+from penstock.security.oauth import OAuthLogin, oauth_login
 from penstock.security.tls import TlsSettings, tls_settings
 
 _log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ _MODULE_OF_MECHANISM = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
 }
+_MECHANISMS = (*_MODULE_OF_MECHANISM, OAuthLogin.mechanism)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class PasswordLogin:
     password: str = field(repr=False)
 
 
-SaslSettings = PasswordLogin
+SaslSettings = PasswordLogin | OAuthLogin
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,12 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
             )
         return SecuritySettings(protocol, tls)
     mechanism = _mechanism(properties)
-    return SecuritySettings(protocol, tls, _password_login(properties, mechanism))
+    sasl = (
+        oauth_login(properties)
+        if mechanism == OAuthLogin.mechanism
+        else _password_login(properties, mechanism)
+    )
+    return SecuritySettings(protocol, tls, sasl)
 
 
 def _mechanism(properties: KafkaProperties) -> str:
@@ -75,14 +82,14 @@ def _mechanism(properties: KafkaProperties) -> str:
     if mechanism is None:
         raise MissingOptionError(
             f"Option '{key}' is required with '{properties.spelled('security.protocol')}' = "
-            f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MODULE_OF_MECHANISM)}. "
+            f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MECHANISMS)}. "
             "(Java's default, GSSAPI, is not supported yet.)",
             option=key,
         )
-    if mechanism not in _MODULE_OF_MECHANISM:
+    if mechanism not in _MECHANISMS:
         raise UnsupportedOptionError(
             f"Option '{key}' cannot be '{mechanism}': it is not supported yet. Use one of "
-            f"{', '.join(_MODULE_OF_MECHANISM)}.",
+            f"{', '.join(_MECHANISMS)}.",
             option=key,
         )
     return str(mechanism)

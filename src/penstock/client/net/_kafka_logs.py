@@ -27,6 +27,7 @@ _MOVED = (
     "kafka.net.connection",
     "kafka.net.inet",
     "kafka.net.manager",
+    "kafka.net.sasl.oauth",
     "kafka.net.sasl.scram",
     "kafka.net.selector",
     "kafka.net.transport",

@@ -23,6 +23,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.parser import KafkaProtocol
 
+from penstock.client.net._relogin import as_ours, wait_for_token
 from penstock.codec import Block
 
 _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
@@ -236,7 +237,20 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python is untyped
     """kafka-python's manager, with our transports."""
 
+    def get_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the connection to a node; the first call makes it."""
+        return as_ours(super().get_connection(*args, **kwargs))
+
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        """Raise the error of a refused login during its back-off; then forget it, because rights change."""
+        if self.connection_delay(node_id) > 0:
+            super().maybe_raise_auth_failure(node_id)
+        else:
+            self._auth_failures.pop(node_id, None)
+
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        if self.config["sasl_oauth_token_provider"] is not None:
+            await wait_for_token(self._net, self.config["sasl_oauth_token_provider"])
         sock = await self._open_socket(node.host, node.port, timeout_at)
         if not self.ssl_enabled:
             return TcpTransport(self._net, sock, host=node.host)
@@ -248,6 +262,11 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             transport.abort()
             raise
         return transport
+
+    def end_login(self) -> None:
+        """End the thread that renews the token, if there is one. Not for the IO thread."""
+        if self.config["sasl_oauth_token_provider"] is not None:
+            self.config["sasl_oauth_token_provider"].keeper.close()
 
     async def _open_socket(self, host: str, port: int, timeout_at: float | None) -> socket.socket:
         """Connect to the first address of the host that answers; each address gets a share of the time."""

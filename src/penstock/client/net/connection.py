@@ -278,6 +278,7 @@ class KafkaConnections:
                 _log.debug("closing connections: %s", error)
             self._net.stop(timeout_ms=_CLOSE_TIMEOUT_MS)
             self._net.close()
+            self._manager.end_login()
             for pending in list(self._open_sends):
                 pending.fail(kafka_errors.KafkaConnectionError("connections were closed"))
 

@@ -6,19 +6,24 @@ Runs on the driver. Invariant: each property stands here once. See `declare` for
 from __future__ import annotations
 
 from penstock.options.properties._declare import (
+    MILLISECONDS,
+    MILLISECONDS_INT,
     ClientRole,
     Property,
     no_effect,
+    ours,
     translated,
     unsupported,
 )
-from penstock.options.values import SECRET, WORDS, ValueType, choice
+from penstock.options.values import BOOLEAN, SECRET, WORDS, ValueType, choice, decimal, integer
 
 _C = ClientRole.COMMON
 _FORMS = "JKS, PKCS12 (needs the extra `pkcs12`) or PEM. Unset: the file tells."
-_KERBEROS = "Kerberos (GSSAPI) is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
-_OAUTH = "OAUTHBEARER is not supported yet: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+_KERBEROS = "Kerberos (GSSAPI) is not supported yet: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
+_BROKERS = "It is used by brokers only."
+_ASSERTION = "penstock does not sign assertions: give a signed one as `sasl.oauthbearer.assertion.file`."
 _JAVA_CLASS = "Java classes do not run here: give the user name and password in `sasl.jaas.config`."
+_ADDED = "The time limit of one request to the token endpoint, together with the"
 _OPENSSL = "OpenSSL is used instead of Java's providers."
 
 
@@ -42,44 +47,29 @@ HOSTNAME_CHECK = ValueType(
 _STORE_TYPE = choice("PEM", "JKS", "PKCS12")
 TLS_VERSIONS = ValueType("list", "TLSv1.2, TLSv1.3", _parse_tls_versions, ",".join)
 
-_OAUTH_NAMES = (
-    "assertion.algorithm",
-    "assertion.claim.aud",
-    "assertion.claim.exp.seconds",
-    "assertion.claim.iss",
-    "assertion.claim.jti.include",
-    "assertion.claim.nbf.seconds",
-    "assertion.claim.sub",
-    "assertion.file",
-    "assertion.private.key.file",
-    "assertion.private.key.passphrase",
-    "assertion.template.file",
-    "client.credentials.client.id",
-    "client.credentials.client.secret",
+_OF_BROKERS = (
     "clock.skew.seconds",
     "expected.audience",
     "expected.issuer",
-    "header.urlencode",
     "jwks.endpoint.refresh.ms",
     "jwks.endpoint.retry.backoff.max.ms",
     "jwks.endpoint.retry.backoff.ms",
     "jwks.endpoint.url",
-    "jwt.retriever.class",
     "jwt.validator.class",
-    "scope",
     "scope.claim.name",
     "sub.claim.name",
-    "token.endpoint.url",
 )
-_LOGIN_NAMES = (
-    "connect.timeout.ms",
-    "read.timeout.ms",
-    "refresh.buffer.seconds",
-    "refresh.min.period.seconds",
-    "refresh.window.factor",
-    "refresh.window.jitter",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
+_OF_ASSERTIONS = (
+    "algorithm",
+    "claim.aud",
+    "claim.exp.seconds",
+    "claim.iss",
+    "claim.jti.include",
+    "claim.nbf.seconds",
+    "claim.sub",
+    "private.key.file",
+    "private.key.passphrase",
+    "template.file",
 )
 _KERBEROS_NAMES = (
     "kinit.cmd",
@@ -104,8 +94,7 @@ SASL_PROPERTIES: tuple[Property, ...] = (
         choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"),
         java_default="GSSAPI",
         unsupported_values={
-            "gssapi": "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512: Kerberos is not supported yet",
-            "oauthbearer": "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512: OAUTHBEARER is not supported yet",
+            "gssapi": "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER: Kerberos is not supported yet",
         },
     ),
     translated(
@@ -116,14 +105,95 @@ SASL_PROPERTIES: tuple[Property, ...] = (
         SECRET,
     ),
     unsupported("sasl.client.callback.handler.class", _C, _JAVA_CLASS),
-    unsupported("sasl.login.callback.handler.class", _C, _JAVA_CLASS),
+    ours(
+        "sasl.login.callback.handler.class",
+        _C,
+        "With OAUTHBEARER: Kafka's `OAuthBearerLoginCallbackHandler` or "
+        "`OAuthBearerUnsecuredLoginCallbackHandler` (any package), or the dotted name of a function in "
+        "Python that returns a token.",
+    ),
     unsupported("sasl.login.class", _C, _JAVA_CLASS),
-    *(
-        no_effect(f"sasl.login.{name}", _C, "It is used with Kerberos and OAUTHBEARER only.")
-        for name in _LOGIN_NAMES
+    ours("sasl.login.connect.timeout.ms", _C, f"{_ADDED} read timeout.", MILLISECONDS_INT),
+    ours("sasl.login.read.timeout.ms", _C, f"{_ADDED} connect timeout.", MILLISECONDS_INT),
+    ours(
+        "sasl.login.refresh.window.factor",
+        _C,
+        "The part of a token's lifetime after which it is renewed.",
+        decimal(0.5, 1.0),
+        default=0.8,
+    ),
+    ours(
+        "sasl.login.refresh.window.jitter",
+        _C,
+        "At most this part of the lifetime is added at random.",
+        decimal(0.0, 0.25),
+        default=0.05,
+    ),
+    ours(
+        "sasl.login.refresh.min.period.seconds",
+        _C,
+        "A token is not renewed sooner. Ignored if the token is too short for it and the buffer.",
+        integer(0, 900),
+        default=60,
+    ),
+    ours(
+        "sasl.login.refresh.buffer.seconds",
+        _C,
+        "A token is renewed so long before its end. Ignored if the token is too short.",
+        integer(0, 3600),
+        default=300,
+    ),
+    ours(
+        "sasl.login.retry.backoff.ms",
+        _C,
+        "The first pause when the token endpoint cannot be reached.",
+        MILLISECONDS,
+        default=100,
+    ),
+    ours(
+        "sasl.login.retry.backoff.max.ms",
+        _C,
+        "After so long a connection gives up waiting for the token endpoint.",
+        MILLISECONDS,
+        default=10_000,
     ),
     *(unsupported(f"sasl.kerberos.{name}", _C, _KERBEROS) for name in _KERBEROS_NAMES),
-    *(unsupported(f"sasl.oauthbearer.{name}", _C, _OAUTH, SECRET) for name in _OAUTH_NAMES),
+    ours(
+        "sasl.oauthbearer.token.endpoint.url",
+        _C,
+        "The URL that gives tokens (client credentials), or `file:` and the path of a file that holds a "
+        "token.",
+    ),
+    ours(
+        "sasl.oauthbearer.client.credentials.client.id",
+        _C,
+        "The client's id; or `clientId` in `sasl.jaas.config`.",
+    ),
+    ours(
+        "sasl.oauthbearer.client.credentials.client.secret",
+        _C,
+        "The client's secret; or `clientSecret` in `sasl.jaas.config`.",
+        SECRET,
+    ),
+    ours("sasl.oauthbearer.scope", _C, "The scope to ask for; or `scope` in `sasl.jaas.config`."),
+    ours(
+        "sasl.oauthbearer.header.urlencode",
+        _C,
+        "Encode id and secret as in a URL, before they become a header.",
+        BOOLEAN,
+        default=False,
+    ),
+    ours(
+        "sasl.oauthbearer.jwt.retriever.class",
+        _C,
+        "Kafka's `DefaultJwtRetriever`, `ClientCredentialsJwtRetriever`, `FileJwtRetriever` or "
+        "`JwtBearerJwtRetriever`.",
+    ),
+    ours(
+        "sasl.oauthbearer.assertion.file", _C, "With `JwtBearerJwtRetriever`: a file that holds a signed JWT."
+    ),
+    *(unsupported(f"sasl.oauthbearer.assertion.{name}", _C, _ASSERTION, SECRET) for name in _OF_ASSERTIONS),
+    *(no_effect(f"sasl.oauthbearer.{name}", _C, _BROKERS) for name in _OF_BROKERS),
 )
 
 TLS_PROPERTIES: tuple[Property, ...] = (

@@ -57,9 +57,10 @@ def providers_of(given: Mapping[str, str], prefix: str = "") -> Mapping[str, Pro
         provider = by_class.get(simple_name) if simple_name else DEFAULT_PROVIDERS.get(name)
         if provider is None:
             raise UnsupportedOptionError(
-                f"Option '{prefix}{key}' does not name a provider that works here: use "
+                f"Option '{prefix}{LIST}' names a provider that does not work here. Set '{prefix}{key}' to "
+                "one of "
                 f"{', '.join(f'org.apache.kafka.common.config.provider.{each}' for each in by_class)}.",
-                option=prefix + key,
+                option=prefix + LIST,
             )
         found[name] = provider
     for key in given:

@@ -1,0 +1,61 @@
+"""Logging in with tokens, and logging in again while a connection lives (KIP-368), by kafka-python's means.
+
+Runs on the IO thread. kafka-python logs in again before the broker's session ends: it lets what is in flight
+come to an end, keeps new requests back, and goes on. Invariants: the IO thread never waits for a token; a
+login that fails on a living connection ends that connection as any other break does, and so nothing is lost:
+its requests are sent again on a new connection, whose login tells whether the credentials are refused.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+
+from penstock.errors import PenstockError
+
+_USUAL = (
+    kafka_errors.KafkaConnectionError,
+    kafka_errors.KafkaTimeoutError,
+    kafka_errors.RequestTimedOutError,
+    kafka_errors.KafkaProtocolError,
+    kafka_errors.Cancelled,
+)
+
+
+class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python is untyped
+    """kafka-python's connection; an error of a second login is a broken connection."""
+
+    def close(self, error: Exception | None = None) -> None:
+        """Close; `error` is given to what is in flight."""
+        if self.connected and error is not None and not isinstance(error, _USUAL):
+            # The broker also refuses a second login within one second of the last, which is no refusal of us.
+            error = kafka_errors.KafkaConnectionError(f"logging in again failed: {type(error).__name__}")
+        super().close(error)
+
+
+def as_ours(connection: Any) -> Any:
+    """Return a fresh connection of kafka-python's manager as ours; the manager knows no other class."""
+    if type(connection) is KafkaConnection:
+        connection.__class__ = Connection
+    return connection
+
+
+async def wait_for_token(net: Any, provider: Any) -> None:
+    """Wait until a token provider has a token.
+
+    Raises:
+        PenstockError: there is none.
+    """
+    done = Future()
+
+    def tell(error: PenstockError | None) -> None:
+        # A closed selector has no task that waits any more.
+        with suppress(RuntimeError, kafka_errors.KafkaError):
+            net.call_soon_threadsafe(lambda: done.success(None) if error is None else done.failure(error))
+
+    provider.keeper.when_there(tell)
+    await done

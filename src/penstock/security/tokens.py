@@ -1,0 +1,159 @@
+"""The token of one login in one process, renewed before it ends.
+
+Runs wherever connections are open, with a thread of its own while there is a token to renew. Invariants: the
+IO thread never waits for a token; a token that has ended is never given out; each callback is called once,
+for a token or an error; at most one token is being asked for at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from penstock.errors import AuthenticationError, PenstockError
+from penstock.security.oauth import OAuthLogin, RefreshRules
+from penstock.security.token_sources import Token, fetch_token
+
+_LOG = logging.getLogger(__name__)
+_RETRY_S = 1.0
+_CLOSE_S = 5.0
+
+Waiting = Callable[[PenstockError | None], None]
+
+
+class TokenKeeper:
+    """The token of a login. Thread-safe."""
+
+    def __init__(
+        self,
+        login: OAuthLogin,
+        *,
+        fetch: Callable[[], Token] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._login = login
+        self._fetch = partial(fetch_token, login.source) if fetch is None else fetch
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._token: Token | None = None
+        self._ends_at = 0.0
+        self._waiting: list[Waiting] = []
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    @property
+    def extensions(self) -> dict[str, str]:
+        """Return what is sent to the broker with each token."""
+        return dict(self._login.extensions)
+
+    def token(self) -> str:
+        """Return the token; does not wait.
+
+        Raises:
+            AuthenticationError: there is none, or it has ended.
+        """
+        with self._changed:
+            if self._token is None or self._clock() >= self._ends_at:
+                raise AuthenticationError(
+                    "There is no valid token for the login at the moment.", is_retriable=True
+                )
+            return self._token.text
+
+    def when_there(self, callback: Waiting) -> None:
+        """Call `callback(None)` as soon as there is a token, or with the error that prevents it.
+
+        It is called here and now, or on the thread of this object.
+        """
+        with self._changed:
+            if not self._is_closed and (self._token is None or self._clock() >= self._ends_at):
+                self._waiting.append(callback)
+                self._start()
+                return
+            error = AuthenticationError("The connections were closed.") if self._is_closed else None
+        callback(error)
+
+    def close(self) -> None:
+        """Forget the token and end the thread; again is harmless."""
+        with self._changed:
+            self._is_closed, self._token = True, None
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_CLOSE_S)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-login", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while self._is_to_ask_after(pause_s):
+            pause_s = self._ask()
+
+    def _ask(self) -> float:
+        """Ask for a token; returns the pause before the next time."""
+        try:
+            token = self._fetch()
+        except PenstockError as error:
+            return self._failed(error)
+        except Exception as error:  # noqa: BLE001  # what waits for the token has to be told
+            text = f"Getting a token for the login failed: {type(error).__name__}."
+            return self._failed(AuthenticationError(text))
+        return self._got(token)
+
+    def _is_to_ask_after(self, pause_s: float) -> bool:
+        """Wait for the time to ask; False ends the thread."""
+        until = self._clock() + pause_s
+        with self._changed:
+            while not self._is_closed and not self._waiting and (left := until - self._clock()) > 0:
+                self._changed.wait(left)
+            if not self._is_closed and (self._waiting or self._token is not None):
+                return True
+            self._thread, is_closed = None, self._is_closed
+        if is_closed:
+            self._tell(AuthenticationError("The connections were closed."))
+        return False
+
+    def _got(self, token: Token) -> float:
+        with self._changed:
+            self._token = None if self._is_closed else token
+            self._ends_at = self._clock() + token.lifetime_s
+        self._tell(None)
+        return pause_before_refresh(token.lifetime_s, self._login.refresh)
+
+    def _failed(self, error: PenstockError) -> float:
+        with self._changed:
+            has_token = self._token is not None and self._clock() < self._ends_at
+            if not has_token:
+                self._token = None
+        if has_token:
+            _LOG.warning("The token of the login could not be renewed, and is tried again: %s", error)
+        self._tell(None if has_token else error)
+        return _RETRY_S
+
+    def _tell(self, error: PenstockError | None) -> None:
+        with self._changed:
+            waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each(error)
+
+
+def pause_before_refresh(
+    lifetime_s: float, rules: RefreshRules, draw: Callable[[], float] = random.random
+) -> float:
+    """Return how long after a token was given the next one is asked for, as Java's client has it.
+
+    That is after a part of its lifetime, but not within the last `buffer_s` nor before `min_period_s`; both
+    are ignored for a token that is too short for them.
+    """
+    part = rules.window_factor + rules.window_jitter * draw()
+    wanted_s = lifetime_s * part
+    if rules.min_period_s + rules.buffer_s > lifetime_s:
+        return wanted_s
+    return max(float(rules.min_period_s), min(wanted_s, lifetime_s - rules.buffer_s))
