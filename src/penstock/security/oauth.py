@@ -6,6 +6,7 @@ Invariant: frozen, hashable, and no `repr` or error shows a secret.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -36,6 +37,10 @@ _RETRIEVERS = (
     "JwtBearerJwtRetriever",
 )
 _UNSECURED = "unsecuredLogin"
+AWS_MECHANISM = "AWS_MSK_IAM"
+_AWS_MODULE = "IAMLoginModule"
+_AWS_HANDLER = "IAMOAuthBearerLoginCallbackHandler"
+_AWS_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,17 @@ class PythonToken:
     key: str
 
 
-TokenSource = TokenEndpoint | TokenFile | UnsecuredToken | PythonToken
+@dataclass(frozen=True)
+class AwsToken:
+    """A token for Amazon MSK, made by AWS's own signer of the credentials that it finds. An extra: `aws`."""
+
+    region: str | None = None
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session: str | None = None
+
+
+TokenSource = TokenEndpoint | TokenFile | UnsecuredToken | PythonToken | AwsToken
 
 
 @dataclass(frozen=True)
@@ -108,16 +123,38 @@ def oauth_login(properties: KafkaProperties) -> OAuthLogin:
         OptionError: they are incomplete or malformed.
         UnsupportedOptionError: a Java class that has no counterpart here.
     """
-    module = _module(properties)
+    source, extensions = _aws(properties) or _other(properties)
     refresh = RefreshRules(
         window_factor=property_value(properties, "sasl.login.refresh.window.factor"),
         window_jitter=property_value(properties, "sasl.login.refresh.window.jitter"),
         min_period_s=property_value(properties, "sasl.login.refresh.min.period.seconds"),
         buffer_s=property_value(properties, "sasl.login.refresh.buffer.seconds"),
     )
+    return OAuthLogin(source, extensions, refresh)
+
+
+def _aws(properties: KafkaProperties) -> tuple[AwsToken, tuple[tuple[str, str], ...]] | None:
+    """Return what AWS's documents have for IAM: their own mechanism, or their handler for OAUTHBEARER."""
+    simple_name = (properties.get(_HANDLER) or "").strip().rpartition(".")[2]
+    is_own = property_value(properties, "sasl.mechanism") == AWS_MECHANISM
+    if not is_own and simple_name != _AWS_HANDLER:
+        return None
+    text, key = properties.get(JAAS_KEY), properties.spelled(JAAS_KEY)
+    module = LoginModule(_AWS_MODULE) if text is None else parse_jaas_config(text, shown_as=key)
+    wanted = _AWS_MODULE if is_own else MODULE
+    if text is not None and module.simple_name != wanted:
+        raise OptionError(f"Option '{key}' has to name {wanted} for Amazon MSK.", option=key)
+    found = _AWS_REGION.search(properties.get("bootstrap.servers") or "")
+    region = module.option("awsRegion") or (found[1] if found else None)
+    role = module.option("awsRoleArn"), module.option("awsRoleSessionName")
+    return AwsToken(region, module.option("awsProfileName"), *role), ()
+
+
+def _other(properties: KafkaProperties) -> tuple[TokenSource, tuple[tuple[str, str], ...]]:
+    module = _module(properties)
     source = _source(properties, module)
     start = f"{_UNSECURED}Extension_" if isinstance(source, UnsecuredToken) else "extension_"
-    return OAuthLogin(source, tuple(sorted(_named(module, start).items())), refresh)
+    return source, tuple(sorted(_named(module, start).items()))
 
 
 def _module(properties: KafkaProperties) -> LoginModule:

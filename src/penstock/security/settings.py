@@ -15,7 +15,7 @@ from penstock.options.properties import property_value
 from penstock.options.warn import warn_once
 from penstock.security.jaas import KEY as JAAS_KEY
 from penstock.security.jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
-from penstock.security.oauth import OAuthLogin, oauth_login
+from penstock.security.oauth import AWS_MECHANISM, OAuthLogin, oauth_login
 from penstock.security.tls import TlsSettings, tls_settings
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,9 @@ _MODULE_OF_MECHANISM = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
 }
-_MECHANISMS = (*_MODULE_OF_MECHANISM, OAuthLogin.mechanism)
+_MECHANISMS = (*_MODULE_OF_MECHANISM, OAuthLogin.mechanism, AWS_MECHANISM)
+_WITH_TOKENS = (OAuthLogin.mechanism, AWS_MECHANISM)
+_CLIENT_HANDLER = "sasl.client.callback.handler.class"
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,20 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
             )
         return SecuritySettings(protocol, tls)
     mechanism = _mechanism(properties)
-    sasl = (
-        oauth_login(properties)
-        if mechanism == OAuthLogin.mechanism
-        else _password_login(properties, mechanism)
-    )
+    _check_client_handler(properties, mechanism)
+    has_token = mechanism in _WITH_TOKENS
+    sasl = oauth_login(properties) if has_token else _password_login(properties, mechanism)
     return SecuritySettings(protocol, tls, sasl)
+
+
+def _check_client_handler(properties: KafkaProperties, mechanism: str) -> None:
+    """Let pass the class that AWS's documents want to be set; any other Java class would be ignored."""
+    handler = (properties.get(_CLIENT_HANDLER) or "").strip()
+    if handler and (mechanism, handler.rpartition(".")[2]) != (AWS_MECHANISM, "IAMClientCallbackHandler"):
+        key = properties.spelled(_CLIENT_HANDLER)
+        raise UnsupportedOptionError(
+            f"Option '{key}' names a Java class, and Java classes do not run here: leave it out.", option=key
+        )
 
 
 def _mechanism(properties: KafkaProperties) -> str:

@@ -11,6 +11,7 @@ import binascii
 import http.client
 import importlib
 import json
+import os
 import time
 import urllib.parse
 from collections.abc import Callable
@@ -20,7 +21,14 @@ from typing import Any
 from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError
 from penstock.security._files import read_file
 from penstock.security.http import http_request, safe_url
-from penstock.security.oauth import PythonToken, TokenEndpoint, TokenFile, TokenSource, UnsecuredToken
+from penstock.security.oauth import (
+    AwsToken,
+    PythonToken,
+    TokenEndpoint,
+    TokenFile,
+    TokenSource,
+    UnsecuredToken,
+)
 from penstock.security.references import resolved
 from penstock.security.tls import tls_settings
 
@@ -55,7 +63,39 @@ def fetch_token(source: TokenSource, now: Callable[[], float] = time.time) -> To
         return _checked(text, None, now(), f"the file '{source.path}'")
     if isinstance(source, UnsecuredToken):
         return _unsecured(source, now())
+    if isinstance(source, AwsToken):
+        return _of_aws(source, now())
     return _from_function(source, now())
+
+
+def _of_aws(source: AwsToken, now: float) -> Token:
+    try:
+        signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+    except ImportError:
+        raise OptionError(
+            "Amazon MSK with IAM needs the package 'aws-msk-iam-sasl-signer-python' (penstock's extra "
+            "'aws') on driver and executors. Install it."
+        ) from None
+    region = source.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise OptionError(
+            "The region of Amazon MSK is not known: 'bootstrap.servers' does not have it. Set AWS_REGION "
+            "for the driver, and spark.executorEnv.AWS_REGION."
+        )
+    try:
+        if source.role_arn:
+            session = [source.role_session] if source.role_session else []
+            text, ends_at_ms = signer.generate_auth_token_from_role_arn(region, source.role_arn, *session)
+        elif source.profile:
+            text, ends_at_ms = signer.generate_auth_token_from_profile(region, source.profile)
+        else:
+            text, ends_at_ms = signer.generate_auth_token(region)
+    except Exception as error:
+        raise AuthenticationError(
+            f"AWS's signer gives no token ({type(error).__name__}). Check the AWS credentials of this "
+            "process."
+        ) from error
+    return _checked(text, ends_at_ms / 1000 - now, now, "AWS's signer")
 
 
 def _from_endpoint(source: TokenEndpoint, now: float) -> Token:

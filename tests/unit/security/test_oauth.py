@@ -6,8 +6,10 @@ import base64
 import json
 import pickle
 import ssl
+import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,7 +22,14 @@ from penstock.errors import (
     UnsupportedOptionError,
 )
 from penstock.options.config import KafkaProperties
-from penstock.security.oauth import OAuthLogin, PythonToken, TokenEndpoint, TokenFile, UnsecuredToken
+from penstock.security.oauth import (
+    AwsToken,
+    OAuthLogin,
+    PythonToken,
+    TokenEndpoint,
+    TokenFile,
+    UnsecuredToken,
+)
 from penstock.security.settings import security_settings
 from penstock.security.token_sources import Token, fetch_token, load_function
 from tests.token_server import TokenServer, running_token_server, unsecured_token
@@ -232,3 +241,79 @@ def test_functions() -> None:
 def test_what_is_no_function_is_refused(name: str) -> None:
     with pytest.raises(PenstockError, match="not a function that Python can import"):
         load_function(PythonToken(name, "x"))
+
+
+# ----- Amazon MSK
+
+
+class Signer:
+    """In the place of AWS's package: makes tokens of what it is asked for."""
+
+    def __getattr__(self, name: str) -> object:
+        def signed(*arguments: str) -> tuple[str, float]:
+            return "-".join([name.removeprefix("generate_auth_token"), *arguments]), (
+                time.time() + 900
+            ) * 1000
+
+        return signed
+
+
+AWS_JAAS = "software.amazon.msk.auth.iam.IAMLoginModule required {};"
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("", "-eu-west-1"),
+        ('awsProfileName="dev"', "_from_profile-eu-west-1-dev"),
+        ('awsRoleArn="role" awsRoleSessionName="s"', "_from_role_arn-eu-west-1-role-s"),
+    ],
+)
+def test_the_properties_of_awss_documents(monkeypatch: pytest.MonkeyPatch, options: str, wanted: str) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", ModuleType("aws_msk_iam_sasl_signer"))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", Signer())
+    items = {
+        "bootstrap.servers": "b-1.orders.x1.c2.kafka.eu-west-1.amazonaws.com:9098",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": AWS_JAAS.format(options),
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    }
+    sasl = security_settings(KafkaProperties(tuple(sorted(items.items())))).sasl
+    assert isinstance(sasl, OAuthLogin)
+    assert sasl.mechanism == "OAUTHBEARER", "brokers of MSK take AWS's tokens by this one too"
+    token = fetch_token(sasl.source)
+    assert token.text == wanted
+    assert 800 < token.lifetime_s < 901
+
+
+def test_awss_handler_of_oauthbearer() -> None:
+    handler = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+    assert login('awsProfileName="dev"', sasl_login_callback_handler_class=handler).source == AwsToken(
+        profile="dev"
+    )
+
+
+def test_what_amazon_msk_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", None)
+    with pytest.raises(OptionError, match="needs the package 'aws-msk-iam-sasl-signer-python'"):
+        fetch_token(AwsToken("eu-west-1"))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", ModuleType("aws_msk_iam_sasl_signer"))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", Signer())
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OptionError, match="region of Amazon MSK is not known"):
+        fetch_token(AwsToken())
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    assert fetch_token(AwsToken()).text == "-us-east-1"
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_other_classes_for_the_client_are_refused(mechanism: str) -> None:
+    items = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.client.callback.handler.class": "com.example.Handler",
+    }
+    with pytest.raises(UnsupportedOptionError, match="Java classes do not run here"):
+        security_settings(KafkaProperties(tuple(sorted(items.items()))))

@@ -32,7 +32,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python is unty
     def close(self, error: Exception | None = None) -> None:
         """Close; `error` is given to what is in flight."""
         if self.connected and error is not None and not isinstance(error, _USUAL):
-            # The broker also refuses a second login within one second of the last, which is no refusal of us.
+            # Brokers also refuse a second login within one second of the last one.
             error = kafka_errors.KafkaConnectionError(f"logging in again failed: {type(error).__name__}")
         super().close(error)
 

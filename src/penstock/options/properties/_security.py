@@ -91,7 +91,7 @@ SASL_PROPERTIES: tuple[Property, ...] = (
         "sasl.mechanism",
         _C,
         "The mechanism to log in with. Required with SASL_PLAINTEXT and SASL_SSL.",
-        choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"),
+        choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"),
         java_default="GSSAPI",
         unsupported_values={
             "gssapi": "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER: Kerberos is not supported yet",
@@ -104,7 +104,11 @@ SASL_PROPERTIES: tuple[Property, ...] = (
         'required username="..." password="...";`, or `...scram.ScramLoginModule` for SCRAM.',
         SECRET,
     ),
-    unsupported("sasl.client.callback.handler.class", _C, _JAVA_CLASS),
+    ours(
+        "sasl.client.callback.handler.class",
+        _C,
+        "With AWS_MSK_IAM: AWS's `IAMClientCallbackHandler`. Any other class is an error.",
+    ),
     ours(
         "sasl.login.callback.handler.class",
         _C,
