@@ -1,4 +1,4 @@
-"""OAUTHBEARER under Java's names: where a token comes from, and what is no token."""
+"""OAUTHBEARER under Java's names: where a token comes from, and what is not a token."""
 
 from __future__ import annotations
 
