@@ -228,6 +228,31 @@ def test_huge_iteration_counts_are_refused_before_any_work(
             settings_of(keys(store))
 
 
+def der(tag: int, *parts: bytes) -> bytes:
+    content = b"".join(parts)
+    return bytes([tag, 0x81, len(content)]) + content
+
+
+def encrypted_key(iterations: int) -> str:
+    """An `EncryptedPrivateKeyInfo` that asks for so much work; its key is not one."""
+    kdf = der(0x30, der(0x04, b"salt1234"), der(0x02, iterations.to_bytes(5, "big")))
+    pbkdf2 = der(0x30, der(0x06, bytes.fromhex("2a864886f70d01050c")), kdf)
+    aes = der(0x30, der(0x06, bytes.fromhex("60864801650304012a")), der(0x04, bytes(16)))
+    pbes2 = der(0x30, der(0x06, bytes.fromhex("2a864886f70d01050d")), der(0x30, pbkdf2, aes))
+    text = ssl.DER_cert_to_PEM_cert(der(0x30, pbes2, der(0x04, bytes(48))))
+    return text.replace("CERTIFICATE", "ENCRYPTED PRIVATE KEY")
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_pem_key_with_a_huge_iteration_count_is_refused(tmp_path: Path, is_text: bool) -> None:
+    text, chain = encrypted_key(1 << 36), (PEM / "client.pem").read_text()
+    store = tmp_path / "client.pem"
+    store.write_text(chain + text)
+    inline = {"ssl.keystore.certificate.chain": chain, "ssl.keystore.key": text, "ssl.key.password": "x"}
+    with pytest.raises(OptionError, match=r"asks for 68719476736 iterations to be opened"):
+        settings_of(inline if is_text else keys(store, "key-password"))
+
+
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with store.open("wb") as file:
