@@ -38,6 +38,11 @@ def the_file() -> Any:
     add(name="group", number=8, type=F.TYPE_GROUP, type_name=".old.M.Group", label=1)
     add(name="by_key", number=9, type=F.TYPE_MESSAGE, type_name=".old.M.ByKeyEntry", label=3)
     add(name="needy", number=10, type=F.TYPE_MESSAGE, type_name=".old.Needy", label=1)
+    add(name="by_needy", number=11, type=F.TYPE_MESSAGE, type_name=".old.M.ByNeedyEntry", label=3)
+    entry = message.nested_type.add(name="ByNeedyEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=F.TYPE_STRING, label=1)
+    entry.field.add(name="value", number=2, type=F.TYPE_MESSAGE, type_name=".old.Needy", label=1)
     message.nested_type.add(name="Group").field.add(name="x", number=1, type=F.TYPE_INT32, label=1)
     entry = message.nested_type.add(name="ByKeyEntry")
     entry.options.map_entry = True
@@ -154,6 +159,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "an extension": (sized(100, b"\x08"), "ends too early"),
     "a required field": (sized(10, b"\x08\x01"), "a required field is missing: 'two' (field 'needy'"),
     "a required field of an extension": (sized(100, b"\x08\x01"), "a required field is missing: 'two'"),
+    "a required field of an entry without a value": (sized(11, b""), "a required field is missing: 'one'"),
     "the end of another group": (b"\x43\x4c", "a group does not end"),
     "a group without an end": (b"\x43", "ends too early"),
     "a field number of zero": (b"\x00\x01", "number or wire type"),

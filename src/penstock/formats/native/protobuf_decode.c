@@ -529,6 +529,18 @@ static int check_required(Reader *reader, const Frame *frame) {
     return OK;
 }
 
+/* The message of a map's entry without a value is there, and empty: its required fields are missing. */
+static int check_absent_value(Reader *reader, const Frame *frame) {
+    if (!(frame->message->flags & PROTO_IS_ENTRY) || reader->partial_depth) return OK;
+    for (int32_t i = 0; i < frame->message->field_count; i++) {
+        const ProtoField *field = &frame->fields[i];
+        if (!(field->flags & PROTO_HAS_REQUIRED) || is_set(frame, i)) continue;
+        int status = append_message(reader, field, NULL, NULL);
+        if (status) return status;
+    }
+    return OK;
+}
+
 static int finish_timestamp(Reader *reader, const Frame *frame) {
     static const int64_t units[] = {1, 0, 0, 1000, 0, 0, 1000000, 0, 0, 1000000000};
     int64_t parts[2] = {0, 0}, per_second = units[frame->column->fraction_digits], value;
@@ -548,7 +560,7 @@ static int finish_message(Reader *reader, Frame *frame) {
     int status;
     if (frame->message->required_count && !reader->partial_depth && (status = check_required(reader, frame))) return status;
     if (frame->unread_count && (status = check_unread(reader, frame))) return status;
-    if (!frame->column) return OK;
+    if (!frame->column) return check_absent_value(reader, frame);
     if (frame->message->flags & PROTO_IS_TIMESTAMP) return finish_timestamp(reader, frame);
     const int32_t *columns = reader->plan->columns + frame->message->first_column;
     for (int32_t i = 0; i < frame->message->column_count; i++) {
