@@ -42,20 +42,24 @@ def http_request(
         ValueError: the answer is larger than `ANSWER_BYTES_MAX`, or the URL is malformed.
     """
     connection = _connection(urllib.parse.urlsplit(url), tls, timeout_ms / 1000)
-    watch = threading.Timer(timeout_ms / 1000, _cut, (connection,))
+    sockets: list[socket.socket] = []
+    is_late = threading.Event()
+    watch = threading.Timer(timeout_ms / 1000, _cut, (sockets, is_late))
     watch.daemon = True
     watch.start()
     try:
+        connection.connect()
+        # http.client forgets the socket of an answer without a length while its content is still read.
+        sockets.append(connection.sock)
         parts = urllib.parse.urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request(method, target, body, dict(headers))
         response = connection.getresponse()
         content = response.read(ANSWER_BYTES_MAX + 1)
     finally:
-        is_late = not watch.is_alive()
         watch.cancel()
         connection.close()
-    if is_late:
+    if is_late.is_set():
         raise TimeoutError(f"no whole answer within {timeout_ms} ms")
     if len(content) > ANSWER_BYTES_MAX:
         raise ValueError(f"the answer is larger than {ANSWER_BYTES_MAX} bytes")
@@ -73,10 +77,10 @@ def _connection(
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
+def _cut(sockets: list[socket.socket], is_late: threading.Event) -> None:
     """End a request whose time is over: a server that sends a byte now and then would never time out."""
-    sock = connection.sock
-    if sock is not None:
+    is_late.set()
+    for sock in sockets:
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
 
