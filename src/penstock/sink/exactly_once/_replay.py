@@ -20,7 +20,7 @@ _CAUSES = (
     "Either the checkpoint is older than what is written (restored from a copy, or its newest file in "
     "offsets/ was removed or lost), and Spark has planned the batch again with other rows. Or the plan gives "
     "other rows each time (random values, uuid(), an order that is not fixed). Or the query, its "
-    "options or its code were changed."
+    "options or its code were changed. Or records of the source were compacted or deleted since."
 )
 
 _CURE = (
