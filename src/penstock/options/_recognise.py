@@ -144,8 +144,8 @@ def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Side) -> Dialec
             " Spark's name for the topics to read is 'subscribe'." if TOPIC.key in keys[Dialect.FLINK] else ""
         )
         raise OptionError(
-            f"Options of two dialects are mixed: {_quoted(keys[Dialect.FLINK])} of Flink's, "
-            f"{_quoted(keys[Dialect.SPARK])} of Spark's. Nothing was read or written. Use one dialect.{hint}",
+            f"Options of two dialects are mixed. Flink's: {_quoted(keys[Dialect.FLINK])}. "
+            f"Spark's: {_quoted(keys[Dialect.SPARK])}. Nothing was read or written. Use one dialect.{hint}",
             flink=tuple(keys[Dialect.FLINK]),
             spark=tuple(keys[Dialect.SPARK]),
         )

@@ -231,10 +231,12 @@ def check_spark_ends(
         )
     if not streaming and _points_at(starting, LogEnd.LATEST):
         text = given.text(spark.STARTING_OFFSETS) or ""
-        raise_not_allowed(spark.STARTING_OFFSETS.key, text, "in a batch read, anything but latest (-1)")
+        allowed = "earliest or offsets. A batch read that begins at latest (-1) would read nothing"
+        raise_not_allowed(spark.STARTING_OFFSETS.key, text, allowed)
     if _points_at(stopping, LogEnd.EARLIEST):
         text = given.text(spark.ENDING_OFFSETS) or ""
-        raise_not_allowed(spark.ENDING_OFFSETS.key, text, "anything but earliest (-2)")
+        allowed = "latest or offsets. A read that ends at earliest (-2) would read nothing"
+        raise_not_allowed(spark.ENDING_OFFSETS.key, text, allowed)
 
 
 def _points_at(spec: OffsetsSpec | None, place: LogEnd) -> bool:

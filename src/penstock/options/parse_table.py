@@ -148,7 +148,7 @@ def _known_format(name: str, key: str) -> str:
         near = difflib.get_close_matches(canonical, _NAMES, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise OptionError(
-            f"Option '{key}' is not the name of a format: '{name}'.{hint} Formats: {', '.join(_NAMES)}.",
+            f"Option '{key}' cannot be '{name}'.{hint} Formats: {', '.join(_NAMES)}.",
             option=key,
         )
     return canonical

@@ -57,10 +57,11 @@ def _translated(match: re.Match[str]) -> str:
         return f"(?P<{match['group']}>"
     text = match[0]
     inside = match["class"]
-    is_open = text == "["
-    if match["java_escape"] or match["java_class"] or is_open or (inside and _is_javas_class(inside)):
+    if text == "[":
+        raise ValueError(f"a regular expression whose '[' is closed by ']', without a class in it. {_SHARE}")
+    if match["java_escape"] or match["java_class"] or (inside and _is_javas_class(inside)):
         raise ValueError(
-            f"a regular expression without '{text}', which Python does not read as Java does. {_SHARE}"
+            f"a regular expression without '{text}': it has another meaning in Python than in Java. {_SHARE}"
         )
     return text
 
