@@ -31,9 +31,7 @@ def test_options_are_read_under_their_prefix_only(prefix: str) -> None:
 
 
 def test_an_unknown_format_is_refused_with_the_nearest() -> None:
-    with pytest.raises(
-        OptionError, match=r"'value.format' cannot be 'jsn'. Did you mean 'json'"
-    ):
+    with pytest.raises(OptionError, match=r"'value.format' cannot be 'jsn'. Did you mean 'json'"):
         format_for("jsn", {}, "value.")
 
 
