@@ -75,7 +75,7 @@ class _Narrowing(DataSource):
 
 @pytest.mark.usefixtures("pushdown")
 def test_spark_gives_the_plan_of_one_filter_to_other_scans_of_a_dataframe(spark: SparkSession) -> None:
-    """Why penstock pushes no filters: docs/decisions/0007. If this fails, Spark has mended it."""
+    """docs/decisions/0007-no-filter-pushdown.md has the reason. If this fails, Spark has mended it."""
     spark.dataSource.register(_Narrowing)
     rows = spark.read.format("narrowing").load()
     assert rows.count() == 3
