@@ -50,6 +50,7 @@ def test_thousands_of_topic_partitions_are_a_few_requests_a_batch(
         "properties.bootstrap.servers": bootstrap,
         "topic": topic,
         "scan.max-records-per-batch": str(PARTITION_COUNT // 2),
+        "scan.pack-small-ranges": "false",
         "scan.topic-partition-discovery.interval": "1 ms",
     }
     reader = PenstockDataSource(options).streamReader(source_schema(include_headers=False))

@@ -192,6 +192,7 @@ SASL_PROPERTIES: tuple[Property, ...] = (
         _C,
         "Kafka's `DefaultJwtRetriever`, `ClientCredentialsJwtRetriever`, `FileJwtRetriever` or "
         "`JwtBearerJwtRetriever`.",
+        default="org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
     ),
     ours(
         "sasl.oauthbearer.assertion.file", _C, "With `JwtBearerJwtRetriever`: a file that holds a signed JWT."
