@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from penstock.api._functions import functions_for
 from penstock.errors import OptionError
 from penstock.options.config import MAX_FUTURE_SKEW_MS
 from penstock.options.flink import ALIGNMENT_MAX_DRIFT, MAX_FUTURE_SKEW
@@ -51,13 +52,12 @@ def _without_future(df: DataFrame, event_time: str, source: KafkaSource) -> Data
     skew_ms = MAX_FUTURE_SKEW_MS if given is None else parse_duration_ms(given)
     if not skew_ms or event_time not in df.columns:
         return df
-    from pyspark.sql import functions as F  # noqa: PLC0415 - penstock is imported without pyspark too
-
-    column = F.col(f"`{event_time}`")
-    bound = F.current_timestamp() + F.lit(timedelta(milliseconds=skew_ms))
+    functions = functions_for(df)
+    column = functions.col(f"`{event_time}`")
+    bound = functions.current_timestamp() + functions.lit(timedelta(milliseconds=skew_ms))
     # The column's metadata stays, because a writer tells metadata columns by it.
-    kept = F.when(column <= bound, column).alias(event_time, metadata=df.schema[event_time].metadata)
-    return df.select(*(kept if name == event_time else F.col(f"`{name}`") for name in df.columns))
+    kept = functions.when(column <= bound, column).alias(event_time, metadata=df.schema[event_time].metadata)
+    return df.select(*(kept if name == event_time else functions.col(f"`{name}`") for name in df.columns))
 
 
 def _check_delay(delay_threshold: str, source: KafkaSource) -> None:
