@@ -219,7 +219,7 @@ def _map_column(pair: FieldPair, reads_defaults: bool, may_lack: bool) -> Column
 
     def read(messages: Messages) -> pa.Array:
         maps = [get(one) for one in messages]
-        ordered = [sorted(one) for one in maps]
+        ordered = [sorted(one, key=lambda key: (isinstance(key, bytes), key)) for one in maps]
         keys = make_keys(list(chain.from_iterable(ordered)))
         items = make_items([one[key] for one, keys in zip(maps, ordered, strict=True) for key in keys])
         both = pa.Array.from_buffers(entries, len(keys), [None], children=[keys, items])
