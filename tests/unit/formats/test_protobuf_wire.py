@@ -179,6 +179,19 @@ def test_a_broken_message_is_a_failure_and_its_neighbours_are_rows(broken: str) 
     assert found.indices().to_pylist() == [0, 2]
 
 
+@pytest.mark.parametrize(
+    "inside", [b"\x00\x05", b"\x80\x80\x00\x05", b"\x07", b"\x00", b"\xf8\xff\xff\xff\x1f\x05"]
+)
+def test_a_group_that_is_skipped_is_judged_as_in_google_protobuf(inside: bytes) -> None:
+    value = b"\xe3\x03" + inside + b"\xe4\x03"  # no field has the number 60
+    try:
+        MESSAGE.FromString(value)
+        is_good = True
+    except library("message").DecodeError:
+        is_good = False
+    assert bool(decode(value).failures) != is_good
+
+
 def nested(depth: int, *, inside: bytes = b"", twice: bool = False, number: int = 4) -> bytes:
     value = inside
     for _ in range(depth):

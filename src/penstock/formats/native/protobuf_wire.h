@@ -74,16 +74,29 @@ static inline int read_varint(Reader *reader, uint64_t *value) {
     return fail(reader, BAD_VARINT, NULL);
 }
 
-static inline int read_tag(Reader *reader, uint32_t *tag) {
+/* Reads a tag inside a group that is skipped. google.protobuf takes a field number of zero there. */
+static inline int read_skipped_tag(Reader *reader, uint32_t *tag) {
     uint64_t bits;
     const uint8_t *start = reader->at;
     int status = read_varint(reader, &bits);
     if (status) return status;
-    if (bits > UINT32_MAX || reader->at - start > 5 || bits >> 3 == 0 || (bits & 7) > WIRE_32) {
+    if (bits > UINT32_MAX || reader->at - start > 5 || (bits & 7) > WIRE_32) {
         reader->at = start;
         return fail(reader, BAD_TAG, NULL);
     }
     *tag = (uint32_t)bits;
+    return OK;
+}
+
+/* Reads a tag of a message. */
+static inline int read_tag(Reader *reader, uint32_t *tag) {
+    const uint8_t *start = reader->at;
+    int status = read_skipped_tag(reader, tag);
+    if (status) return status;
+    if (*tag >> 3 == 0) {
+        reader->at = start;
+        return fail(reader, BAD_TAG, NULL);
+    }
     return OK;
 }
 
@@ -135,7 +148,7 @@ static int skip_group(Reader *reader, uint32_t number, int depth) {
     if (depth > DEPTH_MAX) return fail(reader, TOO_DEEP_MESSAGE, NULL);
     for (;;) {
         const uint8_t *at = reader->at;
-        if ((status = read_tag(reader, &tag))) return status;
+        if ((status = read_skipped_tag(reader, &tag))) return status;
         if ((tag & 7) == WIRE_GROUP_END) {
             reader->group_end = at;
             return tag >> 3 == number ? OK : fail(reader, BAD_GROUP_END, NULL);
