@@ -7,11 +7,13 @@ then the records are not bad.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from penstock.errors import MissingOptionError
-from penstock.formats.base import DecodedRows, RowFailure
+from penstock.formats.base import DecodedRows, Encoder, RowFailure
 from penstock.formats.format_options import FormatOptions
 from penstock.formats.schema_registry.client import (
     Reference,
@@ -122,3 +124,25 @@ class Subject:
             self.name or "", text, schema_type, references, registers=self.registers
         )
         return b"\0" + schema_id.to_bytes(HEADER_BYTES - 1, "big")
+
+
+class RegisteringEncoder:
+    """Encodes rows after the header of a schema. The schema is registered when the first rows come.
+
+    Args:
+        make: Registers the schema and makes the encoder that writes its header.
+    """
+
+    def __init__(self, make: Callable[[], Encoder]) -> None:
+        self._make = make
+        self._encoder: Encoder | None = None
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """Encode rows; see `Encoder.encode`.
+
+        Raises:
+            SchemaRegistryError: the registry cannot be reached or does not take the schema.
+        """
+        if self._encoder is None:
+            self._encoder = self._make()
+        return self._encoder.encode(rows)

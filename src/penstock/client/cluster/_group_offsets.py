@@ -51,7 +51,6 @@ def committed_offsets(
     """
     if not topic_partitions:
         return {}
-
     return ask_group_coordinator(
         connections,
         group_id,
@@ -81,7 +80,6 @@ def commit_offsets(
     """
     if not positions:
         return {}
-
     return ask_group_coordinator(
         connections,
         group_id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from penstock.formats.confluent import (
     HEADER_BYTES,
     NO_HEADER,
     NO_HEADER_REASON,
+    RegisteringEncoder,
     Subject,
     WriterSchemas,
     with_failures,
@@ -76,7 +78,8 @@ class AvroConfluentFormat:
         check_schema(self.name, schema)
         self.subject.check()
         text = self.schema_text or schema_of(schema)
-        return AvroConfluentEncoder(self.subject, text, writing_plan(parse_schema(text), schema))
+        plan = writing_plan(parse_schema(text), schema)
+        return RegisteringEncoder(partial(_registered, self.subject, text, plan))
 
 
 class AvroConfluentDecoder:
@@ -143,22 +146,5 @@ def _with_types(one: RowFailure, plan: AvroPlan) -> RowFailure:
     return one
 
 
-class AvroConfluentEncoder:
-    """Encodes rows after the header of a schema. The schema is registered when the first rows come."""
-
-    def __init__(self, subject: Subject, text: str, plan: AvroPlan) -> None:
-        self._subject = subject
-        self._text = text
-        self._plan = plan
-        self._encoder: AvroEncoder | None = None
-
-    def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`.
-
-        Raises:
-            SchemaRegistryError: the registry cannot be reached or does not take the schema.
-        """
-        if self._encoder is None:
-            header = self._subject.header(self._text)
-            self._encoder = AvroEncoder(AvroConfluentFormat.name, self._plan, header)
-        return self._encoder.encode(rows)
+def _registered(subject: Subject, text: str, plan: AvroPlan) -> AvroEncoder:
+    return AvroEncoder(AvroConfluentFormat.name, plan, subject.header(text))

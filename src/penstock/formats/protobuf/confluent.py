@@ -12,6 +12,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from penstock.formats.confluent import (
     HEADER_BYTES,
     NO_HEADER,
     NO_HEADER_REASON,
+    RegisteringEncoder,
     Subject,
     WriterSchemas,
     with_failures,
@@ -119,7 +121,7 @@ class ProtobufConfluentFormat:
         self.subject.check()
         message_type = self.message_type or type_for(schema)
         writer = MessageWriter(self.name, message_type.descriptor(), schema, self.null_literal)
-        return ProtobufConfluentEncoder(self.subject, message_type, writer)
+        return RegisteringEncoder(partial(_registered, self.subject, message_type, writer))
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -306,45 +308,28 @@ class ProtobufConfluentDecoder:
 # -- writing ------------------------------------------------------------------------------------------------
 
 
-class ProtobufConfluentEncoder:
-    """Encodes rows after the header of a schema. The schema is registered when the first rows come."""
+def _registered(subject: Subject, message_type: MessageType, writer: MessageWriter) -> ProtobufEncoder:
+    files = library("descriptor_pb2").FileDescriptorSet.FromString(message_type.files).file
+    by_name = {one.name: one for one in files}
+    root, indexes = _place(files, message_type.full_name)
+    references = _references(registry_for(subject.registry), subject, by_name, root)
+    header = subject.header(_text(root), "PROTOBUF", references) + write_indexes(indexes)
+    return ProtobufEncoder(writer, header)
 
-    def __init__(self, subject: Subject, message_type: MessageType, writer: MessageWriter) -> None:
-        self._subject = subject
-        self._message_type = message_type
-        self._writer = writer
-        self._encoder: ProtobufEncoder | None = None
 
-    def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`.
-
-        Raises:
-            SchemaRegistryError: the registry cannot be reached or does not take the schema.
-        """
-        if self._encoder is None:
-            self._encoder = ProtobufEncoder(self._writer, self._header())
-        return self._encoder.encode(rows)
-
-    def _header(self) -> bytes:
-        files = library("descriptor_pb2").FileDescriptorSet.FromString(self._message_type.files).file
-        by_name = {one.name: one for one in files}
-        root, indexes = _place(files, self._message_type.full_name)
-        references = self._references(registry_for(self._subject.registry), by_name, root)
-        return self._subject.header(_text(root), "PROTOBUF", references) + write_indexes(indexes)
-
-    def _references(
-        self, registry: SchemaRegistry, by_name: Mapping[str, Any], one: Any
-    ) -> tuple[Reference, ...]:
-        """Register the imports of a file, each under its own name, as Confluent's serializers do."""
-        found = []
-        for name in one.dependency:
-            if name.startswith(_WELL_KNOWN):
-                continue  # every registry has these
-            below = self._references(registry, by_name, by_name[name])
-            text = _text(by_name[name])
-            registry.schema_id(name, text, "PROTOBUF", below, registers=self._subject.registers)
-            found.append(Reference(name, name, registry.version(name, text, "PROTOBUF", below)))
-        return tuple(found)
+def _references(
+    registry: SchemaRegistry, subject: Subject, by_name: Mapping[str, Any], one: Any
+) -> tuple[Reference, ...]:
+    """Register the imports of a file, each under its own name, as Confluent's serializers do."""
+    found = []
+    for name in one.dependency:
+        if name.startswith(_WELL_KNOWN):
+            continue  # every registry has these
+        below = _references(registry, subject, by_name, by_name[name])
+        text = _text(by_name[name])
+        registry.schema_id(name, text, "PROTOBUF", below, registers=subject.registers)
+        found.append(Reference(name, name, registry.version(name, text, "PROTOBUF", below)))
+    return tuple(found)
 
 
 def _text(one: Any) -> str:
