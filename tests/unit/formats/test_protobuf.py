@@ -260,6 +260,23 @@ def test_values_that_columns_cannot_hold_are_failures(
     assert found.indices().to_pylist() == [0, 3]
 
 
+@pytest.mark.parametrize(("unit", "per_second"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_times_are_read_to_the_ends_of_the_columns_range(shop: Format, unit: str, per_second: int) -> None:
+    columns = pa.schema([("at", pa.timestamp(unit, "UTC"))])
+    wanted = [-(2**63), -(2**63) + 1, -per_second - 1, -per_second, -1, 0, 1, 2**63 - 1]
+    beyond = [-(2**63) - 1, 2**63] if unit != "s" else []
+
+    def message(value: int) -> bytes:
+        seconds, fraction = divmod(value, per_second)
+        nanos = fraction * (10**9 // per_second)
+        encoded: bytes = ALL(at={"seconds": seconds, "nanos": nanos}).SerializeToString()
+        return encoded
+
+    found = decode(shop, [message(value) for value in wanted + beyond], columns)
+    assert found.rows["at"].cast(pa.int64()).to_pylist() == wanted
+    assert [one.value_index for one in found.failures] == list(range(len(wanted), len(wanted + beyond)))
+
+
 def test_bytes_that_are_no_message_are_failures_or_ignored(shop: Format, descriptor_file: Path) -> None:
     good = ALL(i32=4).SerializeToString()
     bad: list[bytes | None] = [

@@ -549,8 +549,12 @@ static int finish_timestamp(Reader *reader, const Frame *frame) {
         if (target >= 0 && target < 2 && is_set(frame, i)) parts[target] = (int64_t)frame->slots[i].bits;
     }
     if (parts[1] < 0 || parts[1] >= 1000000000) return fail(reader, BAD_NANOS, frame->column);
-    if (__builtin_mul_overflow(parts[0], per_second, &value) ||
-        __builtin_add_overflow(value, parts[1] / (1000000000 / per_second), &value)) {
+    int64_t fraction = parts[1] / (1000000000 / per_second);
+    if (parts[0] < 0) { /* count from the next second: the first nanoseconds of int64 begin within a second */
+        parts[0] += 1;
+        fraction -= per_second;
+    }
+    if (__builtin_mul_overflow(parts[0], per_second, &value) || __builtin_add_overflow(value, fraction, &value)) {
         return fail(reader, OUT_OF_RANGE, frame->column);
     }
     return column_append_i64(frame->column, value);
