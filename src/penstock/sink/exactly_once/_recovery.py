@@ -160,7 +160,7 @@ def _check_still_ours(
 ) -> None:
     """Raise PrefixTakenError when a newer writer has the prefix: what is open may be its tasks', and decided.
 
-    Called after what is open was listed. If the prefix is still ours then, nobody newer has begun any of it.
+    Called after what is open was listed. If the prefix is still ours then, no newer writer began any of it.
     """
     now = kafka.describe([names.committer_id])[names.committer_id]
     if now is None or not now.identity.has_same_epoch(session.identity):

@@ -193,7 +193,8 @@ class DecisionTopic:
     def fits(self, key: bytes, value: bytes) -> bool:
         """Whether a record batch of this record is within the topic's max.message.bytes.
 
-        Where the broker compresses anew, by another codec, its size there is not known: uncompressed counts.
+        The broker may compress with another codec. Its size there is unknown then, so the uncompressed size
+        counts.
         """
         if self._is_compressed_anew:
             return len(key) + len(value) + _BATCH_HEADER_BYTES <= self._record_bytes_max
