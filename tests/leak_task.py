@@ -92,7 +92,7 @@ def write_once(bootstrap_servers: str, topic: str) -> None:
     mandate = driver_side(settings).recover()
     place = TaskPlace("6f7a2c1e", next(_batch_ids), 0, 0)
     report = write_in_transaction(config, mandate, place, [_batch()])
-    assert driver_side(settings).commit([report]).record_count == _batch().num_rows
+    driver_side(settings).commit([report])
 
 
 TASKS: dict[str, Callable[..., None]] = {"read": read, "write": write, "write_once": write_once}

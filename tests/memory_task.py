@@ -101,7 +101,7 @@ def write(
         with FaultProxy(host, int(port)) as slow, route(slow):
             slow.throttle(bytes_per_second)
             written = write_rows(config, batches)
-    return written.record_count, written.record_count * value_bytes
+    return written, written * value_bytes
 
 
 def values(kind: str, value_bytes: int) -> pa.RecordBatch:

@@ -58,8 +58,7 @@ def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:
 def test_batches_are_committed_once(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as recovering, sink.driver() as committing:
         for batch_id in range(4):
-            summary = committing.commit(sink.tasks(recovering.recover(), batch_id))
-            assert summary.record_count == 6
+            committing.commit(sink.tasks(recovering.recover(), batch_id))
     assert_seen(bootstrap, sink.topic, expected(4))
     assert_none_open(sink)
 
@@ -109,7 +108,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
     drained = [sink.task(mandate, 0, 0), sink.task(mandate, 0, 2)]
     with sink.driver() as committing:
         with pytest.raises(
-            TransactionsInDoubtError, match=r"Spark partition 1 wrote 2 records .* not the same"
+            TransactionsInDoubtError, match=r"Spark partition 1 wrote 2 records .* but other ones"
         ):
             committing.commit([changed, *drained])
         committing.abort([changed, *drained])
@@ -140,7 +139,7 @@ def test_time_out_before_the_decision_fails_the_batch_whole(bootstrap: str, sink
         wait_until(lambda: not sink.open_ids(), "the broker to abort the first task's")
         late = sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 1)
     with sink.driver() as committing:
-        with pytest.raises(TransactionsLostError, match=r"1 of 2 .*decided, the first .*timeout\.ms passed"):
+        with pytest.raises(TransactionsLostError, match=r"1 of 2 .*decided, the first .*timeout\.ms' passed"):
             committing.commit([early, late])
         committing.abort([early, late])
     assert_none_open(sink)
@@ -206,7 +205,7 @@ def test_a_task_that_outlives_its_transaction_is_told_so(bootstrap: str, sink: S
     with sink.driver(wanted_timeout_ms=6_000) as recovering:
         mandate = recovering.recover()
     with pytest.raises(
-        TransactionsLostError, match=r"Spark partition 0 of .*transaction\.timeout\.ms passed"
+        TransactionsLostError, match=r"Spark partition 0 of .*transaction\.timeout\.ms' passed"
     ):
         write_in_transaction(sink_config(bootstrap, sink), mandate, TaskPlace(QUERY, 0, 0, 0), batches())
     close_shared_connections()
@@ -374,7 +373,7 @@ def test_batches_that_had_to_be_divided_are_committed_once(
     with sink.driver() as driver:
         place = TaskPlace(QUERY, batch_id=0, spark_partition_id=0, attempt=0)
         report = write_in_transaction(config, driver.recover(), place, [rows])
-        assert driver.commit([report]).record_count == len(values)
+        driver.commit([report])
     close_shared_connections()
     assert divided
     assert_seen(bootstrap, sink.topic, {0: values})

@@ -66,8 +66,8 @@ def test_decision_log_has_the_replicas_of_the_transaction_log(
 
 @pytest.mark.parametrize(
     ("partitions", "policy", "words"),
-    [(2, "compact", "has 2 partitions"), (1, "delete", "cleanup.policy=delete"),
-     (1, "compact,delete", "cleanup.policy=compact,delete")],
+    [(2, "compact", "got 2 partitions"), (1, "delete", "got cleanup.policy=delete"),
+     (1, "compact,delete", "got cleanup.policy=compact,delete")],
 )  # fmt: skip
 def test_unsafe_decision_log_is_refused(
     bootstrap: str, sink: SinkUnderTest, partitions: int, policy: str, words: str

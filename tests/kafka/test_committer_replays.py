@@ -72,7 +72,7 @@ def test_task_reports_what_it_drains_and_what_it_wrote_into(sink: SinkUnderTest,
         again = write(sink, side.recover(), [b"c", b"a", b"b"])
         assert (again.committable, again.topics) == (None, ())
         assert again.drained == first.committable.content
-        assert side.commit([again]).is_drained
+        side.commit([again])
     judge.consume_until(bootstrap, sink.topic, 3)
     assert values(sink, bootstrap) == ROWS
 
@@ -85,7 +85,7 @@ def test_replay_with_more_rows_is_an_error(sink: SinkUnderTest, bootstrap: str) 
             side.commit([more])
         side.abort([more])
     with sink.driver() as side:
-        assert side.commit([write(sink, side.recover(), ROWS)]).is_drained
+        side.commit([write(sink, side.recover(), ROWS)])
         side.commit([write(sink, side.recover(), [b"new"], 1)])
     judge.consume_until(bootstrap, sink.topic, 4)
     assert values(sink, bootstrap) == [*ROWS, b"new"]

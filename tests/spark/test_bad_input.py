@@ -216,7 +216,7 @@ def test_a_failed_check_at_the_start_of_an_exactly_once_write_is_said_as_it_is(
     }
     either = request.getfixturevalue(session)
     rows = either.range(3).selectExpr("CAST(id AS STRING) AS value")
-    complaint = r"penstock\.errors\.OptionError: transaction\.timeout\.ms is 900001, but the brokers allow"
+    complaint = r"OptionError: Option 'kafka\.transaction\.timeout\.ms' is 900001, but the brokers allow"
     with pytest.raises(Exception, match=complaint) as raised:
         rows.write.format("penstock").options(**options).mode("append").save()
     assert "PicklingError" not in str(raised.value)

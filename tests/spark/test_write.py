@@ -150,8 +150,8 @@ def test_a_failed_send_fails_the_query(
     ("rows", "complaint"),
     [
         ("CAST(id AS STRING) AS value, id AS payload", "column payload"),
-        ("id AS value", "in the column value, got int64"),
-        ("CAST(id AS STRING) AS key", "no column value"),
+        ("id AS value", "column value, got int64"),
+        ("CAST(id AS STRING) AS key", "Expected a column value"),
     ],
 )
 def test_a_dataframe_that_is_no_kafka_record_is_refused(

@@ -66,6 +66,14 @@ def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int 
     return [run_task(cluster, mandate, batch_id, at) for at in range(count)]
 
 
+def drain(cluster: FakeCluster, reports: list[TaskReport]) -> None:
+    """Commit the replay of a batch that is written: it is accepted, and nothing new is written."""
+    committed = list(cluster.committed)
+    assert not any(report.committable for report in reports)
+    driver(cluster).commit(reports)
+    assert cluster.committed == committed
+
+
 def expected(batch_ids: range, count: int = 3) -> Counter[str]:
     return Counter(row for batch_id in batch_ids for at in range(count) for row in rows_of(batch_id, at))
 

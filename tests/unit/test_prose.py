@@ -10,10 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXEMPT = {Path("docs/CONTRIBUTING.md"), Path("tests/unit/test_prose.py")}
-UNFINISHED = (
-    "src/penstock/sink",
-    "tests/unit/sink",
-)
+UNFINISHED: tuple[str, ...] = ()
 """Not yet rewritten."""
 
 AVOIDED = {

@@ -36,7 +36,7 @@ def produce(
 
     config = SinkConfig(client_properties(bootstrap_server, command_config), topic)
     written = write_rows(config, _values(sys.stdin.buffer))
-    typer.echo(f"{_counted(written.record_count)} went to topic {topic}.")
+    typer.echo(f"{_counted(written)} went to topic {topic}.")
 
 
 def cat(

@@ -123,6 +123,7 @@ class ProduceSettings:
     retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
     max_block_ms: int = default_of("max.block.ms")
     buffer_memory_bytes: int = default_of("buffer.memory")
+    property_prefix: str = ""
 
 
 def connection_settings(properties: KafkaProperties, *, client_id: str) -> ConnectionSettings:
@@ -222,4 +223,5 @@ def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) 
         retry_backoff_max_ms=value("retry.backoff.max.ms"),
         max_block_ms=value("max.block.ms"),
         buffer_memory_bytes=value("buffer.memory"),
+        property_prefix=properties.prefix,
     )

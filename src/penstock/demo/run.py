@@ -105,8 +105,8 @@ def _load(bootstrap_servers: str, flights: pa.Table, progress: Progress) -> None
             progress.advance(bar, batch.num_rows)
 
     started = time.monotonic()
-    summary = write_rows(config, counted())
-    _finish(progress, bar, summary.record_count, started)
+    record_count = write_rows(config, counted())
+    _finish(progress, bar, record_count, started)
 
 
 def _start_spark(folder: Path) -> SparkSession:

@@ -1,9 +1,9 @@
-"""Which partition a row goes to: the one it names, or that of its key, or the task's present one.
+"""Choose the partition of each row: the one that it names, that of its key, or the task's present one.
 
 Runs on the executor. Pure. Invariant: by default equal keys go to the partition that Java's producer gives
-them, as long as the topic keeps its number of partitions; a partition that does not exist is an error.
+them, as long as the topic keeps its number of partitions. A partition that does not exist is an error.
 
-`chosen_partitioner` has the others of `sink.partitioner`, which place every row by themselves.
+`chosen_partitioner` makes the other partitioners of `sink.partitioner`, which place every row.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from penstock.options.config import DEFAULT_PARTITIONER, FIXED_PARTITIONER, ROUN
 from penstock.sink.custom_partitioner import KafkaPartitioner, ask_partitioner, load_partitioner
 
 ANY_PARTITION = -1
-"""A row with neither partition nor key: the sticky partitioner places it."""
+"""The partition of a row with neither partition nor key: the sticky partitioner places it."""
 
 
 def partitions_of_rows(
     row_count: int, explicit: pa.Int32Array | None, keys: pa.Array | None, partition_count: int
 ) -> pa.Int32Array:
-    """Return the partition of each row, ANY_PARTITION for those that may go anywhere.
+    """Return the partition of each row; ANY_PARTITION for a row that may go to any partition.
 
     Args:
-        row_count: how many rows.
-        explicit: what the column partition says; null leaves it to the key.
-        keys: what the column key says.
+        row_count: the number of rows.
+        explicit: the column partition; if null, the key decides.
+        keys: the column key.
         partition_count: of the topic.
     """
     if keys is None or pa.types.is_null(keys.type):
@@ -46,7 +46,7 @@ def partitions_of_rows(
 
 
 def first_missing_partition(explicit: pa.Int32Array | None, partition_count: int) -> int | None:
-    """Return the row that first names a partition that the topic does not have, None when all exist."""
+    """Return the first row that names a partition that the topic does not have; None if all exist."""
     if explicit is None or explicit.null_count == len(explicit):
         return None
     bounds = pc.min_max(explicit)
@@ -60,9 +60,9 @@ def first_missing_partition(explicit: pa.Int32Array | None, partition_count: int
 def missing_partition_error(topic: str, partition: int, partition_count: int) -> RowError:
     """Return the error for a row that names a partition that its topic does not have."""
     return RowError(
-        f"A row names partition {partition} of topic {topic!r}, which has {partition_count} partitions "
-        f"(0 to {partition_count - 1}). It was not written, and its task fails. Correct the column "
-        "partition, leave it null to let the key decide, or add partitions to the topic.",
+        f"Expected a partition of topic {topic!r} (0 to {partition_count - 1}), got a row with partition "
+        f"{partition}. The row was not written, and its task fails. Correct the column partition, leave it "
+        "null to let the key decide, or add partitions to the topic.",
         topic=topic,
         partition=partition,
         partition_count=partition_count,
@@ -70,13 +70,13 @@ def missing_partition_error(topic: str, partition: int, partition_count: int) ->
 
 
 class StickyPartitions:
-    """Where rows without partition and key go: one partition until a batch is full, then the next.
+    """The partitions of rows without partition and key: one until a batch is full, then the next.
 
-    Whole batches compress better and cost fewer requests than rows dealt out one by one. Each task
-    begins somewhere else, so that many small tasks fill all partitions.
+    Whole batches compress better and cost fewer requests than rows that are spread one by one. Each task
+    begins at another partition, so that many small tasks fill all partitions.
 
     Args:
-        chance: where to begin; anything with `randrange`.
+        chance: chooses the first partition; anything with `randrange`.
     """
 
     def __init__(self, chance: Any = random) -> None:
@@ -94,26 +94,26 @@ class StickyPartitions:
         return candidates[position % len(candidates)]
 
     def move_on(self, topic: str) -> None:
-        """Take the next partition from now on: the batch of the present one was closed."""
+        """Take the next partition from now on, because the batch of the present one was closed."""
         if topic in self._positions:
             self._positions[topic] += 1
 
 
 class Partitioner(Protocol):
-    """Places every row of a task. One for each task."""
+    """Places every row of a task. Each task has its own."""
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
-        """The partition of each row.
+        """Return the partition of each row.
 
         Args:
             rows: of one topic, in order.
             topic: where they go.
-            partitions: all that the topic has now, in order, whether they have a leader or not.
+            partitions: all that the topic has now, in order, with and without a leader.
         """
 
 
 def chosen_partitioner(chosen: str, spark_partition_id: int, batch_id: int) -> Partitioner | None:
-    """The partitioner for one task; None for the default, which knows batches and not only rows.
+    """Return the partitioner for one task; None for the default, which also knows about batches.
 
     Args:
         chosen: the option `sink.partitioner`.
@@ -140,18 +140,18 @@ class FixedPartitioner:
         self._spark_partition_id = spark_partition_id
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
-        """The same for each row."""
+        """Return the same partition for each row."""
         chosen = partitions[self._spark_partition_id % len(partitions)]
         return pa.repeat(pa.scalar(chosen, pa.int32()), rows.num_rows)
 
 
 class RoundRobinPartitioner:
-    """One row after the other to the next partition, over all of them; each topic has a turn of its own.
+    """Sends each row to the next partition, over all of them; each topic has its own turn.
 
-    What Flink calls so has been Kafka's sticky partitioner since Kafka 2.4 (FLINK-26033).
+    In Flink this name has meant Kafka's sticky partitioner since Kafka 2.4 (FLINK-26033).
 
     Args:
-        first: where to begin. It differs from task to task and from batch to batch, so that small tasks
+        first: the first partition. It differs from task to task and from batch to batch, so that small tasks
             and small batches fill all partitions too.
     """
 
@@ -160,7 +160,7 @@ class RoundRobinPartitioner:
         self._next: dict[str, int] = {}
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
-        """The next ones in turn."""
+        """Return the next partitions in turn."""
         first = self._next.get(topic, self._first)
         self._next[topic] = first + rows.num_rows
         begin = first % len(partitions)
@@ -170,7 +170,7 @@ class RoundRobinPartitioner:
 
 
 class CustomPartitioner:
-    """The user's; see `custom_partitioner`."""
+    """The partitioner of the user; see `custom_partitioner`."""
 
     def __init__(self, name: str, partitioner: KafkaPartitioner, spark_partition_id: int) -> None:
         self._name = name
@@ -179,7 +179,7 @@ class CustomPartitioner:
         self._is_open = False
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
-        """Ask it, and check what it says."""
+        """Ask it, and check its answer."""
         if not self._is_open:
             self._open()
         return ask_partitioner(self._name, self._partitioner, rows, topic, partitions)
@@ -189,8 +189,8 @@ class CustomPartitioner:
             self._partitioner.open(self._spark_partition_id)
         except Exception as error:
             raise RowError(
-                f"The partitioner {self._name} failed to open: {type(error).__name__}: {error}. Nothing was "
-                "written by this task, which fails.",
+                f"The partitioner {self._name} failed to open: {type(error).__name__}: {error}. This task "
+                "wrote nothing, and fails.",
                 partitioner=self._name,
             ) from error
         self._is_open = True

@@ -1,7 +1,7 @@
-"""Partitioners that users write in Python: what they may be, finding them, asking them, checking the answer.
+"""Partitioners that users write in Python: the class, how one is found and asked, how its answer is checked.
 
-Found on the driver, so that a wrong one is said before a job starts, and again by each task that uses one.
-Invariant: a row goes to the partition that the user's code names for it, and to no other; an answer that is
+Found on the driver, so that a wrong one is an error before a job starts, and again by each task that uses it.
+Invariant: a row goes to the partition that the user's code names for it, and to no other. An answer that is
 not one partition of the topic for each row is an error.
 """
 
@@ -30,7 +30,7 @@ class KafkaPartitioner(ABC):
     """
 
     def open(self, parallel_instance_id: int) -> None:  # noqa: B027 - overriding it is up to the user
-        """Called once in each task, before its first record.
+        """Prepare; called once in each task, before its first record.
 
         Args:
             parallel_instance_id: the number of the task among those of the batch (Spark's partition id).
@@ -45,10 +45,10 @@ class KafkaPartitioner(ABC):
         target_topic: str,
         partitions: Sequence[int],
     ) -> int:
-        """The partition of one record.
+        """Return the partition of one record.
 
         Args:
-            record: the row as it is written: key, value, topic, headers, timestamp, as far as there are.
+            record: the row as it is written: those of key, value, topic, headers, timestamp that it has.
             key: of the record.
             value: of the record; None for a tombstone.
             target_topic: where it goes.
@@ -56,7 +56,7 @@ class KafkaPartitioner(ABC):
         """
 
     def partition_batch(self, rows: pa.RecordBatch, target_topic: str, partitions: Sequence[int]) -> pa.Array:
-        """The partitions of many records at once: overridden, it saves a call for each of them.
+        """Return the partitions of many records at once. Override it to save a call for each record.
 
         Args:
             rows: as they are written, in order; all go to one topic.
@@ -77,7 +77,7 @@ class KafkaPartitioner(ABC):
 
 
 PartitionFunction = Callable[[bytes | None, bytes | None, str, Sequence[int]], int]
-"""What a plain function has to look like: `(key, value, topic, partitions) -> partition`."""
+"""The signature of a plain function: `(key, value, topic, partitions) -> partition`."""
 
 
 class _OfFunction(KafkaPartitioner):
@@ -102,19 +102,19 @@ class _OfFunction(KafkaPartitioner):
 
 
 def check_partitioner(chosen: str) -> None:
-    """On the driver: raise OptionError unless the option `sink.partitioner` names what can be loaded."""
+    """Raise OptionError on the driver unless the partitioner of option `sink.partitioner` can be loaded."""
     if chosen not in PARTITIONER_WORDS:
         load_partitioner(chosen)
 
 
 def load_partitioner(text: str) -> tuple[str, KafkaPartitioner]:
-    """The partitioner that the option names or holds, and what to call it in messages.
+    """Return the partitioner that the option names or holds, and its name for messages.
 
     Args:
-        text: a dotted name of a class or function, or what `set_partitioner` made.
+        text: a dotted name of a class or function, or the text that `set_partitioner` made.
 
     Raises:
-        OptionError: it cannot be found, made or loaded here, or is no partitioner.
+        OptionError: it cannot be found, made or loaded here, or is not a partitioner.
     """
     if not PARTITIONER.is_text(text):
         return text, as_partitioner(_named(text), text)
@@ -123,11 +123,12 @@ def load_partitioner(text: str) -> tuple[str, KafkaPartitioner]:
 
 
 def as_partitioner(found: object, name: str) -> KafkaPartitioner:
-    """`found` as a partitioner; OptionError when it is none."""
+    """Return `found` as a partitioner; OptionError if it is not one."""
     if isinstance(found, type):
         if not issubclass(found, KafkaPartitioner):
             raise OptionError(
-                f"Partitioner class '{name}' has to be a subclass of penstock.KafkaPartitioner.",
+                f"Expected a subclass of penstock.KafkaPartitioner for option '{_OPTION}', got class "
+                f"'{name}'. Nothing was written.",
                 option=_OPTION,
                 value=name,
             )
@@ -145,15 +146,15 @@ def as_partitioner(found: object, name: str) -> KafkaPartitioner:
     if callable(found):
         return _OfFunction(found)
     raise OptionError(
-        f"'{name}' is a {type(found).__name__}, not a partitioner: it has to be a subclass of "
-        "penstock.KafkaPartitioner, or a function (key, value, topic, partitions) -> partition.",
+        f"Expected a subclass of penstock.KafkaPartitioner, or a function (key, value, topic, partitions) -> "
+        f"partition, for option '{_OPTION}', got '{name}', a {type(found).__name__}. Nothing was written.",
         option=_OPTION,
         value=name,
     )
 
 
 def _named(name: str) -> object:
-    """The class or function of a dotted name; nested ones too."""
+    """Return the class or function of a dotted name, also a nested one."""
     parts = name.split(".")
     for length in range(len(parts) - 1, 0, -1):
         module_name = ".".join(parts[:length])
@@ -176,9 +177,9 @@ def _named(name: str) -> object:
 
 def _not_found(name: str, error: Exception) -> OptionError:
     return OptionError(
-        f"Could not find the partitioner '{name}': {type(error).__name__}: {error}. Nothing was written. It "
-        "has to be a class or function in Python, in a module that is installed on the driver and on the "
-        "executors (Java classes do not run here).",
+        f"Could not find the partitioner '{name}': {type(error).__name__}: {error}. Nothing was written. "
+        "Name a Python class or function, in a module that is installed on the driver and on the executors. "
+        "(Java classes do not run here.)",
         option=_OPTION,
         value=name,
     )
@@ -187,10 +188,10 @@ def _not_found(name: str, error: Exception) -> OptionError:
 def ask_partitioner(
     name: str, partitioner: KafkaPartitioner, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]
 ) -> pa.Int32Array:
-    """The partition of each row, as the user's code says.
+    """Return the partition of each row, as the user's code chooses it.
 
     Raises:
-        RowError: it failed, or its answer is not one partition of the topic for each row.
+        RowError: it failed, or did not answer with one partition of the topic for each row.
     """
     try:
         given = partitioner.partition_batch(rows, topic, partitions)
@@ -209,18 +210,18 @@ def ask_partitioner(
 def _checked(name: str, given: Any, row_count: int, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
     numbers = _as_integers(given)
     if numbers is None:
-        raise _refused(name, topic, "gave something else than an integer for each row")
+        raise _refused(name, topic, "an integer for each row, got something else")
     if len(numbers) != row_count:
-        raise _refused(name, topic, f"gave {len(numbers)} partitions for {row_count} rows")
+        raise _refused(name, topic, f"{row_count} partitions, one for each row, got {len(numbers)}")
     is_there = pc.is_in(numbers, value_set=pa.array(partitions, pa.int64()))
     if pc.all(is_there).as_py():
         return numbers.cast(pa.int32())
     wrong = numbers[pc.index(is_there, pa.scalar(value=False)).as_py()].as_py()
-    raise _refused(name, topic, f"gave {wrong}, but the topic has the partitions 0 to {partitions[-1]}")
+    raise _refused(name, topic, f"partitions from 0 to {partitions[-1]}, got {wrong}")
 
 
 def _as_integers(given: Any) -> pa.Int64Array | None:
-    """What holds integers only, in whatever form; None for anything else."""
+    """Return an answer that has only integers, in any form, as an array; None for anything else."""
     try:
         if isinstance(given, pa.ChunkedArray):
             given = given.combine_chunks()
@@ -233,15 +234,15 @@ def _as_integers(given: Any) -> pa.Int64Array | None:
 
 def _refused(name: str, topic: str, what: str) -> RowError:
     return RowError(
-        f"The partitioner {name} {what} (topic {topic!r}). These rows were not written, and the task "
-        "fails. A partitioner has to give one of the partitions that it was given.",
+        f"Expected from the partitioner {name}, for rows of topic {topic!r}: {what}. These rows were not "
+        "written, and the task fails. A partitioner must return one of the partitions that it was given.",
         partitioner=name,
         topic=topic,
     )
 
 
 def _bytes_of(rows: pa.RecordBatch, column: str) -> list[bytes | None]:
-    """Keys or values as Kafka stores them: text in UTF-8."""
+    """Return keys or values as Kafka stores them: text in UTF-8."""
     index = rows.schema.get_field_index(column)
     if index < 0 or pa.types.is_null(rows.schema.field(index).type):
         return [None] * rows.num_rows

@@ -1,7 +1,7 @@
-"""Which DataFrames can be written, and which of their columns become what of a Kafka record.
+"""Check which DataFrames can be written, and map their columns to the parts of a Kafka record.
 
 `check_write_schema` runs on the driver before a job starts, the rest on the executor. Pure. Invariant: a
-column is written, or known to be of no use for writing, or an error; none is passed over in silence.
+column is written, or known to have no use in a write, or an error. No column is dropped in silence.
 
 The columns are those of Spark's own Kafka sink (topic, key, value, headers, partition) and a timestamp.
 """
@@ -20,7 +20,7 @@ from penstock.errors import RowError
 from penstock.options.config import DEFAULT_PARTITIONER, ROUND_ROBIN_PARTITIONER, SinkConfig
 
 _UNWRITABLE_COLUMNS = frozenset({"offset", "timestampType"})
-"""What a Kafka source adds about where a record was; a copied record gets its own."""
+"""Columns of a Kafka source about the place of a record. A copied record gets its own."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ def check_write_schema(schema: pa.Schema, config: SinkConfig) -> None:
         _check_column(field, schema)
     if "value" not in schema.names:
         raise RowError(
-            "The DataFrame has no column value, which every Kafka record needs (string or binary; null "
-            f"makes a tombstone). It has: {', '.join(schema.names) or 'no columns'}. Nothing was written.",
+            "Expected a column value, which every Kafka record needs (string or binary; null is a "
+            f"tombstone). The DataFrame has: {', '.join(schema.names) or 'no columns'}. Nothing was written.",
             column="value",
         )
     if config.topic is None and "topic" not in schema.names:
         raise RowError(
-            "Nothing says which topic to write to. Nothing was written; set the option topic, or give the "
-            "DataFrame a string column topic.",
+            "Expected a topic to write to: set the option 'topic', or give the DataFrame a string column "
+            "topic. Nothing was written.",
             column="topic",
         )
 
@@ -93,14 +93,14 @@ def check_placing(schema: pa.Schema, config: SinkConfig) -> None:
     """Check on the driver that columns and partitioner agree on who chooses the partition.
 
     Raises:
-        RowError: both do, or rows with keys are to be dealt out in turn.
+        RowError: both choose it, or rows with keys would be distributed in turn.
     """
     if config.partitioner == DEFAULT_PARTITIONER:
         return
     if "partition" in schema.names:
         raise RowError(
-            "The DataFrame has a column partition, and sink.partitioner is set too, so that both would "
-            "choose the partition. Nothing was written; drop the column (rows that were read from Kafka have "
+            "The DataFrame has a column partition, and sink.partitioner is set too. Only one of them can "
+            "choose the partition. Nothing was written. Drop the column (rows that were read from Kafka have "
             "it), or leave out sink.partitioner.",
             column="partition",
         )
@@ -109,7 +109,7 @@ def check_placing(schema: pa.Schema, config: SinkConfig) -> None:
         raise RowError(
             "The DataFrame has a column key, but sink.partitioner = round-robin is for records without keys: "
             "it would spread equal keys over all partitions, and their order would be lost. Nothing was "
-            "written; drop the column key, or leave out sink.partitioner.",
+            "written. Drop the column key, or leave out sink.partitioner.",
             column="key",
         )
 
@@ -118,11 +118,15 @@ def _check_column(field: pa.Field, schema: pa.Schema) -> None:
     name = field.name
     column = _COLUMNS.get(name)
     if schema.names.count(name) > 1:
-        raise RowError(f"The DataFrame has several columns {name}. Nothing was written.", column=name)
+        raise RowError(
+            f"Expected one column {name}, got {schema.names.count(name)}. Nothing was written. Rename or "
+            "drop the others.",
+            column=name,
+        )
     if column is not None and not column.is_allowed(field.type):
         raise RowError(
-            f"Expected {column.allowed} in the column {name}, got {field.type}. Nothing was written; cast "
-            "the column.",
+            f"Expected {column.allowed} for column {name}, got {field.type}. Nothing was written. Cast the "
+            "column.",
             column=name,
             type=str(field.type),
         )
@@ -130,16 +134,16 @@ def _check_column(field: pa.Field, schema: pa.Schema) -> None:
         nearest = difflib.get_close_matches(name.lower(), _COLUMNS, n=1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
         raise RowError(
-            f"The DataFrame has a column {name}, which is no part of a Kafka record.{hint} Nothing was "
-            f"written; the columns are {', '.join(_COLUMNS)}. Put other data into value (set the "
-            "option 'format', or use to_json(struct(...))), or drop the column.",
+            f"Expected only the columns {', '.join(_COLUMNS)}, got a column {name}.{hint} Nothing was "
+            "written. Put other data into value (set the option 'format', or use to_json(struct(...))), or "
+            "drop the column.",
             column=name,
         )
 
 
 @dataclass(frozen=True)
 class TopicRows:
-    """The rows of one topic in an Arrow batch: all of them when `rows` is None."""
+    """The rows of one topic in an Arrow batch; all rows if `rows` is None."""
 
     topic: str
     rows: pa.Int32Array | None
@@ -162,9 +166,9 @@ def topics_of_rows(batch: pa.RecordBatch, config: SinkConfig, rows_before: int) 
     if column.null_count:
         row = rows_before + pc.index(pc.is_null(column), pa.scalar(value=True)).as_py()
         raise RowError(
-            f"Row {row} of this task has null in the column topic, so it is unknown where it belongs. It was "
-            "not written, and its task fails. Set the option topic to write all rows to one topic, or fill "
-            "the column.",
+            f"Expected a topic in row {row} of this task, got null in the column topic. The row was not "
+            "written, and its task fails. Set the option 'topic' to write all rows to one topic, or fill the "
+            "column.",
             column="topic",
             row=row,
         )

@@ -1,15 +1,14 @@
-"""Rows of one task to acknowledged Kafka records.
+"""Write the rows of one task to Kafka, and wait until they are acknowledged.
 
 Runs on the executor, inside Spark's Python worker. Guarantee: when `write_rows` returns, every row of the
-task stands in Kafka; when it raises, the task fails and any of its rows may have been written
-(at-least-once). A task without rows opens no producer and no connection.
+task is in Kafka. When it raises, the task fails, and any of its rows may have been written (at-least-once).
+A task without rows opens no producer and no connection.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,24 +36,16 @@ CLIENT_ID = "penstock-sink"
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 
 
-@dataclass(frozen=True)
-class WriteSummary:
-    """What a task wrote: records, and the bytes of the record batches that carried them."""
-
-    record_count: int = 0
-    byte_count: int = 0
-
-
 def write_rows(
     config: SinkConfig, batches: Iterable[pa.RecordBatch], *, spark_partition_id: int = 0, batch_id: int = 0
-) -> WriteSummary:
-    """Write all rows of a task and return when every one is acknowledged.
+) -> int:
+    """Write all rows of a task, and return their number when every row is acknowledged.
 
     Args:
         config: of the sink.
         batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
         spark_partition_id: of the task, for partitioners that ask.
-        batch_id: of the micro-batch, for the same.
+        batch_id: of the micro-batch, for partitioners that ask.
 
     Raises:
         RowError: a row cannot become a record.
@@ -64,38 +55,35 @@ def write_rows(
     """
     if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         raise UnsupportedOptionError(
-            "Writing exactly-once needs a transaction that somebody commits: see `write_in_transaction`.",
+            "Expected sink.delivery-guarantee none or at-least-once, got exactly-once. Nothing was written. "
+            "An exactly-once write needs a transaction that the driver commits: see `write_in_transaction`.",
             option="sink.delivery-guarantee",
         )
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
-        return WriteSummary()
+        return 0
     check_write_schema(first.schema, config)
     connection = connection_settings(config.properties, client_id=CLIENT_ID)
     produce = produce_settings(config.properties, config.delivery_guarantee)
     with borrowed_producer(connection, produce) as producer:
-        before = WriteSummary(producer.acknowledged_record_count, producer.acknowledged_bytes)
+        before = producer.acknowledged_record_count
         rows = RowWriter(producer, config, spark_partition_id=spark_partition_id, batch_id=batch_id)
         row_count = rows.write(with_first(first, filled))
         producer.flush()
-        written = WriteSummary(
-            producer.acknowledged_record_count - before.record_count,
-            producer.acknowledged_bytes - before.byte_count,
-        )
-    if written.record_count != row_count:
+        written = producer.acknowledged_record_count - before
+    if written != row_count:
         raise ProduceError(
-            f"{row_count} rows were given to the producer, but {written.record_count} records acknowledged. "
-            "This is a defect of penstock; please report it. The task fails, and writes all its rows again "
-            "when Spark retries it.",
+            f"Expected {row_count} acknowledged records, one for each row, got {written}. The task fails "
+            "and writes all its rows again when Spark retries it. Please report this bug of penstock.",
             row_count=row_count,
-            record_count=written.record_count,
+            record_count=written,
         )
     return written
 
 
 def with_first(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put back the batch that was taken to see whether there is any."""
+    """Put back the batch that was taken to find out whether there is one."""
     yield first
     yield from rest
 
@@ -107,7 +95,7 @@ class RowWriter:
         producer: takes the rows.
         config: of the sink.
         spark_partition_id: of the task, for partitioners that ask.
-        batch_id: of the micro-batch, for the same.
+        batch_id: of the micro-batch, for partitioners that ask.
     """
 
     def __init__(
@@ -120,7 +108,7 @@ class RowWriter:
         self._row_count = 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Give all rows to the producer, and return how many they are; nothing is flushed."""
+        """Give all rows to the producer, and return their number. Nothing is flushed."""
         for batch in batches:
             self._write_batch(batch)
             self._row_count += batch.num_rows
@@ -173,14 +161,14 @@ class RowWriter:
                 self._append(TopicPartition(topic, partition), columns, chosen, now_ms)
 
     def _place_among_others(self, metadata: TopicMetadata, partitions: pa.Int32Array) -> pa.Int32Array:
-        """Give one partition to all rows that may go anywhere, so that they keep their place in the order."""
+        """Give one partition to all rows that may go to any, so that they keep their order."""
         chosen = self._sticky.current(metadata.topic, _available(metadata))
         self._sticky.move_on(metadata.topic)
         is_any = pc.equal(partitions, pa.scalar(ANY_PARTITION, pa.int32()))
         return pc.if_else(is_any, pa.scalar(chosen, pa.int32()), partitions)
 
     def _metadata(self, topic: str, explicit: pa.Int32Array | None) -> TopicMetadata:
-        """Return the topic with all partitions that its rows name."""
+        """Return the topic, with all partitions that its rows name."""
         metadata = self._producer.topic(topic)
         if first_missing_partition(explicit, len(metadata.partitions)) is not None:
             metadata = self._producer.refresh_topic(topic)
@@ -215,7 +203,7 @@ class RowWriter:
 
 
 def _available(metadata: TopicMetadata) -> list[int]:
-    """Partitions that have a leader; all when none has, for one may come back in time."""
+    """Return the partitions that have a leader; all if none has one, for one may come back in time."""
     led = [partition for partition, found in metadata.partitions.items() if found.leader_id != NO_LEADER]
     return sorted(led or metadata.partitions)
 

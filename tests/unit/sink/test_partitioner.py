@@ -71,7 +71,7 @@ def test_a_partition_that_does_not_exist_is_found(explicit: pa.Int32Array | None
 
 def test_a_missing_partition_is_named_with_those_that_exist() -> None:
     error = missing_partition_error("orders", 7, 3)
-    assert "partition 7 of topic 'orders', which has 3 partitions (0 to 2)" in error.message
+    assert "partition of topic 'orders' (0 to 2), got a row with partition 7" in error.message
     assert error.facts == {"topic": "orders", "partition": 7, "partition_count": 3}
 
 

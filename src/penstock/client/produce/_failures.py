@@ -45,14 +45,14 @@ def undecided(batch: ProducerBatch, why: str) -> ProduceError:
     )
 
 
-def expired(batch: ProducerBatch, delivery_timeout_ms: int) -> ProduceError:
-    """Return the error for a batch that was not acknowledged in time."""
+def expired(batch: ProducerBatch, option: str, delivery_timeout_ms: int) -> ProduceError:
+    """Return the error for a batch that was not acknowledged in time; `option` as the user writes it."""
     if not batch.send_count:
         history = "they could not be sent. Is the leader of the topic partition available?"
     else:
         history = f"sent {batch.send_count} times, last problem: {batch.last_problem or 'no answer yet'}."
     return ProduceError(
-        f"{_subject(batch)} were not acknowledged within delivery.timeout.ms = {delivery_timeout_ms}: "
+        f"{_subject(batch)} were not acknowledged within '{option}' = {delivery_timeout_ms}: "
         f"{history} {_fate(may_be_written=batch.send_count > 0)}",
         **_facts(batch),
         timeout_ms=delivery_timeout_ms,

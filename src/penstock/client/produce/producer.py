@@ -357,7 +357,8 @@ class Producer:
         if self._failure is not None:
             return
         if (batch := self._delivery.expired(now_ms)) is not None:
-            self._fail(failures.expired(batch, self._settings.delivery_timeout_ms))
+            option = f"{self._settings.property_prefix}delivery.timeout.ms"
+            self._fail(failures.expired(batch, option, self._settings.delivery_timeout_ms))
             return
         for request in self._delivery.plan(now_ms, self._topics.leader_of):
             self._send(request)

@@ -204,7 +204,8 @@ class Transactions:
             yield Reply(transactional_id, response.error_code, identity)
 
         def error(name: str, code: int) -> PenstockError:
-            return _init_error(name, code, transaction_timeout_ms)
+            option = f"{self._connections.settings.property_prefix}transaction.timeout.ms"
+            return _init_error(name, code, option, transaction_timeout_ms)
 
         answers = ask_transaction_coordinators(
             self._connections, [transactional_id], build, read, error, timeout_ms=timeout_ms
@@ -460,15 +461,17 @@ def step_error(
     return error
 
 
-def _init_error(transactional_id: str, error_code: int, transaction_timeout_ms: int) -> PenstockError:
+def _init_error(
+    transactional_id: str, error_code: int, option: str, transaction_timeout_ms: int
+) -> PenstockError:
     where = f"Taking transactional id {transactional_id!r}"
     facts = {"transactional_id": transactional_id}
     if error_code == _TIMEOUT_TOO_LONG:
         return OptionError(
             f"The broker does not allow a transaction time-out of {transaction_timeout_ms} ms. Lower the "
-            "producer property transaction.timeout.ms, leave it out (then the broker's maximum is used), or "
-            "raise the broker's transaction.max.timeout.ms.",
-            option="transaction.timeout.ms",
+            f"option '{option}', leave it out to use the broker's maximum, or raise the broker's "
+            "transaction.max.timeout.ms.",
+            option=option,
             value=transaction_timeout_ms,
             **facts,
         )

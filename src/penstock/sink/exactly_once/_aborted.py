@@ -1,7 +1,7 @@
-"""Transactions that end before their batch is decided: by a time-out, or because their id is taken.
+"""Make errors for transactions that end before their batch is decided: a time-out, or another producer.
 
 Runs on the driver, before a decision, and in tasks whose transaction is refused. Invariant: nothing that
-these transactions wrote is visible, and no decision names them: the batch can be written again whole.
+these transactions wrote is visible, and no decision names them. So the whole batch can be written again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from penstock.errors import TransactionsLostError
 from penstock.sink.exactly_once.committable import Committable
 from penstock.sink.exactly_once.decision import Decision, where
 from penstock.sink.exactly_once.kafka import SinkTransactions
+from penstock.sink.exactly_once.names import TransactionNames
 
 _STATES_OF_ITS_PRODUCER = frozenset((TransactionState.EMPTY, TransactionState.ONGOING))
-"""That an id can only be in while a producer holds it."""
-_AGAIN = "{written} wrote is not visible. The batch is written again as soon as the query is restarted"
+"""An id is in these states only while a producer holds it."""
+_AGAIN = "Nothing that {who} wrote is visible. The batch is written again when the query is restarted."
 
 
-def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequence[Committable]) -> None:
-    """Before a batch is decided: raise TransactionsLostError when a transaction is open no more.
+def check_all_open(
+    kafka: SinkTransactions, decision: Decision, written: Sequence[Committable], names: TransactionNames
+) -> None:
+    """Raise TransactionsLostError before a decision when a transaction is no longer open.
 
-    A batch that fails here can be written again whole, whatever its plan; one that is decided first and
-    found lost in part afterwards needs a replay that is the same.
+    A batch that fails here can be written again whole, with any rows. A batch that is decided first and found
+    lost in part later needs a replay with the same rows.
     """
     described = kafka.describe([each.identity.transactional_id for each in written])
     lost = [each for each in written if not _is_open(described[each.identity.transactional_id], each)]
@@ -39,11 +42,11 @@ def check_all_open(kafka: SinkTransactions, decision: Decision, written: Sequenc
         f"{len(lost)} of {len(written)} transactions of {decision.where} were aborted before the batch could "
         "be decided"
     )
-    again = _AGAIN.format(written="What they")
+    again = _AGAIN.format(who="they")
     text = (
         _taken_text(what, str(taken[0]), again)
         if taken
-        else _ended_text(f"{what}, the first {lost[0]}", again)
+        else _ended_text(f"{what}, the first {lost[0]}", again, names.timeout_option)
     )
     raise TransactionsLostError(
         text,
@@ -61,27 +64,29 @@ def task_lost_error(
     query_id: str,
     batch_id: int,
     spark_partition_id: int,
+    timeout_option: str,
 ) -> TransactionsLostError:
-    """The error of a task whose producer is fenced, although the prefix is still its driver's.
+    """Return the error for a task whose producer is fenced although its driver still has the prefix.
 
     Args:
         transactional_id: of the task's transaction.
-        ours: the producer that the task had; None where another one came between while it took the id.
-        now: what the coordinator says of the id.
+        ours: the task's producer; None if another one took the id at the same moment.
+        now: what the coordinator says about the id.
         query_id: of the batch.
-        batch_id: the same.
+        batch_id: of the batch.
         spark_partition_id: of the task.
+        timeout_option: `transaction.timeout.ms` as the user has to write it.
     """
     what = (
         f"The transaction of Spark partition {spark_partition_id} of {where(query_id, batch_id)} was aborted "
         "while it was being written"
     )
-    again = _AGAIN.format(written="What this task")
+    again = _AGAIN.format(who="this task")
     is_taken = ours is None or _is_taken(now, ours)
     text = (
         _taken_text(what, transactional_id, again)
         if is_taken
-        else _ended_text(f"{what} ({transactional_id})", again)
+        else _ended_text(f"{what} ({transactional_id})", again, timeout_option)
     )
     return TransactionsLostError(
         text,
@@ -94,18 +99,18 @@ def task_lost_error(
 
 def _taken_text(what: str, taken: str, again: str) -> str:
     return (
-        f"{what}: another producer has taken the transactional id of {taken}. {again}. Either a task of "
-        "an older driver of the query was still running: then that is all. Or two queries use the same "
-        "sink.transactional-id-prefix: then give each its own."
+        f"{what}: another producer has taken the transactional id of {taken}. {again} Possible causes: a "
+        "task of an older driver of the query was still running (a restart is enough), or two queries use "
+        "the same sink.transactional-id-prefix (give each its own)."
     )
 
 
-def _ended_text(what: str, again: str) -> str:
+def _ended_text(what: str, again: str, timeout_option: str) -> str:
     return (
-        f"{what}. Most likely more than transaction.timeout.ms passed between its "
-        "first record and the end of the batch's slowest task; if not, another writer with this "
-        f"sink.transactional-id-prefix has aborted it. {again}; shorter batches or a longer "
-        "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevent a time-out."
+        f"{what}. Most likely more than '{timeout_option}' passed between its first record and the end of "
+        "the slowest task. Otherwise another writer with this sink.transactional-id-prefix has aborted it. "
+        f"{again} To prevent a time-out, make batches shorter, or raise '{timeout_option}' (and the brokers' "
+        "transaction.max.timeout.ms)."
     )
 
 
@@ -118,9 +123,9 @@ def _is_open(description: TransactionDescription | None, committable: Committabl
 
 
 def _is_taken(description: TransactionDescription | None, ours: TransactionIdentity) -> bool:
-    """Whether the id has a later producer; what cannot be told apart from a time-out is none.
+    """Return whether the id certainly has a later producer, and not only a time-out.
 
-    A time-out leaves the next epoch behind; under V2, before the fix of KAFKA-19367, the one after.
+    A time-out leaves the next epoch behind. Under V2, before the fix of KAFKA-19367, it leaves the one after.
     """
     if description is None:
         return False

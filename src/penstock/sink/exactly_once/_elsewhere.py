@@ -1,22 +1,23 @@
-"""Whether a query's batch is written under another prefix: the query has changed it, or changes it back.
+"""Find out whether a query's batch is written under another prefix, because the query has changed its prefix.
 
-Runs on the driver, before a batch is decided. It looks into other logs as seldom as it can:
+Runs on the driver, before a batch is decided. It reads other logs as rarely as it can:
 
-- A prefix whose log knows nothing of the query leaves a trace of the query there. Then it looks through all
-  decision logs, once: its own decision is next. Where it finds the query it leaves a *marker*: "moved to me".
-- So does one that wrote the query's batches into other topics, or in another turn of a function of
-  `foreachBatch`: what it knows is about something else. Topics are looked for once in a process.
-- A prefix whose log knows the query, without a marker, was the last to write it.
-- A prefix that finds markers in its own log follows them, and those that they lead to. Then it leaves its own
-  markers there, and removes those in its log.
+- A prefix whose log does not know the query leaves a trace of the query there. Then it searches all decision
+  logs, once, because its own decision is next. Where it finds the query it leaves a *marker*: "moved to me".
+- A prefix that wrote the query's batches into other topics, or in another turn of a function of
+  `foreachBatch`, does the same, because its decisions are about other writes. It searches for each topic once
+  in a process.
+- A prefix whose log knows the query, and has no marker, was the last one to write it.
+- A prefix that finds markers in its own log follows them, and the markers that they lead to. Then it leaves
+  its own markers there, and takes back those in its log.
 
-Before it decides, a prefix takes those that it moves a query from, after the marker and before a last look.
-An older driver there, which stood still since its own look, decided before or never will; a newer one reads
-the marker.
+Before it decides, a prefix takes the prefixes that it moves a query from: after it has left the marker, and
+before it looks a last time. An older driver there that stood still has decided before, or never will. A newer
+driver there reads the marker.
 
-Invariant: from each prefix that has written a query, markers lead to the one that decided last; they are left
-before the decision. *Siblings* are prefixes under which a function of `foreachBatch` writes the same batch:
-what one of them has decided says nothing about another.
+Invariant: from each prefix that has written a query, markers lead to the prefix that decided last. They are
+left before the decision. *Siblings* are prefixes under which a function of `foreachBatch` writes the same
+batch. A decision of one of them says nothing about another.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from penstock.sink.exactly_once.log import DecisionLog
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What another prefix knows of the query."""
+    """The knowledge of another prefix about the query."""
 
     log: DecisionLog
     decision: Decision | None
 
     def concerns(self, batch: Decision) -> bool:
-        """Whether it may have written into a topic of the batch; decisions of 0.1.0 do not say where."""
+        """Return whether it may have written into a topic of the batch; 0.1.0 did not store topics."""
         return self.decision is None or _may_share_topics(self.decision, batch)
 
     def holds(self, batch: Decision) -> bool:
-        """Whether this batch, or a later one, is written by it."""
+        """Return whether it has written this batch or a later one."""
         decision = self.decision
         if decision is None or decision.status is DecisionStatus.WITHDRAWN:
             return False
@@ -55,27 +56,27 @@ def _may_share_topics(one: Decision, other: Decision) -> bool:
 
 
 class Found(NamedTuple):
-    """What became of a query's batch under other prefixes."""
+    """The state of a query's batch under other prefixes."""
 
     holders: list[Elsewhere]
-    """Where the batch, or a later one, is written; without any the query is ours."""
+    """The prefixes that have written the batch or a later one. Without any the query is ours."""
     is_known: bool
-    """Whether this or another prefix has written a batch of the query before."""
+    """True if this or another prefix has written a batch of the query before."""
 
 
 def find_written(
     log: DecisionLog, batch: Decision, siblings: frozenset[str], take: Callable[[str], None]
 ) -> Found:
-    """Look whether the batch, or a later one, is written under another prefix.
+    """Find out whether the batch, or a later one, is written under another prefix.
 
     Args:
         log: as of `catch_up`; does not hold the batch.
-        batch: what is about to be decided.
+        batch: the decision that is about to be written.
         siblings: other prefixes that write the same batches.
-        take: takes another prefix, so that no driver of it that has looked before can decide.
+        take: takes another prefix, so that a driver there that has looked before can no longer decide.
 
     Raises:
-        DecisionLogError: a log that has to be asked is gone, or written by a later version.
+        DecisionLogError: a log that has to be read is gone, or a later version wrote it.
         PenstockError: no answer in time, or no permission to leave a marker.
     """
     others = _whereabouts(log, batch, siblings)
@@ -93,7 +94,7 @@ def find_written(
 def _move(
     found: Sequence[Elsewhere], own: Place, batch: Decision, take: Callable[[str], None]
 ) -> list[Elsewhere]:
-    """Leave the markers, take the prefixes, and tell what they know now. The order is the point."""
+    """Leave the markers, take the prefixes, and read what they know now. The order matters."""
     for each in found:
         each.log.mark_moved(batch.query_id, own)
     for each in found:
@@ -105,11 +106,11 @@ def _move(
 
 
 def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) -> list[Elsewhere]:
-    """What the other prefixes know that have, or had, the query."""
+    """Return the knowledge of the other prefixes that have, or had, the query."""
     ahead = log.moved_to(batch.query_id)
     if _is_something_else(log, batch):
         if log.decision(batch.query_id) is None:
-            # Of two prefixes that begin at the same time, one finds the other, and takes it.
+            # If two prefixes begin at the same time, one of them finds the other, and takes it.
             log.leave_trace(batch.query_id)
         ahead += log.places_of(batch.query_id)
         log.looked_for.update((batch.query_id, name) for name in batch.topic_names)
@@ -128,7 +129,7 @@ def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
 
 
 def _is_something_else(log: DecisionLog, batch: Decision) -> bool:
-    """Whether what the log knows of the query says nothing about this batch."""
+    """Return whether the log's decision about the query says nothing about this batch."""
     own = log.decision(batch.query_id)
     if own is None or own.sibling_count != batch.sibling_count:
         return True
@@ -138,18 +139,19 @@ def _is_something_else(log: DecisionLog, batch: Decision) -> bool:
 
 
 def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewhere]) -> PrefixChangedError:
-    """The error for a batch that other prefixes hold."""
+    """Return the error for a batch that is written under other prefixes."""
     theirs, held = holders[0].log.place, holders[0].decision or batch
     prefixes = [each.log.place.prefix for each in holders]
-    more = f" (so do {', '.join(prefixes[1:])})" if prefixes[1:] else ""
+    more = f" (also under {', '.join(prefixes[1:])})" if prefixes[1:] else ""
     return PrefixChangedError(
         f"Not written: {held.where} is {held.status.value} under sink.transactional-id-prefix="
-        f"{theirs.prefix} (decision log {theirs.topic}){more}, and batch {batch.batch_id} comes now under "
-        f"the prefix {own.prefix}, which could double it. If the query's prefix was changed: start the query "
-        f"once more with {theirs.prefix}, let it finish that batch, stop it, and change the prefix then. If "
-        f"this is a copy of the checkpoint, made for a second query: do not start it with {theirs.prefix}, "
-        "which would stop the query that has it; give the second query a new checkpoint location. If a "
-        "function of foreachBatch writes under both prefixes: let it write them in the same order as before.",
+        f"{theirs.prefix} (decision log {theirs.topic}){more}. Now batch {batch.batch_id} comes under the "
+        f"prefix {own.prefix}, which could double it. If the prefix of the query was changed: start the "
+        f"query once more with {theirs.prefix}, let it finish that batch, stop it, then change the prefix. "
+        f"If this is a copy of the checkpoint for a second query: do not start it with {theirs.prefix}, "
+        "because that would stop the query that has this prefix; give the second query a new checkpoint "
+        "location. If a function of foreachBatch writes under both prefixes: let it write them in the same "
+        "order as before.",
         prefix=own.prefix,
         previous_prefix=theirs.prefix,
         previous_prefixes=prefixes,
@@ -161,9 +163,9 @@ def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewher
 def _gone_error(own: Place, theirs: Place, batch: Decision) -> DecisionLogError:
     return DecisionLogError(
         f"Query {batch.query_id} left the prefix {own.prefix} for sink.transactional-id-prefix="
-        f"{theirs.prefix} before, and the decision log {theirs.topic} of that does not exist any more. "
-        f"Whether batch {batch.batch_id} is written under it is unknown, so nothing was written. Compare the "
-        "target with the source, then start with a prefix that was never used.",
+        f"{theirs.prefix} before, and the decision log {theirs.topic} of that prefix no longer exists. It is "
+        f"unknown whether batch {batch.batch_id} is written under that prefix, so nothing was written. "
+        "Compare the target with the source, then start with a prefix that was never used.",
         topic=theirs.topic,
         prefix=own.prefix,
         previous_prefix=theirs.prefix,

@@ -1,8 +1,8 @@
-"""Finishing a decided batch: commit its transactions, and find out for certain what became of each.
+"""Finish a decided batch: commit its transactions, and find out for certain what became of each.
 
-Runs on the driver, in `commit` and in recovery alike. Invariants: a transaction is called lost only when it
-is known that the broker aborted it, and committed only when it is known that it is; where neither can be
-known the batch stays decided and the error says so. Doing it again comes to the same.
+Runs on the driver, in `commit` and in recovery. Invariants: a transaction is called lost only if the broker
+is known to have aborted it, and committed only if it is known to be. If neither can be known, the batch stays
+decided and the error says so. Finishing twice gives the same result.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from penstock.sink.exactly_once.committable import Committable
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
 from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.names import TransactionNames
 
 _MARKER_WAIT_MS = 30_000
 _MARKER_POLL_SECONDS = 0.05
@@ -34,14 +35,14 @@ _ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMP
 def finish(
     kafka: SinkTransactions, log: DecisionLog, session: ProducerSession, decision: Decision, finished: Step
 ) -> tuple[ProducerSession, Decision]:
-    """Commit what is pending of a decision, and write down what came of it.
+    """Commit the pending transactions of a decision, and write down the outcome.
 
     Returns:
         The session, and the decision as FINISHED, LOST or WITHDRAWN.
 
     Raises:
-        TransactionsInDoubtError: for a transaction neither can be known.
-        PenstockError: no answer in time; the batch stays decided, and the next recovery goes on.
+        TransactionsInDoubtError: it cannot be found out what became of a transaction.
+        PenstockError: no answer in time; the batch stays decided, and the next recovery continues.
     """
     pending = decision.with_outcome(Outcome.PENDING)
     settled = decision.settled(_commit(kafka, decision, pending))
@@ -64,19 +65,18 @@ def _commit(
 
 
 def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committable) -> Outcome:
-    """What became of a transaction that the coordinator will not commit (any more).
+    """Find out what became of a transaction that the coordinator refuses to commit.
 
-    The log is asked first: its markers cannot be hidden by a later producer of the same id.
+    The log comes first, because a later producer of the same id cannot hide the markers there.
     """
     if committable.witness is not None:
         deadline = time.monotonic() + _MARKER_WAIT_MS / 1000
         while (end := kafka.end_in_log(committable.witness, committable.identity)) is TransactionEnd.OPEN:
             if time.monotonic() > deadline:
                 raise TransactionError(
-                    f"Transaction {committable} of {decision.where} is refused by its coordinator, and its "
-                    f"end has not reached the log within {_MARKER_WAIT_MS} ms. The batch stays decided; "
-                    "restart "
-                    "the query to find out what became of it.",
+                    f"The coordinator refuses to commit transaction {committable} of {decision.where}, and "
+                    f"no end marker reached the log within {_MARKER_WAIT_MS} ms. The batch stays decided. "
+                    "Restart the query to find out what became of it.",
                     transactional_id=committable.identity.transactional_id,
                 )
             time.sleep(_MARKER_POLL_SECONDS)
@@ -87,12 +87,11 @@ def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committa
     outcome = _coordinator_says(kafka, committable)
     if outcome is None:
         raise TransactionsInDoubtError(
-            f"It cannot be found out whether transaction {committable} of {decision.where} is committed: its "
-            "coordinator has forgotten it, and its records are not in the log any more (deleted by "
-            "retention, or with their topic). The decision stays as it is and the query stops. Look at the "
-            "target for those records; then let the batch be written again, or take it as written, with "
-            "`penstock "
-            "transactions abort --query ...` (see its help).",
+            f"It is unknown whether transaction {committable} of {decision.where} is committed: its "
+            "coordinator has forgotten it, and its records are no longer in the log (deleted by retention, "
+            "or with their topic). The decision stays as it is and the query stops. Look for those records "
+            "in the target. Then decide with `penstock transactions abort --query ...` whether the batch is "
+            "written again or taken as written (see its help).",
             query_id=decision.query_id,
             batch_id=decision.batch_id,
             transactional_id=committable.identity.transactional_id,
@@ -102,11 +101,11 @@ def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committa
 
 
 def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outcome | None:
-    """The outcome, where the coordinator's state can only mean one.
+    """Return the outcome if the coordinator's state can mean only one.
 
-    A V2 transaction of epoch e leaves epoch e + 1 behind, a V1 transaction leaves e; whoever takes the id
-    later goes beyond that. So does a time-out under V1, or before the fix of KAFKA-19367: nothing is
-    concluded from those.
+    A V2 transaction of epoch e leaves epoch e + 1 behind, a V1 transaction leaves e. A later producer of the
+    id raises the epoch further. So does a time-out under V1, or before the fix of KAFKA-19367. Nothing is
+    concluded from a raised epoch.
     """
     identity = committable.identity
     description = kafka.describe([identity.transactional_id])[identity.transactional_id]
@@ -120,8 +119,9 @@ def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outc
     return Outcome.LOST if description.state in _ABORT_STATES else None
 
 
-def lost_error(decision: Decision, prefix: str) -> TransactionsLostError:
-    """The error that fails a batch of which transactions were lost, and whatever else may not go past it."""
+def lost_error(decision: Decision, names: TransactionNames) -> TransactionsLostError:
+    """Return the error for a batch of which transactions were lost, and for writers that must not pass it."""
+    prefix, timeout_option = names.prefix, names.timeout_option
     lost = decision.with_outcome(Outcome.LOST)
     spark_partition_ids = sorted(each.spark_partition_id for each in lost)
     record_count = sum(each.record_count for each in lost)
@@ -129,33 +129,34 @@ def lost_error(decision: Decision, prefix: str) -> TransactionsLostError:
     what = "All" if is_withdrawn else f"{len(lost)} of {len(decision.transactions)}"
     text = (
         f"{what} transactions of {decision.where} were aborted by the broker before they could be committed "
-        f"({record_count} records of Spark partitions {_shortened(spark_partition_ids)}), most likely "
-        "because more than transaction.timeout.ms passed. "
+        f"({record_count} records of Spark partitions {_shortened(spark_partition_ids)}). Most likely more "
+        f"than '{timeout_option}' passed, or a task of another driver with prefix {prefix} took a "
+        "transactional id. "
     )
     if decision.is_named_write:
         text += (
-            "Nothing of it is visible; run it again."
+            "Nothing of it is visible. Run it again."
             if is_withdrawn
             else "The records of its other transactions are visible. Run the write again with the same rows "
-            "and the same sink.write-id: exactly what was lost is written. Until then no other write with "
-            f"prefix {prefix} starts. To leave it as it is: {_resolving(decision, prefix)}."
+            "and the same sink.write-id: exactly the lost records are written. Until then no other write "
+            f"with prefix {prefix} starts. To leave it as it is, run {_resolving(decision, prefix)}."
         )
     elif decision.is_batch_write:
         text += (
-            "Nothing of it is visible; write again."
+            "Nothing of it is visible. Run it again."
             if is_withdrawn
-            else "The records of its other transactions are visible, so running it again doubles them. Until "
-            f"you have dealt with it, no other write with prefix {prefix} starts: take away what is there "
-            f"of it, or add what is missing, then say so by {_resolving(decision, prefix)}. A longer "
-            "transaction.timeout.ms (also the broker's transaction.max.timeout.ms) prevents this, and a "
-            "write with sink.write-id is repaired by running it again."
+            else "The records of its other transactions are visible, so running it again doubles them. No "
+            f"other write with prefix {prefix} starts until you resolve this: remove the records that are in "
+            f"the target, or add those that are missing, then run {_resolving(decision, prefix)}. To prevent "
+            f"this, raise '{timeout_option}' (and the brokers' transaction.max.timeout.ms), or set "
+            "sink.write-id: a write with a name is repaired by running it again."
         )
     elif is_withdrawn:
-        text += "Nothing of the batch is visible. It is written again as soon as the query is restarted."
+        text += "Nothing of the batch is visible. It is written again when the query is restarted."
     else:
         text += (
-            "The others are committed. Restart the query: Spark replays the batch, and exactly what was lost "
-            "is written again."
+            "The others are committed. Restart the query: Spark replays the batch, and exactly the lost "
+            "records are written again."
         )
     return TransactionsLostError(
         text,

@@ -1,8 +1,8 @@
-"""What a decision log says about one prefix, as far as it has been read.
+"""Keep in memory what a decision log says about one prefix, as of the last read.
 
-Runs on the driver. Pure. Of each key only the newest value counts, so only that is kept, and it is decoded
-when it is asked for. Invariant: a snapshot holds all that the log says before the offset `through`, so that a
-reader who has it needs only the records from there on.
+Runs on the driver. Pure. Of each key only the newest value counts, so only that one is kept. It is decoded
+when it is needed. Invariant: a snapshot holds all that the log says before the offset `through`, so a reader
+of the snapshot needs only the records from there on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _OWN = -1
-"""The offset of what this process has written itself."""
+"""Stands for the offset of a record that this process has written itself."""
 
 
 class _Newest(NamedTuple):
@@ -48,16 +48,16 @@ class LogContents:
         self._moved: dict[tuple[str, str], _Newest] = {}
         self._in_snapshot: frozenset[str] = frozenset()
         self.through = 0
-        """What is before this offset is in the newest snapshot; 0: there is none."""
+        """The newest snapshot holds what is before this offset; 0: there is no snapshot."""
         self.is_started = False
 
     def decisions(self) -> dict[str, Decision]:
-        """The newest decision of each query id; errors as `decision`."""
+        """Return the newest decision of each query id; errors as `decision`."""
         found = ((query_id, self.decision(query_id)) for query_id in self._newest)
         return {query_id: decision for query_id, decision in found if decision is not None}
 
     def decision(self, query_id: str) -> Decision | None:
-        """The newest decision about a query; DecisionLogError when this version cannot read it."""
+        """Return the newest decision about a query; DecisionLogError if this version cannot read it."""
         newest = self._newest.get(query_id)
         if newest is None:
             return None
@@ -66,7 +66,7 @@ class LogContents:
         return self._decoded[query_id]
 
     def moved_to(self, query_id: str) -> list[Place]:
-        """Where the query has moved, if it has; errors as `decision`."""
+        """Return the prefixes to which the query has moved; errors as `decision`."""
         places = [self._place(newest) for (moved, _), newest in self._moved.items() if moved == query_id]
         return [place for place in places if place is not None]
 
@@ -74,7 +74,7 @@ class LogContents:
         return self._read(marker.offset, lambda: decode_moved(marker.value))
 
     def remember(self, query_id: str, decision: Decision | None) -> None:
-        """What this process has written down itself."""
+        """Keep what this process has written itself; None: a tombstone."""
         self._newest.pop(query_id, None)
         self._decoded.pop(query_id, None)
         if decision is not None:
@@ -82,7 +82,7 @@ class LogContents:
             self._decoded[query_id] = decision
 
     def is_in_snapshot(self, query_id: str) -> bool:
-        """Whether the newest snapshot holds it: then only a newer record, and no tombstone, takes its place.
+        """Return whether the newest snapshot holds the query. Then only a record may replace it.
 
         Compaction removes tombstones after a while, and a snapshot would bring back what they removed.
         """
@@ -91,7 +91,7 @@ class LogContents:
     # ----- reading
 
     def apply(self, record: LogRecord) -> None:
-        """The next record of the log; DecisionLogError for what is none of a decision log."""
+        """Apply the next record; DecisionLogError if it is not a record of a decision log."""
         prefix, query_id = self._read(record.offset, lambda: decode_key(record.key))
         if prefix != self._prefix:
             moved = self._read(record.offset, lambda: decode_moved_key(self._prefix, record.key))
@@ -101,14 +101,14 @@ class LogContents:
         if query_id == NO_QUERY:
             self.is_started = True
             held = self._read(record.offset, lambda: decode_snapshot(record.value))
-            if held is not None:  # in the course of reading it says nothing that is not known
+            if held is not None:  # what it says is known, because all records before it were read
                 self.through, self._in_snapshot = held.through, frozenset(held.decisions)
             return
         self._decoded.pop(query_id, None)
         _take(self._newest, query_id, record)
 
     def take_snapshot(self, records: Sequence[LogRecord]) -> bool:
-        """Begin with the newest snapshot of the prefix among these records; whether there is one."""
+        """Begin with the newest snapshot of the prefix among these records; return whether there is one."""
         for record in reversed(records):
             key = self._read(record.offset, lambda: decode_key(record.key))  # noqa: B023 - called at once
             if key != (self._prefix, NO_QUERY):
@@ -130,10 +130,10 @@ class LogContents:
             return decode_it()
         except (KeyError, TypeError, ValueError) as error:
             raise DecisionLogError(
-                f"The record at offset {offset} of the decision log {self._topic} is not a decision "
-                f"that this version of penstock can read ({error!r}). Which batches are written is unknown, "
-                "so nothing was written. Use the version of penstock that wrote it, or, if something else "
-                "writes to this topic, another sink.commit-log.topic.",
+                f"Expected a decision that this version of penstock can read at offset {offset} of the "
+                f"decision log {self._topic}, got another record ({error!r}). It is unknown which batches "
+                "are written, so nothing was written. Use the version of penstock that wrote the record. If "
+                "another program writes to this topic, choose another sink.commit-log.topic.",
                 topic=self._topic,
                 offset=offset,
             ) from error
@@ -141,7 +141,7 @@ class LogContents:
     # ----- writing
 
     def snapshot(self, through: int) -> bytes:
-        """The value of a snapshot of all that is known, which is what the log says before `through`."""
+        """Return the value of a snapshot of all that is known: what the log says before `through`."""
         kept = {query_id: encode(each) for query_id, each in self.decisions().items() if not each.is_over}
         markers = ((query_id, newest) for (query_id, _), newest in self._moved.items())
         moved = [(query_id, newest.value) for query_id, newest in markers if self._place(newest) is not None]

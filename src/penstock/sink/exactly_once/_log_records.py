@@ -1,43 +1,43 @@
-"""The records of the decision log: how a decision is told apart by its key, and kept in its value.
+"""The records of the decision log: a key for each prefix and query, and a decision in the value.
 
-Runs on the driver. Pure. One record per (prefix, query); the newest counts. Key and value are JSON:
+Runs on the driver. Pure. One record for each (prefix, query); the newest one counts. Key and value are JSON:
 
     key    {"prefix": "app", "query_id": "6f7a..."}
     value  {"version": 1, "status": "decided", "batch_id": 41, "spark_partition_count": 4, "at_ms": ...,
             "record_count": 120000, "transactions": [{<committable>, "outcome": "pending"}, ...],
             "topics": [["orders", "7aa5..."]], "digest": "1:ab12..."}
-    value  null: nothing is known of this query any more (batch writes, when finished)
+    value  null: nothing is known about this query any more (batch writes, when finished)
 
-Within version 1 fields are only added, and one that is missing says that nothing is known. 0.1.0 wrote all up
-to "transactions". Since then there are:
+Within version 1 fields are only added. A missing field means that nothing is known. 0.1.0 wrote the fields up
+to "transactions". Later versions add:
 
-    topics               names and ids of the topics written into; id null: the brokers gave none
-    digest               of all records of the batch, when it is finished (see `committable_digest`)
-    is_taken_as_written  true: finished by a human's word (see `Decision`)
-    doubt                text: what a replay brought that is not what is written
-    sibling_count        under how many other prefixes foreachBatch had written the batch before; none: 0
+    topics               names and ids of the topics written into; id null: the brokers gave no id
+    digest               of all records of the batch, when it is finished (see `digest`)
+    is_taken_as_written  true: finished by hand (see `Decision`)
+    doubt                text: the difference between a replay and what is written
+    sibling_count        under how many other prefixes foreachBatch had written the batch before; default 0
 
-One more record, with the empty query id, says that the prefix has used this log: without it, a log that holds
-nothing could not be told from one that was lost. From time to time it is written again, as a snapshot, so
-that a start reads the end of the log only:
+One more record, with the empty query id, says that the prefix has used this log. Without it an empty log and
+a lost log would look the same. From time to time it is written again, as a snapshot, so that a start reads
+only the end of the log:
 
     value  {"version": 1, "status": "started", "at_ms": ...}
     value  {"version": 1, "status": "started", "at_ms": ..., "through": 4711,
             "decisions": {"6f7a...": {<what the log says of it before offset 4711>}},
             "moved": [["6f7a...", {<marker>}], ...]}
 
-A query that has another prefix now leaves a marker, written by that one (see `decision_elsewhere`). No prefix
-can have a slash, so that version 0.1.0 takes it for another prefix's record:
+If a query moves to another prefix, that prefix leaves a marker (see `_elsewhere`). A prefix has no slash, so
+version 0.1.0 takes the marker as a record of another prefix:
 
     key    {"prefix": "app/moved", "query_id": "moved:6f7a...", "to": "other"}
     value  {"version": 1, "status": "moved", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
     value  {"version": 1, "status": "back", "at_ms": ..., "prefix": "other", "topic": "other-decisions"}
 
-The second one takes the first one back. It is not a tombstone: compaction removes tombstones after a while,
-and then a snapshot that holds the marker would bring it back.
+The second value takes the first one back. It is not a tombstone, because compaction removes tombstones after
+a while, and then a snapshot that holds the marker would bring it back.
 
 Before its first decision about a query that its log does not know, a prefix leaves a trace, so that another
-prefix of the query finds this one. Compaction removes it in time:
+prefix of the query finds this one. Compaction removes the trace after a while:
 
     key    {"prefix": "app/first", "query_id": "6f7a..."}
     value  null
@@ -58,7 +58,7 @@ from penstock.sink.exactly_once.digest import RecordDigest
 VERSION = 1
 
 NO_QUERY = ""
-"""Stands for a query in the key of the record that says that a prefix has used the log."""
+"""The query id in the key of the record that says that a prefix has used the log."""
 _STARTED = "started"
 _MOVED = "moved"
 _BACK = "back"
@@ -76,7 +76,7 @@ class LogRecord(NamedTuple):
 
 
 def key_of(prefix: str, query_id: str) -> bytes:
-    """The key of the records about a query."""
+    """Return the key of the records about a query."""
     return json.dumps({"prefix": prefix, "query_id": query_id}, sort_keys=True).encode()
 
 
@@ -88,7 +88,7 @@ class Place(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What the log says of a prefix before the offset `through`: values by query id."""
+    """All that the log says about a prefix before the offset `through`: values by query id."""
 
     through: int
     decisions: dict[str, bytes]
@@ -96,14 +96,14 @@ class Snapshot(NamedTuple):
 
 
 def encode_started() -> bytes:
-    """The value that says that the prefix has used this log."""
+    """Return the value that says that the prefix has used this log."""
     return json.dumps({"version": VERSION, "status": _STARTED, "at_ms": now_ms()}).encode()
 
 
 def encode_snapshot(
     through: int, decisions: Mapping[str, bytes], moved: Iterable[tuple[str, bytes]]
 ) -> bytes:
-    """The value of a snapshot."""
+    """Return the value of a snapshot."""
     stored = {
         "version": VERSION,
         "status": _STARTED,
@@ -116,7 +116,7 @@ def encode_snapshot(
 
 
 def decode_snapshot(value: bytes | None) -> Snapshot | None:
-    """The snapshot; None for a value that only says that the prefix has used the log. Errors as `decode`."""
+    """Return the snapshot; None for a value that only says that the log is in use. Errors as `decode`."""
     stored = json.loads(value or b"{}")
     if "through" not in stored:
         return None
@@ -127,23 +127,23 @@ def decode_snapshot(value: bytes | None) -> Snapshot | None:
 
 
 def moved_key_of(prefix: str, query_id: str, to_prefix: str) -> bytes:
-    """The key of the marker that a query has left the prefix for another."""
+    """Return the key of the marker that a query has left the prefix for another."""
     stored = {"prefix": prefix + _MOVED_PREFIX, "query_id": _MOVED_QUERY + query_id, "to": to_prefix}
     return json.dumps(stored, sort_keys=True).encode()
 
 
 def first_key_of(prefix: str, query_id: str) -> bytes:
-    """The key of the trace that a prefix leaves before its first decision about a query."""
+    """Return the key of the trace that a prefix leaves before its first decision about a query."""
     return key_of(prefix + _FIRST_PREFIX, query_id)
 
 
 def prefix_of_key(prefix: str) -> str:
-    """The prefix that a key is about, also where it is that of a trace."""
+    """Return the prefix that a key is about, also for the key of a trace."""
     return prefix.removesuffix(_FIRST_PREFIX)
 
 
 def encode_moved(place: Place) -> bytes:
-    """The value of a marker: where the query has moved."""
+    """Return the value of a marker: the place to which the query has moved."""
     stored = {"version": VERSION, "status": _MOVED, "at_ms": now_ms(), **place._asdict()}
     return json.dumps(stored).encode()
 
@@ -163,7 +163,7 @@ def decode_moved(value: bytes | None) -> Place | None:
 
 
 def decode_moved_key(prefix: str, key: bytes | None) -> tuple[str, str] | None:
-    """Query id and new prefix of a marker in the log of `prefix`; None for another key."""
+    """Return query id and new prefix of a marker in the log of `prefix`; None for another key."""
     key_prefix, query_id = decode_key(key)
     if key_prefix != prefix + _MOVED_PREFIX:
         return None
@@ -171,13 +171,13 @@ def decode_moved_key(prefix: str, key: bytes | None) -> tuple[str, str] | None:
 
 
 def decode_key(key: bytes | None) -> tuple[str, str]:
-    """Prefix and query id; KeyError, TypeError or ValueError for what is no key of a decision."""
+    """Return prefix and query id; KeyError, TypeError or ValueError if it is not the key of a decision."""
     stored = json.loads(key or b"")
     return str(stored["prefix"]), str(stored["query_id"])
 
 
 def is_decision_key(key: bytes | None) -> bool:
-    """Whether a record of some topic is one of a decision log."""
+    """Return whether a record of some topic belongs to a decision log."""
     try:
         decode_key(key)
     except (KeyError, TypeError, ValueError):
@@ -186,7 +186,7 @@ def is_decision_key(key: bytes | None) -> bool:
 
 
 def encode(decision: Decision) -> bytes:
-    """The value of a decision's record."""
+    """Return the value of a decision's record."""
     stored: dict[str, Any] = {
         "version": VERSION,
         "status": decision.status.value,
@@ -211,7 +211,7 @@ def encode(decision: Decision) -> bytes:
 
 
 def decode(query_id: str, value: bytes) -> Decision:
-    """The decision of a value; KeyError, TypeError or ValueError for what this version cannot read."""
+    """Return the decision of a value; KeyError, TypeError or ValueError if this version cannot read it."""
     stored: dict[str, Any] = json.loads(value)
     _check_version(stored)
     digest = stored.get("digest")

@@ -1,7 +1,8 @@
-"""A search through all decision logs of a cluster for a query, by the keys of their records.
+"""Search all decision logs of a cluster for a query, by the keys of their records.
 
-Runs on the driver. Only keys are looked at, a column at a time: values are never built. Invariants: a topic
-that cannot be read holds nothing up; one that is only named like a decision log is left at its first records.
+Runs on the driver. It reads only keys, a column at a time, and never builds values. Invariants: a topic that
+cannot be read holds nothing up. A topic that only has the name of a decision log is left after its first
+records.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ _TIMEOUT_MS = 10_000
 
 
 class SearchSettings(Protocol):
-    """How to read; `timeout_ms` is for each step."""
+    """Settings of the search; `timeout_ms` is for each step."""
 
     @property
     def fetch(self) -> FetchSettings:
-        """Sizes and time-outs of fetches."""
+        """Return sizes and time-outs of fetches."""
 
     @property
     def timeout_ms(self) -> int:
-        """For each request."""
+        """Return the time-out of each request."""
 
 
 def mentions(
     connections: KafkaConnections, own_topic: str, text: bytes, settings: SearchSettings
 ) -> Iterator[tuple[str, bytes]]:
-    """The keys that contain the text, with their topic; uncommitted ones, too."""
+    """Yield the keys that contain the text, with their topic, also uncommitted ones."""
     timeout_ms = min(settings.timeout_ms, _TIMEOUT_MS)
     fetch = replace(settings.fetch, default_api_timeout_ms=timeout_ms)
     for offset_range in _ranges(connections, own_topic, timeout_ms):
@@ -52,7 +53,7 @@ def mentions(
         try:
             for keys in _keys(connections, offset_range, fetch):
                 if not is_decision_key(keys[0].as_py()):
-                    break  # something else that is named so
+                    break  # another topic with such a name
                 for key in keys.filter(pc.match_substring(keys, text)).unique().to_pylist():
                     yield topic, key
         except PenstockError as error:
@@ -67,7 +68,7 @@ def _keys(
 
 
 def _ranges(connections: KafkaConnections, own_topic: str, timeout_ms: int) -> list[OffsetRange]:
-    """All that the logs hold, of those that can be read."""
+    """Return the whole ranges of the logs that can be read."""
     wanted = _logs(connections, own_topic, timeout_ms)
     first, end = (
         list_offsets_each(connections, dict.fromkeys(wanted, which), timeout_ms=timeout_ms)

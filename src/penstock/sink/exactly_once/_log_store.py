@@ -1,6 +1,6 @@
-"""The topic of a decision log, as the log needs it: the seam between the protocol's logic and its I/O.
+"""The operations that a decision log needs of its topic: a protocol that separates logic from I/O.
 
-Runs on the driver. `decision_log_topic` has the real one, the tests a scripted one.
+Runs on the driver. `log_topic` implements it for Kafka, tests script it.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ class LogStore(Protocol):
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """Return its name."""
 
     def incarnation(self, *, is_expected: bool) -> str | None:
-        """What changes when the topic is deleted and created again; None when there is no topic.
+        """Return an id that changes when the topic is deleted and created again; None if there is no topic.
 
-        With `is_expected` None is said only after looking twice.
+        With `is_expected` the answer None comes only after a second look.
         """
 
     def create(self) -> None:
-        """Make the topic."""
+        """Create the topic."""
 
     def check_settings(self) -> None:
-        """Raise DecisionLogError when the topic may forget decisions."""
+        """Raise DecisionLogError if the topic may forget decisions."""
 
     def stable_end(self, *, waits: bool) -> int:
-        """The offset up to which all transactions have ended; with `waits`, once that is the log's end."""
+        """Return the offset up to which all transactions have ended; with `waits`, wait for the log's end."""
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
-        """The committed records of the range; DecisionLogError when the log does not go back so far."""
+        """Return the committed records of the range; DecisionLogError if the log begins later."""
 
     def fits(self, key: bytes, value: bytes) -> bool:
-        """Whether the topic takes a record of this size; a refused one would cost its session."""
+        """Return whether the topic takes a record of this size. A refused record would end the session."""
 
     def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
         """Write and commit one record."""
@@ -47,7 +47,7 @@ class LogStore(Protocol):
         """Write one record outside of any transaction."""
 
     def other(self, topic: str) -> LogStore:
-        """Another topic of the same cluster."""
+        """Return another topic of the same cluster."""
 
     def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
-        """The keys that contain the text, in this and all other decision logs, with their topic."""
+        """Yield the keys that contain the text, in this and all other decision logs, with their topic."""

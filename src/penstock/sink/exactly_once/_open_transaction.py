@@ -1,8 +1,8 @@
-"""A task's transaction: choosing its id, opening it, and turning it into a committable.
+"""Choose the id of a task's transaction, open it, and abort it after an error.
 
-Runs on the executor. Invariant: a task takes an id only when no open transaction uses it, so that two
-attempts at one Spark partition that Spark numbers alike (a retried stage starts counting anew) do not abort
-each other. Should they ask in the same moment, the later one fences the earlier, which fails and is retried.
+Runs on the executor. Invariant: a task takes an id only when no open transaction uses it. So two attempts at
+one Spark partition that have the same number (a retried stage counts from 0 again) do not abort each other.
+If both ask at the same moment, the later one fences the earlier one, which fails and is retried.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def _free_id(
 
 
 def abort_transaction(connections: KafkaConnections, identity: TransactionIdentity) -> None:
-    """Abort a task's own transaction after an error. A failure is left to recovery."""
+    """Abort a task's own transaction after an error. If that fails, recovery aborts it."""
     Transactions(connections).end([identity], is_commit=False)

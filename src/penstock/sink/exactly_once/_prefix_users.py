@@ -1,7 +1,7 @@
-"""Who else writes under a prefix, as far as the decision log tells: for a warning, and for an error.
+"""Name the other query that writes under a prefix, from the decision log: for a warning, and for an error.
 
-Runs on the driver, and in tasks, which have what recovery has read. Pure. Invariant: nothing is claimed that
-the log does not show; where it shows nothing, the text names every cause that is possible.
+Runs on the driver, and in tasks, which know what recovery has read. Pure. Invariant: a text claims only what
+the log shows. If the log shows nothing, the text names every possible cause.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from penstock.sink.exactly_once.decision import DecisionStatus, is_batch_write, 
 from penstock.sink.exactly_once.mandate import KnownBatch
 
 STOOD_STILL = (
-    " If no other writer is at work, this driver stood still, or was cut off from Kafka, for longer than the "
+    " If no other writer is running, this driver stood still, or was cut off from Kafka, for longer than the "
     "time-out of a decision: then restart it."
 )
-"""For `taken_error`, where the writer's own decision may have been aborted by its time-out."""
+"""For `taken_error`, if a time-out may have aborted the writer's own decision."""
 
-_COMMAND = " Or `penstock transactions recover` or `abort` was run meanwhile: then restart it."
+_COMMAND = " Or `penstock transactions recover` or `abort` was run: then restart this query."
 _OLDER_DRIVER = (
-    "Either an older driver of the query was still running and is this one: then let the newer one go on."
+    "Either this is an older driver of the query and a newer one is running: then let the newer one continue."
 )
 
 
@@ -37,17 +37,17 @@ def taken_error(
     is_written: bool = False,
     **facts: Any,
 ) -> PrefixTakenError:
-    """The error for a writer that has lost its prefix to another.
+    """Return the error for a writer that has lost its prefix to another writer.
 
     Args:
-        prefix: the same.
-        doing: what this one was doing.
-        consequence: what that means for what it wrote.
-        known: the newest batches of all queries under the prefix, as far as they are known.
-        query_id: of this one; None where it is not known.
-        batch_id: likewise.
-        is_written: this one has written the batch because it was not decided.
-        facts: more of them, for the error.
+        prefix: the prefix.
+        doing: what this writer was doing.
+        consequence: what that means for the rows that it wrote.
+        known: the newest known batches of all queries under the prefix.
+        query_id: of this writer; None if it is not known.
+        batch_id: of this writer; None if it is not known.
+        is_written: this writer has written the batch because it was not decided.
+        facts: more facts for the error.
     """
     who, rival = _who(known or {}, query_id, batch_id, is_written=is_written)
     told: dict[str, Any] = {"query_id": query_id, "batch_id": batch_id, "other_query_id": rival, **facts}
@@ -62,31 +62,31 @@ def taken_error(
 def _who(
     known: Mapping[str, KnownBatch], query_id: str | None, batch_id: int | None, *, is_written: bool
 ) -> tuple[str, str | None]:
-    """Who has the prefix now, and what to do; and the other query's id, where there is one."""
+    """Return a sentence about the writer that has the prefix now, and the id of the other query, if any."""
     others = other_streams(known, query_id)
     own = None if query_id is None else known.get(query_id)
     if own is not None and batch_id is not None and _is_gone_on(own, batch_id, is_written=is_written):
         return (
-            f"It is another driver of the same query: {_shown(own)}, which this one has not written. Let the "
-            "newer driver go on, and see that this one does not start again."
+            f"It is another driver of the same query: {_shown(own)}, which this driver has not written. Let "
+            "the newer driver continue, and make sure that this one does not start again."
         ), None
     if not others or query_id is None:
-        last = f" The last to write under it was query {_last(others)}." if others else ""
+        last = f" The last query that wrote under it was {_last(others)}." if others else ""
         return (
-            f"{_OLDER_DRIVER} Or two queries use the same sink.transactional-id-prefix: then give each its "
-            f"own.{_COMMAND}{last}"
+            f"{_OLDER_DRIVER} Or two queries use the same sink.transactional-id-prefix: then give each query "
+            f"its own.{_COMMAND}{last}"
         ), None
     rival, batch = next(iter(others.items()))
     if own is not None and batch.at_ms >= own.at_ms:
         return (
             f"Most likely two queries use the same sink.transactional-id-prefix: query {_last(others)}, "
-            f"after the last batch of this query, {query_id}. Give each its own prefix, or stop one of them."
-            f"{_COMMAND}"
+            f"after the last batch of this query, {query_id}. Give each query its own prefix, or stop one of "
+            f"them.{_COMMAND}"
         ), rival
     return (
-        f"Either two queries use the same sink.transactional-id-prefix: query {_last(others)}; if it still "
-        f"runs, give each its own. Or an older driver of the query was still running and is this one: then "
-        f"let the newer one go on.{_COMMAND}"
+        f"Either two queries use the same sink.transactional-id-prefix: query {_last(others)}. If that query "
+        "still runs, give each query its own prefix. Or this is an older driver of the query and a newer one "
+        f"is running: then let the newer one continue.{_COMMAND}"
     ), rival
 
 
@@ -96,12 +96,12 @@ def _is_gone_on(own: KnownBatch, batch_id: int, *, is_written: bool) -> bool:
 
 
 def new_query_warning(known: Mapping[str, KnownBatch], prefix: str, query_id: str) -> str | None:
-    """What to tell before the first batch of a query under a prefix that other queries have written under.
+    """Return a warning before a query's first batch under a prefix that other queries have used.
 
     Args:
-        known: the newest batches of all queries under the prefix; batch writes among them do not count.
-        prefix: the same.
-        query_id: of the query; None is returned where it is known.
+        known: the newest batches of all queries under the prefix; batch writes do not count.
+        prefix: the prefix.
+        query_id: of the query; the warning is None if the query is known.
     """
     if query_id in known or is_batch_write(query_id) or is_named_write(query_id):
         return None
@@ -113,13 +113,13 @@ def new_query_warning(known: Mapping[str, KnownBatch], prefix: str, query_id: st
         f"Query {query_id} writes under sink.transactional-id-prefix={prefix} for the first time, and "
         f"another query has written under it: {_last(others)}{more}. If this is the same job with a new "
         "checkpoint location, it reads from the startup mode's offsets and may write again what the older "
-        "query wrote: go on with the older checkpoint, or start at the offsets where the older query ended. "
-        "If it is another job, give it a prefix of its own."
+        "query wrote: continue with the older checkpoint, or start at the offsets where the older query "
+        "ended. If it is another job, give it a prefix of its own."
     )
 
 
 def other_streams(known: Mapping[str, KnownBatch], query_id: str | None) -> dict[str, KnownBatch]:
-    """Other queries under the prefix, without batch writes; the one that wrote last comes first."""
+    """Return the other queries under the prefix, without batch writes, the latest writer first."""
     found = {
         each: batch
         for each, batch in reversed(list(known.items()))

@@ -1,7 +1,6 @@
-"""The points of the protocol at which a process may die, by name.
+"""Test hooks: the points of the protocol at which a process may die, by name.
 
-Runs on the driver and in tasks. In production nobody looks; the tests put a function here that kills, fails
-or watches.
+Runs on the driver and in tasks. In production no function is set. Tests set one that kills, fails or watches.
 Invariant: a step is announced when everything before it has happened and nothing after it.
 """
 
@@ -12,7 +11,7 @@ from enum import Enum
 
 
 class Step(str, Enum):
-    """What has just been done, or is about to be."""
+    """A point of the protocol: what was just done, or what comes next."""
 
     TAKEN_PREFIX = "recovery: older committers are fenced"
     BEFORE_FINISHING_OLD = "recovery: a decided batch is about to be finished"
@@ -32,7 +31,7 @@ _observer: Observer | None = None
 
 
 def observe(observer: Observer | None) -> None:
-    """Call `observer` at each step of this process from now on; None: nobody."""
+    """Call `observer` at each step of this process from now on; None: call nothing."""
     global _observer  # noqa: PLW0603  # one process, one protocol; set by tests only
     _observer = observer
 

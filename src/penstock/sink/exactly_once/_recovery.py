@@ -1,16 +1,16 @@
-"""Recovery: before any task of a batch starts, bring what earlier runs left to its end, and take the prefix.
+"""Recover before any task of a batch starts: finish what earlier runs left, and take the prefix.
 
-Runs on the driver, where the writer for the tasks is made. In this order, and the order is the point:
+Runs on the driver, in the process that makes the writer for the tasks. The order of the steps matters:
 
-1. Check that the log is there; before the prefix is first taken, make the log and write into it that the
-   prefix uses it. So a prefix that was ever taken has that record: without it the log is lost.
-2. Take the committer's transactional id. From here no older driver can decide anything, and what one of them
-   was just deciding is either committed or aborted.
-3. Read the log to its end. Because of 2, nothing is added to it except by the holder of the new session.
-4. Finish what is decided and not finished; write down what came of it, before a task can take an id again.
-5. Abort the prefix's open transactions that no decision names, if the prefix is still ours: a driver that
-   stood still since 3 must not abort what a newer one has decided.
-6. Refuse to go past a batch write that is in its target in part.
+1. Check that the log exists. Before the prefix is first taken, create the log and write into it that the
+   prefix uses it. So every prefix that was ever taken has that record. Without the record the log is lost.
+2. Take the committer's transactional id. From here on no older driver can decide anything. A decision that
+   an older driver was just writing is either committed or aborted.
+3. Read the log to its end. Because of step 2, only the holder of the new session can add to it.
+4. Finish what is decided and not finished. Write down the outcome before a task can take an id again.
+5. Abort the prefix's open transactions that no decision names, if the prefix is still ours. A driver that
+   stood still since step 3 must not abort what a newer one has decided.
+6. Refuse to start while a batch write is in its target in part.
 
 The result is a `Mandate`. Invariant: recovery can die at any point and be run again.
 """
@@ -49,9 +49,9 @@ from penstock.sink.exactly_once.names import TransactionNames
 _log = logging.getLogger(__name__)
 
 COMMITTER_TIMEOUT_MS = 60_000
-"""A decision is one record; nobody may hold back the log for longer."""
+"""A decision is one record. No driver may hold back the log for longer."""
 ASSUMED_TIMEOUT_MS = 900_000
-"""Kafka's default of transaction.max.timeout.ms, where the brokers may not be asked."""
+"""Kafka's default of transaction.max.timeout.ms, if this user may not ask the brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,10 @@ class TransactionTimeouts:
     task_ms: int
 
 
-def choose_timeouts(kafka: SinkTransactions, wanted_ms: int | None) -> TransactionTimeouts:
-    """As the user wants, else as long as the brokers allow.
+def choose_timeouts(
+    kafka: SinkTransactions, names: TransactionNames, wanted_ms: int | None
+) -> TransactionTimeouts:
+    """Return the time-outs that the user wants, or else the longest that the brokers allow.
 
     Raises:
         OptionError: the brokers do not allow what the user wants.
@@ -71,9 +73,10 @@ def choose_timeouts(kafka: SinkTransactions, wanted_ms: int | None) -> Transacti
     allowed_ms = kafka.max_timeout_ms()
     if wanted_ms is not None and allowed_ms is not None and wanted_ms > allowed_ms:
         raise OptionError(
-            f"transaction.timeout.ms is {wanted_ms}, but the brokers allow {allowed_ms} at most "
-            "(transaction.max.timeout.ms). Leave it out, then their maximum is used, or raise theirs.",
-            option="transaction.timeout.ms",
+            f"Option '{names.timeout_option}' is {wanted_ms}, but the brokers allow {allowed_ms} at most "
+            "(their transaction.max.timeout.ms). Nothing was written. Lower the option, leave it out to use "
+            "the brokers' maximum, or raise the brokers' maximum.",
+            option=names.timeout_option,
             value=wanted_ms,
         )
     task_ms = wanted_ms or allowed_ms or ASSUMED_TIMEOUT_MS
@@ -87,14 +90,14 @@ def recover(
     timeouts: TransactionTimeouts,
     query_id: str | None = None,
 ) -> Mandate:
-    """Finish and clean up what earlier runs left, and take the right to decide.
+    """Finish and clean up what earlier runs left, and take the mandate to decide.
 
     Args:
         kafka: the cluster's transactions.
         log: of the prefix.
         names: of the prefix.
         timeouts: see `choose_timeouts`.
-        query_id: of the batch write that starts; None for a stream, whose tasks alone know it.
+        query_id: of the batch write that starts; None for a stream, because only its tasks know the id.
 
     Raises:
         PrefixTakenError: another writer recovers at the same time, or a stranger's transactions are open.
@@ -102,13 +105,13 @@ def recover(
         TransactionsInDoubtError: see `finish`.
         TransactionsLostError: another batch write of the prefix is in its target in part.
         TargetTopicError: an earlier batch write is finished, but a target topic was deleted since. Said once.
-        PenstockError: the cluster does not answer; nothing is lost, the next recovery goes on.
+        PenstockError: the cluster does not answer; nothing is lost, and the next recovery continues.
     """
     protocol = kafka.protocol()
     session, doubts = bring_to_end(kafka, log, names, timeouts, protocol)
     if doubts:
         raise doubts[0]
-    check_no_lost_write(log.decisions.values(), names.prefix, query_id)
+    check_no_lost_write(log.decisions.values(), names, query_id)
     reached(Step.RECOVERED)
     return Mandate(
         prefix=names.prefix,
@@ -118,7 +121,7 @@ def recover(
         known={
             each.query_id: known_batch(each)
             for each in log.decisions.values()
-            # Names of batch writes are kept for good: they would make the tasks of all others heavy.
+            # Names of batch writes are kept permanently, and would make the tasks of all other writes heavy.
             if not each.is_batch_write and (not each.is_named_write or each.query_id == query_id)
         },
     )
@@ -134,8 +137,8 @@ def bring_to_end(
     """Take the prefix, finish what is decided, abort what is not.
 
     Returns:
-        The session, and an error for each decision that stays as it is because nobody can know its outcome,
-        or whose target topic is gone.
+        The session, and an error for each decision whose outcome cannot be found out, or whose target topic
+        is gone.
     """
     try:
         session = take_prefix(kafka, log, names, timeouts, protocol)
@@ -158,16 +161,17 @@ def bring_to_end(
 def _check_still_ours(
     kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, session: ProducerSession
 ) -> None:
-    """Raise PrefixTakenError when a newer writer has the prefix: what is open may be its tasks', and decided.
+    """Raise PrefixTakenError if a newer writer has the prefix, because it may have decided what is open.
 
-    Called after what is open was listed. If the prefix is still ours then, no newer writer began any of it.
+    Call it after the open transactions were listed. If the prefix is still ours then, no newer writer has
+    begun any of them.
     """
     now = kafka.describe([names.committer_id])[names.committer_id]
     if now is None or not now.identity.has_same_epoch(session.identity):
         raise taken_error(
             names.prefix,
             "this one was starting a batch",
-            "Nothing of that batch was written, and nothing of the other writer's was aborted.",
+            "Nothing of that batch was written. No transaction of the other writer was aborted.",
             known={each.query_id: known_batch(each) for each in log.decisions.values()},
         )
 
@@ -179,7 +183,7 @@ def take_prefix(
     timeouts: TransactionTimeouts,
     protocol: TransactionProtocol,
 ) -> ProducerSession:
-    """Make sure of the log, and take the prefix: no older driver can decide from then on.
+    """Make sure that the log exists, and take the prefix. No older driver can decide from then on.
 
     Raises:
         DecisionLogError: the log is gone or cannot be relied on. Nothing was changed.
@@ -194,20 +198,22 @@ def take_prefix(
 
 
 def take_from_query(kafka: SinkTransactions, prefix: str) -> None:
-    """Take a prefix that a query has left: what its driver was just deciding is committed, or never will be.
+    """Take a prefix that a query has left, so that its older driver can no longer decide there.
+
+    A decision that this driver was just writing is committed, or never will be.
 
     Raises:
         PrefixTakenError: a driver of it starts at the same moment.
     """
-    committer_ms = choose_timeouts(kafka, None).committer_ms
     names = TransactionNames(prefix)
+    committer_ms = choose_timeouts(kafka, names, None).committer_ms
     try:
         kafka.init_producer(
             names.committer_id, transaction_timeout_ms=committer_ms, protocol=kafka.protocol()
         )
     except ProducerFencedError as error:
         doing = "a query that had it was moved to another prefix"
-        raise taken_error(prefix, doing, "Nothing of its batch is decided.") from error
+        raise taken_error(prefix, doing, "Nothing of that query's batch is decided.") from error
     _log.info("took prefix %s once, because a query has left it: an older driver there cannot decide", prefix)
 
 
@@ -232,17 +238,17 @@ def _finish_all(
             if gone and settled.is_batch_write:
                 doubts.append(gone_batch_write_error(settled, gone))  # a stream's replay finds out by itself
         else:
-            _log.warning("%s", lost_error(settled, names.prefix))
+            _log.warning("%s", lost_error(settled, names))
     return session, doubts
 
 
 def stray_transactions(
     kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, protocol: TransactionProtocol
 ) -> list[TransactionIdentity]:
-    """Open transactions of tasks of the prefix that no unfinished decision names."""
+    """Return the open transactions of the prefix's tasks that no unfinished decision names."""
     decided = _decided_ids(log)
     listed = kafka.list_open(lambda each: names.parse(each) is not None and each not in decided)
-    # Those that are ending already need nothing.
+    # Those that are already ending need no abort.
     ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
     if not ongoing:
         return []
@@ -255,7 +261,7 @@ def stray_transactions(
 
 
 def without_decided(log: DecisionLog, strays: Collection[TransactionIdentity]) -> list[TransactionIdentity]:
-    """Those that no unfinished decision names, as the log is now."""
+    """Return the transactions that no unfinished decision names, as the log is now."""
     decided = _decided_ids(log)
     return [each for each in strays if each.transactional_id not in decided]
 
@@ -272,13 +278,13 @@ def _decided_ids(log: DecisionLog) -> set[str]:
 def abort_strays(
     kafka: SinkTransactions, names: TransactionNames, strays: Collection[TransactionIdentity]
 ) -> list[TransactionIdentity]:
-    """Abort exactly these transactions, not what somebody who took their ids meanwhile has open.
+    """Abort exactly these transactions, and not what a producer has open that took their ids since then.
 
-    With V2 their producers are fenced, too. With V1 one that still runs may begin again; nothing of it can
-    be decided, and the next recovery aborts it.
+    With V2 their producers are fenced, too. With V1 a producer that still runs may begin again. Nothing that
+    it writes can be decided, and the next recovery aborts it.
 
     Returns:
-        Those that were aborted.
+        The transactions that were aborted.
     """
     if not strays:
         return []
@@ -295,7 +301,7 @@ def abort_strays(
 
 
 def _make_sure_of_log(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> None:
-    """Find the log that the prefix has used so far, or make it for a prefix that was never taken."""
+    """Find the log that the prefix uses, or create it for a prefix that was never taken."""
     if is_prefix_new(kafka, log, names):
         check_none_foreign(kafka, names)
         if not log.is_open:
@@ -304,29 +310,29 @@ def _make_sure_of_log(kafka: SinkTransactions, log: DecisionLog, names: Transact
 
 
 def is_prefix_new(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> bool:
-    """Whether the prefix was never taken. Changes nothing.
+    """Return whether the prefix was never taken. Changes nothing.
 
-    Whether it was taken Kafka itself remembers, whatever state the committer is in.
+    Kafka itself remembers whether it was taken, in every state of the committer's transaction.
 
     Raises:
-        DecisionLogError: it was taken, and the log shows nothing of it.
+        DecisionLogError: the prefix was taken, and the log does not show it.
     """
     if log.is_open:
         log.check_same()
-    # Not to the end: a dead driver's transaction may be open there, until the prefix is taken.
+    # Not read to the end: until the prefix is taken, a dead driver's transaction may be open there.
     if (log.is_open or log.open(create=False)) and _is_started(log, waits=False):
         return False
     if kafka.describe([names.committer_id])[names.committer_id] is None:
         return True
-    # Another writer may have begun between the two looks; if so, the log has it now, or in a moment.
+    # Another writer may have begun between the two looks. If so, the log has it now, or in a moment.
     if (log.is_open or log.open(create=False, is_expected=True)) and _is_started(log, waits=True):
         return False
     raise DecisionLogError(
         f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
-        f"{'shows nothing of it' if log.is_open else 'does not exist'}. Was the topic deleted, or "
-        "sink.commit-log.topic changed? Without it it is unknown which transactions of the last batch have "
-        "to be committed. Nothing was written or aborted. Set sink.commit-log.topic to the topic used "
-        "before; if that is gone, compare the target with the source and start with another "
+        f"{'has no record of it' if log.is_open else 'does not exist'}. Was the topic deleted, or was "
+        "sink.commit-log.topic changed? Without the log it is unknown which transactions of the last batch "
+        "must be committed. Nothing was written or aborted. Set sink.commit-log.topic to the topic that was "
+        "used before. If that topic is gone, compare the target with the source and start with another "
         "sink.transactional-id-prefix.",
         topic=log.topic,
         prefix=names.prefix,

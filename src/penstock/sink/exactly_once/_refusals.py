@@ -1,6 +1,6 @@
-"""What a start under a prefix refuses to go past: transactions of a stranger, a batch write in part.
+"""Refuse a start under a prefix: another program's transactions are open, or a batch write is there in part.
 
-Runs on the driver, in recovery. Invariant: refusing changes nothing, and the error names the command that
+Runs on the driver, in recovery. Invariant: a refusal changes nothing, and its error names the command that
 ends the refusal.
 """
 
@@ -19,9 +19,9 @@ _SHOWN = 10
 
 
 def check_none_foreign(kafka: SinkTransactions, names: TransactionNames) -> None:
-    """Before a prefix is first taken: raise PrefixTakenError when transactions are open under its names.
+    """Raise PrefixTakenError before a prefix is first taken, if transactions with its names are open.
 
-    Tasks begin after the prefix is taken, so these are not ours. Flink's sink names its own alike.
+    Our tasks begin after the prefix is taken, so these are not ours. Flink's sink uses the same names.
     """
     listed = kafka.list_open(lambda each: names.parse(each) is not None)
     ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
@@ -29,27 +29,28 @@ def check_none_foreign(kafka: SinkTransactions, names: TransactionNames) -> None
         return
     shown = ", ".join(ongoing[:_SHOWN]) + (", ..." if len(ongoing) > _SHOWN else "")
     raise PrefixTakenError(
-        f"{len(ongoing)} open transactions have names of the transactional id prefix {names.prefix}, which "
-        f"penstock has never used on this cluster: {shown}. Another program has them open, for instance a "
-        "Flink job with this prefix, whose transactions are named alike. Nothing was written or aborted. "
-        "Choose another sink.transactional-id-prefix, as long as that job may run. If it is gone for good, "
-        f"`penstock transactions abort --prefix {names.prefix} --yes` aborts them; so does their time-out.",
+        f"Expected no open transactions with the transactional id prefix {names.prefix}, which penstock has "
+        f"never used on this cluster, got {len(ongoing)}: {shown}. They belong to another program, for "
+        "instance a Flink job with this prefix, because Flink uses the same names. Nothing was written or "
+        "aborted. If that job may still run, choose another sink.transactional-id-prefix. If it will never "
+        f"run again, run `penstock transactions abort --prefix {names.prefix} --yes`, or wait for the "
+        "time-out of its transactions.",
         prefix=names.prefix,
         transactional_ids=ongoing,
     )
 
 
-def check_no_lost_write(decisions: Iterable[Decision], prefix: str, query_id: str | None) -> None:
-    """Raise TransactionsLostError when a batch write is in its target in part; its own repetition may start.
+def check_no_lost_write(decisions: Iterable[Decision], names: TransactionNames, query_id: str | None) -> None:
+    """Raise TransactionsLostError if a batch write is in its target in part. Its own repetition may start.
 
-    A stream's batch that is not whole is refused when the next one comes; here that is any other writer.
+    A stream's incomplete batch is refused when its next batch comes. A batch write stops any other writer.
 
     Args:
         decisions: of the prefix.
-        prefix: the same.
-        query_id: of the write that starts; None where it is a stream, which has no name yet.
+        names: of the prefix.
+        query_id: of the write that starts; None for a stream, which has no name yet.
     """
     for decision in decisions:
         is_write = decision.is_batch_write or decision.is_named_write
         if is_write and decision.status is DecisionStatus.LOST and decision.query_id != query_id:
-            raise lost_error(decision, prefix)
+            raise lost_error(decision, names)

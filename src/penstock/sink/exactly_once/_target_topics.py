@@ -1,9 +1,9 @@
-"""Whether the topics that a batch was written into are still those topics.
+"""Check that the topics that a batch was written into still exist, and were not deleted and created again.
 
-Runs on the driver. A topic that is deleted takes its records along. One that is created again under its
-name has none of them, and Kafka commits the transaction all the same. Invariant: a batch is decided only
-when each of its topics is the one that its tasks wrote into. A topic that is deleted after the decision had
-the batch's records, and takes them along like all others; where that is found it is said.
+Runs on the driver. Records are deleted with their topic. A topic that is created again under the same name
+has none of them, and Kafka commits the transaction all the same. Invariant: a batch is decided only if each
+of its topics is still the topic that its tasks wrote into. If a topic is deleted after the decision, the
+batch's records are deleted with all others; an error says so when penstock notices.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from penstock.sink.exactly_once.decision import Decision, DecisionStatus
 from penstock.sink.exactly_once.kafka import SinkTransactions
 
 _GRACE_SECONDS = 2.0
-"""How long a broker that knows the cluster's news late is asked again."""
+"""A broker may learn about changes late, so it is asked again for this long."""
 _PAUSE_SECONDS = 0.1
 
 
 def gone_topics(kafka: SinkTransactions, topics: Sequence[TargetTopic]) -> list[str]:
-    """Which of the topics were deleted since, and what stands there now, for messages.
+    """Return, for messages, the topics that were deleted since, and what has their names now.
 
-    Costs one metadata request where all are in place.
+    Costs one metadata request if all topics are in place.
     """
     wanted = [each for each in topics if each.topic_id is not None]
     if not wanted:
@@ -48,11 +48,11 @@ def _difference(wanted: TargetTopic, found: Mapping[str, str | None]) -> str | N
 
 
 def check_topics_in_place(kafka: SinkTransactions, decision: Decision, *, is_replay_of_lost: bool) -> None:
-    """Before a batch is decided: raise when a topic is not the one that its tasks wrote into.
+    """Raise before a decision if a topic is not the one that the tasks wrote into.
 
     Raises:
-        TargetTopicError: nothing of the batch is decided; it can be written again whole.
-        TransactionsInDoubtError: it is the replay of what was lost, and what was committed is gone.
+        TargetTopicError: nothing of the batch is decided; the whole batch can be written again.
+        TransactionsInDoubtError: this is the replay of lost records, and the committed ones are gone.
     """
     gone = gone_topics(kafka, decision.topics)
     if not gone:
@@ -60,8 +60,8 @@ def check_topics_in_place(kafka: SinkTransactions, decision: Decision, *, is_rep
     if is_replay_of_lost:
         raise gone_error(decision, "; ".join(gone))
     raise TargetTopicError(
-        f"While {decision.where} was being written, {'; '.join(gone)}. What was written into it is gone with "
-        "it. Nothing is decided, so nothing of the batch is visible in other topics either. "
+        f"While {decision.where} was being written, {'; '.join(gone)}. The records in it are gone. Nothing "
+        "is decided, so nothing of the batch is visible in other topics. "
         f"{_again(decision)}",
         query_id=decision.query_id,
         batch_id=decision.batch_id,
@@ -76,15 +76,15 @@ def _again(decision: Decision) -> str:
 
 
 def gone_error(decision: Decision, gone: str) -> TransactionsInDoubtError:
-    """The error that stops a query whose replay finds its target topics deleted."""
+    """Return the error that stops a query if its target topics were deleted before a replay."""
     is_whole = decision.status is DecisionStatus.FINISHED
     return TransactionsInDoubtError(
         f"{decision.where[0].upper()}{decision.where[1:]} was written{'' if is_whole else ' in part'} before "
-        f"the query stopped, and since then {gone}. Its records went with the topic, as did those of "
-        "all batches before it. Spark replays the batch; nothing of the replay was written. Decide by hand: "
-        f"`penstock transactions abort --query {decision.query_id} --resolution write-again` writes "
-        "the whole batch (what it wrote into other topics is doubled), `take-as-written` goes on with the "
-        "batch after it.",
+        f"the query stopped, and since then {gone}. Its records were deleted with the topic, and so were "
+        "those of all batches before it. Spark replays the batch; nothing of the replay was written. Decide "
+        f"by hand: `penstock transactions abort --query {decision.query_id} --resolution write-again` writes "
+        "the whole batch (its rows in other topics are doubled), `take-as-written` continues with the next "
+        "batch.",
         query_id=decision.query_id,
         batch_id=decision.batch_id,
         doubt=gone,
@@ -92,11 +92,12 @@ def gone_error(decision: Decision, gone: str) -> TransactionsInDoubtError:
 
 
 def gone_batch_write_error(decision: Decision, gone: str) -> TargetTopicError:
-    """The error that tells of a batch write that was finished into a topic that is gone."""
+    """Return the error for a batch write that was finished into a topic that is gone."""
     return TargetTopicError(
-        f"An earlier {decision.where} was decided when its driver died, and is committed now; but meanwhile "
-        f"{gone}. Its records went with the topic. This error comes once: what was to be written now is not "
-        "written, and can be started again. Run the earlier write again too if its records are still wanted.",
+        f"An earlier {decision.where} was decided when its driver died, and is committed now. In between, "
+        f"{gone}. Its records were deleted with the topic. This error comes once. Nothing of the present "
+        "write or batch was written; start it again. If the records of the earlier write are still wanted, "
+        "run that write again too.",
         query_id=decision.query_id,
         batch_id=decision.batch_id,
         topics=sorted({each.name for each in decision.topics}),

@@ -1,9 +1,9 @@
-"""What a human can see and do about the transactions of a prefix, outside of any query.
+"""Show, finish and abort the transactions of a prefix by hand, outside of any query.
 
-Runs on the driver's machine, for `penstock transactions`. Invariants: looking changes nothing; whatever
-changes something first does what a start of the query does (it checks the log, takes the prefix, finishes
-what is decided), so that a query that still runs is stopped by an error and never works on half of what was
-changed; what would lose or double rows without a human's word is refused.
+Runs on the driver's machine, for `penstock transactions`. Invariants: looking changes nothing. A command that
+changes something first does what a start of the query does: it checks the log, takes the prefix, and finishes
+what is decided. So a query that still runs is stopped by an error, and never continues with half of the
+change. A command refuses what would lose or double rows, unless a resolution asks for it.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """An open transaction of the prefix, and the decision that names it, if one does."""
+    """An open transaction of the prefix, and the decision that names it, if there is one."""
 
     description: TransactionDescription
     decided_by: Decision | None
 
 
 class Resolution(Enum):
-    """How a human ends a decision that cannot be finished."""
+    """The ways to end by hand a decision that cannot be finished."""
 
     WRITE_AGAIN = "write-again"
-    """The batch's replay is written whole; what is committed of it is doubled."""
+    """The whole replay of the batch is written. The part that is already committed is doubled."""
     TAKE_AS_WRITTEN = "take-as-written"
-    """The batch's replay is drained; what is lost of it stays lost."""
+    """The replay of the batch is drained. The lost part stays lost."""
 
 
 class TransactionTools:
-    """Looks at, and works on, one prefix."""
+    """Commands on one prefix."""
 
     def __init__(self, names: TransactionNames, kafka: SinkTransactions, store: LogStore) -> None:
         self._names = names
@@ -62,11 +62,11 @@ class TransactionTools:
 
     @property
     def log_topic(self) -> str:
-        """The decision log's name."""
+        """Return the name of the decision log."""
         return self._log.topic
 
     def log_problem(self) -> str | None:
-        """Why what the log shows cannot be relied on, as a start of the query would say it."""
+        """Return the reason why the log cannot be relied on, as a start of the query would give it."""
         try:
             is_prefix_new(self._kafka, self._log, self._names)
         except DecisionLogError as error:
@@ -74,15 +74,15 @@ class TransactionTools:
         return None
 
     def has_log(self) -> bool:
-        """Whether the decision log's topic exists."""
+        """Return whether the decision log's topic exists."""
         return self._log.is_open or self._log.open(create=False)
 
     def decisions(self) -> list[Decision]:
-        """The newest decision of each query; none when there is no decision log."""
+        """Return the newest decision of each query; none if there is no decision log."""
         return list(self._log.catch_up(waits=False).values()) if self.has_log() else []
 
     def open_transactions(self) -> list[OpenTransaction]:
-        """All open transactions of the prefix, the committer's included, by name."""
+        """Return all open transactions of the prefix by name, with that of the committer."""
         decided = {
             committable.identity.transactional_id: decision
             for decision in self.decisions()
@@ -105,8 +105,8 @@ class TransactionTools:
         Raises:
             DecisionLogError: the log is gone, or cannot be relied on. Nothing was changed.
             PrefixTakenError: the prefix was never used, and another program's transactions are open.
-            TransactionsInDoubtError: a decision cannot be finished. All else is done.
-            TargetTopicError: all is done, but the topic of an earlier batch write is gone. Said once.
+            TransactionsInDoubtError: a decision cannot be finished. Everything else is done.
+            TargetTopicError: everything is done, but an earlier batch write's topic is gone; raised once.
         """
         if is_prefix_new(self._kafka, self._log, self._names):
             check_none_foreign(self._kafka, self._names)
@@ -114,24 +114,24 @@ class TransactionTools:
         self._settle_all()
 
     def abort(self) -> None:
-        """The same; under a prefix that was never used it aborts what another program has left open."""
+        """Do the same. Under a prefix that was never used, abort what another program has left open."""
         if is_prefix_new(self._kafka, self._log, self._names):
             protocol = self._kafka.protocol()
             strays = stray_transactions(self._kafka, self._log, self._names, protocol)
-            # Looked at again: a first start since could have written, and decided, what is listed.
+            # A second look, because a first start may have written and decided what is listed.
             if is_prefix_new(self._kafka, self._log, self._names):
                 abort_strays(self._kafka, self._names, strays)
                 return
         self._settle_all()
 
     def resolve(self, query_id: str, resolution: Resolution) -> Decision:
-        """End the decision about a query's newest batch by a human's word; returns what is written down.
+        """End the decision about a query's newest batch by hand; return the new decision.
 
-        Everything that can be finished is finished first. Only what is then in doubt is resolved.
+        Everything that can be finished is finished first. Only a decision that is then in doubt is resolved.
 
         Raises:
             DecisionLogError: there is no such decision.
-            ExactlyOnceError: it is not in doubt. Nothing was resolved.
+            ExactlyOnceError: the decision is not in doubt. Nothing was resolved.
         """
         if is_prefix_new(self._kafka, self._log, self._names):
             raise self._unknown(query_id)
@@ -152,37 +152,37 @@ class TransactionTools:
             raise doubts[0]
 
     def _settle(self) -> tuple[ProducerSession, list[ExactlyOnceError]]:
-        timeouts = choose_timeouts(self._kafka, None)
+        timeouts = choose_timeouts(self._kafka, self._names, None)
         return bring_to_end(self._kafka, self._log, self._names, timeouts, self._kafka.protocol())
 
     def _unknown(self, query_id: str) -> DecisionLogError:
         return DecisionLogError(
             f"The decision log {self._log.topic} has no decision about query {query_id} under prefix "
-            f"{self._names.prefix}. Nothing was resolved. `penstock transactions describe` shows those "
-            "there are.",
+            f"{self._names.prefix}. Nothing was resolved. `penstock transactions describe` lists the "
+            "decisions.",
             query_id=query_id,
             topic=self._log.topic,
         )
 
 
 def check_resolvable(decision: Decision) -> None:
-    """Raise ExactlyOnceError when there is nothing in a decision for a human to resolve."""
-    # What is still decided after all was finished that can be, neither Kafka nor the log knows about.
+    """Raise ExactlyOnceError if a decision has nothing to resolve."""
+    # It is still decided after everything was finished: neither Kafka nor the log knows its outcome.
     if decision.is_in_doubt or decision.status is DecisionStatus.DECIDED:
         return
     is_whole = decision.status is DecisionStatus.FINISHED
     raise _not_in_doubt(
         decision,
-        "is finished: all of it is written, and a replay of it is not"
+        "is finished: all of it is written, and a replay of it writes nothing"
         if is_whole
-        else "is withdrawn: nothing of it is written, and its replay will be",
+        else "is withdrawn: nothing of it is written, and its replay will be written",
     )
 
 
 def _not_in_doubt(decision: Decision, why: str) -> ExactlyOnceError:
     return ExactlyOnceError(
-        f"There is nothing to resolve: {decision.where} {why}. Nothing was resolved: to write it again would "
-        "double its rows, to take it as written could lose some.",
+        f"Expected a batch in doubt, but {decision.where} {why}. Nothing was resolved, because write-again "
+        "would double its rows and take-as-written could lose some.",
         query_id=decision.query_id,
         batch_id=decision.batch_id,
         status=decision.status.value,
@@ -190,7 +190,7 @@ def _not_in_doubt(decision: Decision, why: str) -> ExactlyOnceError:
 
 
 def transaction_tools(settings: ExactlyOnceSettings) -> TransactionTools:
-    """The tools for the prefix of these settings, on their cluster."""
+    """Make the tools for the prefix of these settings, on their cluster."""
     connections = connections_for(settings.connection)
     topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
     topic = DecisionTopic(connections, log_topic_of(settings), topic_settings)
@@ -198,7 +198,7 @@ def transaction_tools(settings: ExactlyOnceSettings) -> TransactionTools:
 
 
 def known_prefixes(connections: KafkaConnections) -> list[str]:
-    """The prefixes with a decision log of the default name; others cannot be told from their topics."""
+    """Return the prefixes with a decision log of the default name. Other names do not show the prefix."""
     topics = fetch_metadata(connections, None).topics
     return sorted(
         name.removesuffix(LOG_SUFFIX)

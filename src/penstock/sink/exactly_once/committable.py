@@ -1,8 +1,8 @@
-"""What a task hands to the driver: a transaction that is written, acknowledged, and not yet committed.
+"""The report of a task to the driver: a transaction that is written and acknowledged, but not yet committed.
 
 Made on the executor, decided on by the driver, kept in the decision log. Invariant: a committable names its
-transaction by what the task's own InitProducerId returned, so that it can never mean another attempt's; and
-its JSON form carries the version of the record that holds it (see `decision_log`).
+transaction by what the task's own InitProducerId returned, so it can never mean that of another attempt. Its
+JSON form has the version of the record that holds it (see `_log_records`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.types import TopicPartition
 
 
 class TargetTopic(NamedTuple):
-    """A topic that was written into. `topic_id` None: the brokers give no ids."""
+    """A topic that a task wrote into. `topic_id` None: the brokers give no ids."""
 
     name: str
     topic_id: str | None = None
@@ -29,9 +29,8 @@ class TargetTopic(NamedTuple):
 class Committable:
     """One transaction of one task, complete and acknowledged.
 
-    `digest` is the text of a `RecordDigest`. `witness` is one acknowledged record of the transaction with
-    its offset; without it the log cannot be asked how the transaction ended, should the coordinator have
-    forgotten.
+    `digest` is the text of a `RecordDigest`. `witness` is one acknowledged record of the transaction with its
+    offset. With it, the log can tell how the transaction ended if the coordinator has forgotten it.
     """
 
     identity: TransactionIdentity
@@ -45,11 +44,11 @@ class Committable:
 
     @property
     def content(self) -> RecordDigest:
-        """Count and digest of the records."""
+        """Return count and digest of the records."""
         return RecordDigest.from_text(self.record_count, self.digest)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for a record of the decision log."""
+        """Return plain values, for a record of the decision log."""
         witness = self.witness
         return {
             "transactional_id": self.identity.transactional_id,
@@ -64,7 +63,7 @@ class Committable:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Committable:
-        """Read what `to_json` made; KeyError, TypeError or ValueError when it is something else."""
+        """Read the values of `to_json`; KeyError, TypeError or ValueError for anything else."""
         witness = stored["witness"]
         return cls(
             identity=TransactionIdentity(
@@ -84,8 +83,9 @@ class Committable:
 class TaskReport:
     """The message of one task. Every task sends one, also one without rows (`committable` None).
 
-    `session` is that of the mandate under which the task wrote: it says who may decide on it. `topics` are
-    those that it wrote into. `drained` is what it read of a batch that is written already.
+    `session` is that of the mandate under which the task wrote: only its holder may decide on the report.
+    `topics` are those that the task wrote into. `drained` counts what it read of a batch that is already
+    written.
     """
 
     query_id: str

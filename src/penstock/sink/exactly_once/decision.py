@@ -1,7 +1,7 @@
-"""A decision about one batch of one query: that it is written, by which transactions, what became of each.
+"""A decision about one batch of one query: it is written, by which transactions, with which outcomes.
 
-Runs on the driver. Pure values. Invariants: an outcome, once known, does not change; what the batch holds
-(count and digest of all its records) is known as long as a replay of it may come.
+Runs on the driver. Pure values. Invariants: a known outcome does not change. Count and digest of all records
+of the batch are known as long as a replay of it may come.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from penstock.sink.exactly_once.committable import Committable, TargetTopic
 from penstock.sink.exactly_once.digest import RecordDigest
 
 BATCH_WRITE_PREFIX = "batch:"
-"""Begins the query ids of batch writes, which have none of Spark's and are never replayed."""
+"""The beginning of the query ids of batch writes. They have no id of Spark and are never replayed."""
 
 NAMED_WRITE_PREFIX = "write:"
-"""Begins the query ids of batch writes with `sink.write-id`; such a write is repeated under the same name."""
+"""The beginning of the query ids of batch writes with `sink.write-id`, which are repeated by name."""
 
 
 def is_batch_write(query_id: str) -> bool:
-    """Whether it is a batch write's, which Spark never replays."""
+    """Return whether the id belongs to a batch write, which Spark never replays."""
     return query_id.startswith(BATCH_WRITE_PREFIX)
 
 
 def is_named_write(query_id: str) -> bool:
-    """Whether it is that of a batch write with a name, which a repetition of the job bears too."""
+    """Return whether the id belongs to a batch write with a name; a repetition has the same id."""
     return query_id.startswith(NAMED_WRITE_PREFIX)
 
 
 def where(query_id: str, batch_id: int) -> str:
-    """A batch, for messages."""
+    """Return how messages call a batch."""
     if is_batch_write(query_id):
         return f"batch write {query_id.removeprefix(BATCH_WRITE_PREFIX)}"
     if is_named_write(query_id):
@@ -41,20 +41,20 @@ def where(query_id: str, batch_id: int) -> str:
 
 
 class DecisionStatus(str, Enum):
-    """What is to be done about a decided batch."""
+    """The state of a decided batch."""
 
     DECIDED = "decided"
-    """It is written; its transactions have to be committed."""
+    """It is written. Its transactions have to be committed."""
     FINISHED = "finished"
     """All its transactions are committed."""
     LOST = "lost"
-    """Some are committed, the others were aborted by the broker and wait for the batch's replay."""
+    """Some transactions are committed. The broker aborted the others; they wait for the batch's replay."""
     WITHDRAWN = "withdrawn"
-    """None was committed: the batch is not written, its replay is taken as it comes."""
+    """No transaction was committed. The batch is not written, and any replay of it is written."""
 
 
 class Outcome(str, Enum):
-    """What became of one decided transaction."""
+    """The outcome of one decided transaction."""
 
     PENDING = "pending"
     COMMITTED = "committed"
@@ -71,14 +71,16 @@ class DecidedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The latest decision about one query. When FINISHED, its transactions are of no interest any more.
+    """The latest decision about one query. When FINISHED, it has no transactions any more.
 
-    `digest` is the text of the `RecordDigest` of all records: set when FINISHED, before that it is the sum of
-    the transactions'. None then: 0.1.0 has finished it, which kept the count alone. `topics` are those
-    that were written into; one whose id the tasks saw change is named twice. `is_taken_as_written`: a human
-    has said so; `record_count` and `digest` are then those of the first replay since, and there is no digest
-    until that has come. `doubt` says what a replay brought that is not what is written. `sibling_count`: so
-    many other prefixes of a function of `foreachBatch` had written the batch before.
+    Attributes:
+        digest: the text of the `RecordDigest` of all records, set when FINISHED. Before, it is the sum of
+            the transactions' digests. None when FINISHED: 0.1.0 finished it, which kept only the count.
+        topics: those that were written into; a topic whose id changed between tasks is there twice.
+        is_taken_as_written: set by hand. `record_count` and `digest` are then those of the first replay
+            since; there is no digest before that replay.
+        doubt: the difference between a replay and what is written.
+        sibling_count: how many other prefixes of a function of `foreachBatch` had written the batch before.
     """
 
     query_id: str
@@ -96,40 +98,40 @@ class Decision:
 
     @property
     def is_batch_write(self) -> bool:
-        """Whether a batch write decided this, which Spark never replays."""
+        """Return whether this is about a batch write, which Spark never replays."""
         return is_batch_write(self.query_id)
 
     @property
     def is_named_write(self) -> bool:
-        """Whether a batch write with `sink.write-id` decided this."""
+        """Return whether this is about a batch write with `sink.write-id`."""
         return is_named_write(self.query_id)
 
     @property
     def is_over(self) -> bool:
-        """Whether it is never asked about again: a batch write that is written whole, or not at all."""
+        """Return whether it is no longer needed: a batch write that is written whole, or not at all."""
         return self.is_batch_write and self.status in (DecisionStatus.FINISHED, DecisionStatus.WITHDRAWN)
 
     @property
     def topic_names(self) -> frozenset[str]:
-        """Of the topics written into; none for a decision of 0.1.0."""
+        """Return the names of the topics written into; none for a decision of 0.1.0."""
         return frozenset(each.name for each in self.topics)
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """Return how messages call the batch."""
         return where(self.query_id, self.batch_id)
 
     def with_outcome(self, outcome: Outcome) -> list[Committable]:
-        """The committables of this outcome."""
+        """Return the committables of this outcome."""
         return [each.committable for each in self.transactions if each.outcome is outcome]
 
     def content_of(self, *outcomes: Outcome) -> RecordDigest:
-        """Count and digest of the records in the transactions of these outcomes."""
+        """Return count and digest of the records in the transactions of these outcomes."""
         contents = (each.committable.content for each in self.transactions if each.outcome in outcomes)
         return sum(contents, RecordDigest())
 
     def settled(self, outcomes: Mapping[Committable, Outcome]) -> Decision:
-        """This decision once each pending transaction has an outcome."""
+        """Return this decision with an outcome for each pending transaction."""
         transactions = tuple(
             replace(each, outcome=outcomes.get(each.committable, each.outcome)) for each in self.transactions
         )
@@ -143,24 +145,24 @@ class Decision:
         status = DecisionStatus.WITHDRAWN if is_withdrawn else DecisionStatus.LOST
         return replace(self, status=status, transactions=transactions, at_ms=now_ms())
 
-    # ----- in doubt, and resolved by a human
+    # ----- in doubt, and resolved by hand
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether it waits for a replay that is the same, or a replay was not: a human may resolve it."""
+        """Return whether it may be resolved by hand: it waits for its replay, or a replay was different."""
         return self.status is DecisionStatus.LOST or self.doubt is not None
 
     @property
     def takes_any_replay(self) -> bool:
-        """Whether the next replay is drained whatever it brings, because a human has said so."""
+        """Return whether the next replay is drained with any rows, because of a resolution by hand."""
         return self.is_taken_as_written and self.digest is None
 
     def doubted(self, doubt: str | None) -> Decision:
-        """This decision, after a replay that brought something else; None: the right one has come since."""
+        """Return this decision after a replay with other rows; None: the right rows have come."""
         return replace(self, doubt=doubt)
 
     def taken_as_written(self) -> Decision:
-        """By a human's word: the batch counts as written, and one replay of it is drained as it comes."""
+        """Return it resolved by hand: the batch counts as written, and any one replay of it is drained."""
         return replace(
             self,
             status=DecisionStatus.FINISHED,
@@ -172,7 +174,7 @@ class Decision:
         )
 
     def to_write_again(self) -> Decision:
-        """By a human's word: the batch counts as not written, and its replay is written whole."""
+        """Return it resolved by hand: the batch counts as not written, and its whole replay is written."""
         return replace(
             self,
             status=DecisionStatus.WITHDRAWN,
@@ -184,8 +186,8 @@ class Decision:
         )
 
     def with_replay(self, replay: RecordDigest) -> Decision:
-        """This decision, once it has taken a replay as it came: from now on it takes only the same."""
-        # Whether the topics are still those that were written into was a part of the human's question.
+        """Return this decision with the replay that it has taken; from now on it takes only the same rows."""
+        # The resolution by hand also covers topics that are not those that were written into.
         topics = tuple(sorted({TargetTopic(each.name) for each in self.topics}))
         return replace(
             self, at_ms=now_ms(), record_count=replay.record_count, digest=str(replay), topics=topics
@@ -200,7 +202,7 @@ def decide(
     topics: Iterable[TargetTopic] = (),
     sibling_count: int = 0,
 ) -> Decision:
-    """The decision that a batch is written."""
+    """Return the decision that a batch is written."""
     return Decision(
         query_id=query_id,
         batch_id=batch_id,
@@ -217,7 +219,7 @@ def decide(
 def decide_again(
     lost: Decision, replayed: Sequence[Committable], topics: Iterable[TargetTopic] = ()
 ) -> Decision:
-    """The decision that what a replay wrote stands for what was lost."""
+    """Replace the lost transactions of a decision by those of its replay."""
     new = {each.spark_partition_id: DecidedTransaction(each) for each in replayed}
     transactions = tuple(
         new[each.committable.spark_partition_id] if each.outcome is Outcome.LOST else each
@@ -237,5 +239,5 @@ def _each_once(topics: Iterable[TargetTopic]) -> tuple[TargetTopic, ...]:
 
 
 def now_ms() -> int:
-    """The time, as decisions carry it."""
+    """Return the present time in the unit of decisions."""
     return time.time_ns() // 1_000_000

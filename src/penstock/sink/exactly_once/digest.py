@@ -1,6 +1,6 @@
-"""What a task wrote, in 128 bits that do not depend on the order: how a replay is held to what was lost.
+"""Digest what a task wrote in 128 bits that do not depend on the order, to compare a replay with it.
 
-Runs on the executor. Pure. Definition 1, which is stored in decision logs and therefore never changes:
+Runs on the executor. Pure. Definition 1 is stored in decision logs, so it never changes:
 
     mix(x)     = murmur3's 64-bit finaliser
     bytes(b)   = mix(sum over 8-byte little-endian words w[i], the last padded with zeros,
@@ -11,10 +11,10 @@ Runs on the executor. Pure. Definition 1, which is stored in decision logs and t
     record     = mix of topic, key, value, headers, timestamp, partition, folded: r = mix(r) + next
     digest     = (sum of record, sum of mix(record ^ H)), both modulo 2^64
 
-It holds what a replay brings again: topic, key, value, headers (null and none are the same to Kafka), the
-timestamp in ms and the partition *where a row gives them*. What the sink adds (the time of writing, the
-partition chosen by hash or in turn) is not in it. The codec computes it: `codec/_digest.pyx`, with the
-constants in `codec/native/digest.h`.
+It covers what a replay brings again: topic, key, value and headers (null and no headers are the same to
+Kafka), and timestamp in ms and partition *if the row has them*. It does not cover what the sink adds: the
+time of writing, and the partition chosen by hash or in turn. The codec computes it: `codec/_digest.pyx`, with
+the constants in `codec/native/digest.h`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DIGIT_COUNT = 32
 
 @dataclass(frozen=True, slots=True)
 class RecordDigest:
-    """Count and digest of a set of records; the digest of two sets together is their sum."""
+    """Count and digest of a set of records. The digest of two sets together is the sum of both."""
 
     record_count: int = 0
     first_sum: int = 0
@@ -53,7 +53,7 @@ class RecordDigest:
 
     @classmethod
     def from_text(cls, record_count: int, text: str) -> RecordDigest:
-        """Read what `str` made; ValueError when it is something else, or of another definition."""
+        """Read the text of `str`; ValueError for anything else, or for another definition."""
         definition, _, digits = text.partition(":")
         if definition != str(DEFINITION) or len(digits) != _DIGIT_COUNT:
             msg = f"expected a digest of definition {DEFINITION}, got {text!r}"
@@ -66,11 +66,10 @@ NO_RECORDS = RecordDigest()
 
 
 def digest_rows(batch: pa.RecordBatch, topic: str | None = None) -> RecordDigest:
-    """The digest of rows on their way to Kafka.
+    """Return the digest of rows on their way to Kafka.
 
     Args:
-        batch: with any of the columns topic, key, value, headers, timestamp, partition; others count for
-            nothing.
+        batch: with any of the columns topic, key, value, headers, timestamp, partition; others are ignored.
         topic: of all rows; overrides the column.
     """
     columns = RecordColumns(batch.select([name for name in _RECORD_COLUMNS if name in batch.schema.names]))

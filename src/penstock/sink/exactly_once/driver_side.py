@@ -1,9 +1,9 @@
 """The driver's half of the exactly-once sink, as the Spark adapter calls it.
 
-Runs on the driver, in pooled worker processes that are used batch after batch: `recover` in the one where
-the writer for the tasks is made, `commit` and `abort` in another. Each keeps a `DriverSide` (connections, and
-the decision log as read so far); they agree through Kafka alone. Invariant: after any error the kept state is
-dropped, so that the next call reads everything anew.
+Runs on the driver, in pooled worker processes that serve one batch after the other: `recover` in the process
+that makes the writer for the tasks, `commit` and `abort` in another one. Each process keeps a `DriverSide`:
+its connections, and the decision log as read until now. They agree through Kafka alone. Invariant: an error
+drops the kept state, so that the next call reads everything again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.settings import ConnectionSettings
-from penstock.sink.exactly_once._committer import CommitSummary, Committer
+from penstock.sink.exactly_once._commit import abort, commit
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once._recovery import TransactionTimeouts, choose_timeouts, recover
 from penstock.sink.exactly_once.committable import TaskReport
@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ExactlyOnceSettings:
-    """What the exactly-once sink depends on, besides how to produce.
+    """The settings of the exactly-once sink, besides those of the producer.
 
-    `log_topic` None: named by the prefix. `transaction_timeout_ms` None: as long as the brokers allow.
+    `log_topic` None: named after the prefix. `transaction_timeout_ms` None: as long as the brokers allow.
     """
 
     connection: ConnectionSettings
@@ -43,8 +43,8 @@ class ExactlyOnceSettings:
 
     @property
     def names(self) -> TransactionNames:
-        """The prefix's transactional ids; OptionError for a prefix that is not allowed."""
-        return TransactionNames(self.prefix)
+        """Return the prefix's transactional ids; OptionError for a prefix that is not allowed."""
+        return TransactionNames(self.prefix, self.connection.property_prefix)
 
 
 class DriverSide:
@@ -67,24 +67,24 @@ class DriverSide:
         self._timeouts: TransactionTimeouts | None = None
 
     def recover(self, query_id: str | None = None) -> Mandate:
-        """Before the tasks of a batch are made: finish and clean up, take the prefix. See `recovery`.
+        """Finish and clean up before the tasks of a batch are made, and take the prefix. See `_recovery`.
 
         Args:
             query_id: of a batch write; None for a stream.
         """
         return self._run(lambda log: self._recover(log, query_id))
 
-    def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> CommitSummary:
-        """After all tasks of a batch: decide and finish. See `Committer.commit`."""
-        return self._run(lambda log: Committer(self._kafka, log, self._names).commit(reports, siblings))
+    def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> None:
+        """Decide and finish after all tasks of a batch. See `_commit.commit`."""
+        self._run(lambda log: commit(self._kafka, log, self._names, reports, siblings))
 
     def abort(self, reports: Sequence[TaskReport]) -> None:
-        """After a failed batch. See `Committer.abort`."""
-        self._run(lambda log: Committer(self._kafka, log, self._names).abort(reports))
+        """Abort a batch that failed. See `_commit.abort`."""
+        self._run(lambda log: abort(self._kafka, log, self._names, reports))
 
     def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
         if self._timeouts is None:
-            self._timeouts = choose_timeouts(self._kafka, self._wanted_timeout_ms)
+            self._timeouts = choose_timeouts(self._kafka, self._names, self._wanted_timeout_ms)
         return recover(self._kafka, log, self._names, self._timeouts, query_id)
 
     def _run(self, action: Callable[[DecisionLog], T]) -> T:
@@ -103,12 +103,12 @@ _sides_lock = threading.Lock()
 
 
 def driver_side(settings: ExactlyOnceSettings) -> DriverSide:
-    """The one of this process for these settings."""
+    """Return the one of this process for these settings."""
     connections = connections_for(settings.connection)
     key = (os.getpid(), settings)
     with _sides_lock:
         kept = _sides.get(key)
-        if kept is None or kept[0] is not connections:  # closed and opened anew meanwhile
+        if kept is None or kept[0] is not connections:  # closed and opened again since then
             kept = _sides[key] = connections, _driver_side(connections, settings)
         return kept[1]
 
@@ -124,5 +124,5 @@ def _driver_side(connections: KafkaConnections, settings: ExactlyOnceSettings) -
 
 
 def log_topic_of(settings: ExactlyOnceSettings) -> str:
-    """The topic of the decision log."""
+    """Return the topic of the decision log."""
     return settings.log_topic or settings.names.default_log_topic

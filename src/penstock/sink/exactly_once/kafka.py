@@ -1,7 +1,6 @@
-"""What the driver's half of the sink needs of Kafka's transactions, as a protocol and for real.
+"""The transaction operations that the driver needs: a protocol (scripted in tests), and that of Kafka.
 
-Runs on the driver. `SinkTransactions` is the seam between the protocol's logic and its I/O: the tests put a
-scripted cluster there.
+Runs on the driver. `SinkTransactions` separates the logic of exactly-once writes from their I/O.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from penstock.client.transactions.steps import (
 
 
 class SinkTransactions(Protocol):
-    """The steps of `client.transactions.Transactions` that the driver takes, with the same contracts."""
+    """The steps of `client.transactions` that the driver takes, with the same contracts."""
 
     def protocol(self) -> TransactionProtocol:
-        """Which protocol the cluster has agreed on."""
+        """Return the protocol that the cluster has agreed on."""
 
     def max_timeout_ms(self) -> int | None:
-        """The longest time-out that the brokers allow; None: unknown."""
+        """Return the longest time-out that every broker allows; None if this user may not ask."""
 
     def init_producer(
         self,
@@ -54,33 +53,59 @@ class SinkTransactions(Protocol):
         """List open transactions."""
 
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
-        """How a transaction ended, by its marker in the log."""
+        """Read from the log, by its marker, how a transaction ended."""
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
-        """The ids that topics have now, never from a cache; without those that do not exist.
+        """Return the ids that topics have now, never from a cache, without topics that do not exist.
 
-        None: the brokers give no ids, or this user may not ask.
+        None instead of an id: the brokers give no ids, or this user may not ask.
         """
 
 
-class KafkaSinkTransactions(Transactions):
+class KafkaSinkTransactions:
     """`SinkTransactions` over a cluster."""
 
     def __init__(self, connections: KafkaConnections) -> None:
-        super().__init__(connections)
-        self._log_connections = connections
+        self._connections = connections
+        self._steps = Transactions(connections)
+
+    def protocol(self) -> TransactionProtocol:
+        """Return the protocol that the cluster has agreed on."""
+        return self._steps.protocol()
+
+    def init_producer(
+        self, transactional_id: str, *, transaction_timeout_ms: int, protocol: TransactionProtocol
+    ) -> TransactionIdentity:
+        """Take a transactional id."""
+        return self._steps.init_producer(
+            transactional_id, transaction_timeout_ms=transaction_timeout_ms, protocol=protocol
+        )
+
+    def end(
+        self, identities: Collection[TransactionIdentity], *, is_commit: bool
+    ) -> dict[TransactionIdentity, EndResult]:
+        """Commit or abort transactions."""
+        return self._steps.end(identities, is_commit=is_commit)
+
+    def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
+        """Describe transactional ids."""
+        return self._steps.describe(transactional_ids)
+
+    def list_open(self, is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
+        """List open transactions."""
+        return self._steps.list_open(is_wanted)
 
     def max_timeout_ms(self) -> int | None:
-        """The longest time-out that every broker allows; None: this user may not ask."""
-        return max_transaction_timeout_ms(self._log_connections)
+        """Return the longest time-out that every broker allows; None if this user may not ask."""
+        return max_transaction_timeout_ms(self._connections)
 
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
-        """How a transaction ended, by its marker in the log."""
-        return transaction_end(self._log_connections, witness, identity)
+        """Read from the log, by its marker, how a transaction ended."""
+        return transaction_end(self._connections, witness, identity)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
-        """The ids that topics have now; without those that do not exist. None: not told."""
-        found = fetch_metadata(self._log_connections, topics).topics
+        """Return the ids that topics have now, without topics that do not exist; None: no id was told."""
+        found = fetch_metadata(self._connections, topics).topics
         return {
             name: None if topic.topic_id is None or topic.error_code else str(topic.topic_id)
             for name, topic in found.items()

@@ -1,9 +1,10 @@
-"""The decision log: which batches are written, kept in a compacted topic and, as of a moment, in memory.
+"""The decision log: the batches that are written, in a compacted topic, with a copy in memory.
 
-Runs on the driver. `decision_records` has what a record looks like, `decision_contents` what they say.
+Runs on the driver. The copy is as of the last `catch_up`. `_log_records` defines the records, `_log_contents`
+keeps what they say.
 
-Invariants: a batch whose record is committed *is* written, from then on, whatever dies; records of other
-prefixes in the same topic are left alone; a record that this version cannot read stops everything.
+Invariants: from the moment its record is committed, a batch *is* written, whatever dies. Records of other
+prefixes in the same topic are ignored. A record that this version cannot read is an error.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once.decision import Decision
 
 SNAPSHOT_EVERY_OFFSETS = 200
-"""So far apart are two snapshots in the log: about 50 batches."""
+"""The distance between two snapshots in the log: about 50 batches."""
 _SNAPSHOT_MAX_BYTES = 4 << 20
 _WANTED_RECORD_BYTES = 8 << 20
-"""max.message.bytes of a log that penstock makes."""
+"""max.message.bytes of a log that penstock creates."""
 _FIRST_READ_OFFSETS = 256
 _log = logging.getLogger(__name__)
 
 
 class Trace(Enum):
-    """What the log shows of a decision that may have been committed."""
+    """The ways in which the log shows a decision that may have been committed."""
 
     FOUND = "it is committed"
     OVERTAKEN = "later records about its query, which may have taken its place"
@@ -60,42 +61,42 @@ class DecisionLog:
         self._next_offset = 0
         self._contents = LogContents(store.topic, prefix)
         self.looked_for: set[tuple[str, str]] = set()
-        """Query ids and topics that other logs were searched for, see `decision_elsewhere`."""
+        """Query ids and topics for which other logs were searched, see `_elsewhere`."""
 
     @property
     def topic(self) -> str:
-        """Where the log is kept."""
+        """Return the name of the log's topic."""
         return self._store.topic
 
     @property
     def decisions(self) -> Mapping[str, Decision]:
-        """The latest decision of each query id, as of the last `catch_up` or `append`."""
+        """Return the latest decision of each query id, as of the last `catch_up` or `append`."""
         return self._contents.decisions()
 
     @property
     def is_open(self) -> bool:
-        """Whether the log was opened in this process."""
+        """Return whether the log was opened in this process."""
         return self._incarnation is not None
 
     @property
     def is_started(self) -> bool:
-        """Whether the prefix has used this log before, as of the last `catch_up`."""
+        """Return whether the prefix has used this log before, as of the last `catch_up`."""
         return self._contents.is_started
 
     def start(self) -> None:
-        """Write down that the prefix uses this log. Needs no session: it comes before the prefix is taken."""
+        """Write that the prefix uses this log. Needs no session, because the prefix is not taken yet."""
         self._store.append_plainly(key_of(self._prefix, NO_QUERY), encode_started())
         self._contents.is_started = True
 
     def open(self, *, create: bool, is_expected: bool = False) -> bool:
-        """Find or make the topic, and check that it keeps what it is told.
+        """Find or create the topic, and check that it never forgets a decision.
 
         Args:
-            create: make it where there is none.
-            is_expected: it was there a moment ago, in another process.
+            create: create it if it does not exist.
+            is_expected: it existed a moment ago, in another process.
 
         Returns:
-            Whether there is a topic (always, with `create`).
+            True if there is a topic (always, with `create`).
         """
         incarnation = self._store.incarnation(is_expected=is_expected)
         if incarnation is None and create:
@@ -108,7 +109,7 @@ class DecisionLog:
         return True
 
     def check_same(self) -> None:
-        """Raise DecisionLogError when the topic is not the one that was opened any more."""
+        """Raise DecisionLogError if the topic is no longer the one that was opened."""
         incarnation = self._store.incarnation(is_expected=True)
         if incarnation is None:
             raise self._lost("was deleted")
@@ -116,21 +117,21 @@ class DecisionLog:
             raise self._lost("was deleted and created again")
 
     def check_started(self) -> None:
-        """Raise DecisionLogError when a prefix that is taken has not used this log: it has used another."""
+        """Raise DecisionLogError if the prefix is taken and has not used this log, but another one."""
         if not self.is_started:
             raise self._lost("was deleted and created again")
 
     # ----- reading
 
     def catch_up(self, *, waits: bool = True) -> Mapping[str, Decision]:
-        """Read what was decided since the last time, in any process.
+        """Read what any process has decided since the last call.
 
         Args:
-            waits: until the end of the log can be read. Without it decisions behind an open transaction may
-                be missing; a dead driver's stays open until its prefix is taken.
+            waits: wait until the end of the log can be read. Without it decisions behind an open transaction
+                may be missing. The transaction of a dead driver stays open until its prefix is taken.
 
         Raises:
-            DecisionLogError: the topic was deleted or cut back since, or holds what is no decision.
+            DecisionLogError: the topic was deleted or cut back since, or has records that are not decisions.
         """
         self._read_news(waits=waits)
         return self.decisions
@@ -142,9 +143,9 @@ class DecisionLog:
         self._next_offset = end_offset
 
     def _new_records(self, end_offset: int) -> list[LogRecord]:
-        """Those since the last `catch_up`; the first time those that the newest snapshot does not hold.
+        """Return the records since the last `catch_up`; the first time those since the newest snapshot.
 
-        It is looked for backwards, in longer and longer steps; a log of version 0.1.0 has none.
+        It looks for the snapshot backwards, in longer and longer steps. A log of version 0.1.0 has none.
         """
         if self._next_offset:
             return self._store.read(self._next_offset, end_offset)
@@ -158,8 +159,8 @@ class DecisionLog:
         return [record for record in records if record.offset >= contents.through]
 
     def trace_of(self, decision: Decision) -> Trace:
-        """What the log has since the last `catch_up` of a decision that may be committed; errors as there."""
-        trace = self._trace(decision, waits=False)  # a newer driver's, open behind it, is no matter
+        """Find a decision that may be committed in the log since the last `catch_up`; errors as there."""
+        trace = self._trace(decision, waits=False)  # need not wait for a newer driver's transaction behind it
         return self._trace(decision, waits=True) if trace is Trace.NONE else trace
 
     def _trace(self, decision: Decision, *, waits: bool) -> Trace:
@@ -180,7 +181,7 @@ class DecisionLog:
     # ----- writing
 
     def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
-        """Write one decision; when this returns it is committed. Errors as `TransactionalAppender.append`."""
+        """Write and commit one decision. Errors as `TransactionalAppender.append`."""
         query_id = decision.query_id
         is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
         value = None if is_gone else encode(decision)
@@ -189,9 +190,9 @@ class DecisionLog:
         return following
 
     def keep_short(self, session: ProducerSession) -> ProducerSession:
-        """Write a snapshot where a start would have to read far back. Errors as `append`.
+        """Write a snapshot if a start would have to read far back. Errors as `append`.
 
-        One that the topic would refuse is left out: a start without it is slower, and as right.
+        A snapshot that the topic would refuse is left out. A start without it is slower, and as correct.
         """
         if self._next_offset - self._contents.through < SNAPSHOT_EVERY_OFFSETS:
             return session
@@ -200,9 +201,9 @@ class DecisionLog:
         if len(value) > _SNAPSHOT_MAX_BYTES or not self._store.fits(key, value):
             self._contents.through = self._next_offset  # tried again when the log has grown as much
             _log.warning(
-                "prefix %s: a snapshot of the decision log %s would have %d bytes, which is too much for one "
-                "record, so none was written. Nothing is lost; a start has to read more of the log. If its "
-                "max.message.bytes is below %d, raise it to that.",
+                "prefix %s: a snapshot of the decision log %s would have %d bytes, which is too large for "
+                "one record, so none was written. Nothing is lost, but a start has to read more of the log. "
+                "If the topic's max.message.bytes is below %d, raise it to that.",
                 self._prefix,
                 self.topic,
                 len(value),
@@ -213,15 +214,15 @@ class DecisionLog:
         self._contents.apply(LogRecord(self._next_offset, key, value))
         return following
 
-    # ----- other prefixes, see `decision_elsewhere`
+    # ----- other prefixes, see `_elsewhere`
 
     @property
     def place(self) -> Place:
-        """The prefix and its topic."""
+        """Return the prefix and its topic."""
         return Place(self._prefix, self.topic)
 
     def at(self, place: Place) -> DecisionLog:
-        """Another prefix's log in the same cluster, to be looked at."""
+        """Return another prefix's log in the same cluster, to read it."""
         return DecisionLog(self._store.other(place.topic), place.prefix)
 
     def look(self) -> bool:
@@ -233,7 +234,7 @@ class DecisionLog:
         return True
 
     def places_of(self, query_id: str) -> list[Place]:
-        """The prefixes whose logs mention the query, in this cluster, as far as this user can read."""
+        """Return the prefixes whose logs mention the query, in the logs that this user can read."""
         found = set()
         for topic, key in self._store.mentions(json.dumps(query_id).encode()):
             prefix, found_id = decode_key(key)
@@ -242,15 +243,15 @@ class DecisionLog:
         return sorted(found)
 
     def decision(self, query_id: str) -> Decision | None:
-        """The latest decision about one query, as of the last `catch_up` or `look`."""
+        """Return the latest decision about one query, as of the last `catch_up` or `look`."""
         return self._contents.decision(query_id)
 
     def leave_trace(self, query_id: str) -> None:
-        """Have `places_of` find this prefix before it has decided anything about the query."""
+        """Let `places_of` find this prefix before it has decided anything about the query."""
         self._store.append_plainly(first_key_of(self._prefix, query_id), None)
 
     def moved_to(self, query_id: str) -> list[Place]:
-        """Where markers in this log say that the query has moved."""
+        """Return the places to which markers in this log say that the query has moved."""
         return self._contents.moved_to(query_id)
 
     def mark_moved(self, query_id: str, place: Place) -> None:
@@ -268,11 +269,10 @@ class DecisionLog:
 
     def _lost(self, what: str) -> DecisionLogError:
         return DecisionLogError(
-            f"The decision log {self.topic} of prefix {self._prefix} {what} while it was in use. Which "
-            "batches are written is unknown, so nothing more is decided. Transactions decided before may be "
-            "committed in part. Compare the target with the source before starting again, then start with "
-            "another "
-            "sink.transactional-id-prefix.",
+            f"The decision log {self.topic} of prefix {self._prefix} {what} while it was in use. It is "
+            "unknown which batches are written, so nothing more is decided. Transactions decided before may "
+            "be committed in part. Before you start again, compare the target with the source. Then start "
+            "with another sink.transactional-id-prefix.",
             topic=self.topic,
             prefix=self._prefix,
         )

@@ -1,8 +1,8 @@
-"""The decision log's topic in Kafka: made with what decisions need, checked, read, appended to.
+"""Create, check, read and append to the decision log's topic in Kafka.
 
-Runs on the driver. Invariants: the topic has one partition and is compacted only, so no decision is ever
-deleted by age or size; it has the replicas of Kafka's own transaction log, so a decision is as safe as the
-transactions it is about; what is read is complete up to the end of the log (see `stable_end`).
+Runs on the driver. Invariants: the topic has one partition and is only compacted, so no decision is ever
+deleted by age or size. It has as many replicas as Kafka's own transaction log, so a decision is as safe as
+its transactions. A read is complete up to the end of the log (see `stable_end`).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _TRANSACTION_LOG = "__transaction_state"
 _COLUMNS = ("key", "value", "offset")
 _REPLICAS_WANTED = 3
 _BATCH_HEADER_BYTES = 100
-"""More than a record batch of one record has besides its key and value."""
+"""More bytes than a record batch of one record has besides its key and value."""
 _ASSUMED_RECORD_BYTES = 900_000
-"""Below Kafka's default of max.message.bytes, where this user may not ask for the topic's."""
+"""Below Kafka's default of max.message.bytes, if this user may not ask for the topic's."""
 _EXPECTED_GRACE_MS = 2_000
 _OPEN_AT_MOST_MS = 90_000
 """The broker aborts the decision of a dead driver sooner: 60 s time-out, and it looks every 10 s."""
@@ -57,7 +57,7 @@ _CONFIGS = {
     "unclean.leader.election.enable": "false",
     # A decision of thousands of tasks is one record.
     "max.message.bytes": str(8 << 20),
-    # A new driver reads the topic whole: keep what waits for compaction small.
+    # Keep the part that waits for compaction small.
     "segment.bytes": str(32 << 20),
     "segment.ms": str(6 * 3_600_000),
     "message.timestamp.type": "CreateTime",
@@ -66,7 +66,7 @@ _CONFIGS = {
 
 @dataclass(frozen=True, slots=True)
 class DecisionTopicSettings:
-    """How to read the log. `timeout_ms` is for each step."""
+    """Settings for reading the log. `timeout_ms` is for each step."""
 
     fetch: FetchSettings = field(default_factory=lambda: FetchSettings(fetch_max_wait_ms=100))
     timeout_ms: int = 60_000
@@ -92,24 +92,24 @@ class DecisionTopic:
         self._settings = settings or DecisionTopicSettings()
         self._appender = TransactionalAppender(connections, self._topic_partition)
         self._record_bytes_max = _ASSUMED_RECORD_BYTES
-        self._is_compressed_anew = False
+        self._is_recompressed = False
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """Return the topic's name."""
         return self._topic_partition.topic
 
     def incarnation(self, *, is_expected: bool) -> str | None:
-        """The topic's id, which a topic made anew under the same name does not have."""
+        """Return the topic's id. A topic that is created again under the same name has another id."""
         metadata = self._metadata(is_expected=is_expected)
         return None if metadata is None else str(metadata.topic_id)
 
     def create(self) -> None:
-        """Make the topic; leaves one that appeared meanwhile as it is.
+        """Create the topic, unless another process has created it since.
 
         Raises:
-            DecisionLogError: Kafka takes no topic of this name.
-            PenstockError: it cannot be made.
+            DecisionLogError: Kafka refuses a topic with this name.
+            PenstockError: it cannot be created.
         """
         replica_count = self._replica_count()
         min_in_sync = max(1, replica_count - 1)
@@ -123,28 +123,28 @@ class DecisionTopic:
             raise
 
     def check_settings(self) -> None:
-        """Raise DecisionLogError when the topic has several partitions, or may delete decisions."""
+        """Raise DecisionLogError if the topic has several partitions, or may delete decisions."""
         metadata = self._metadata(is_expected=True)
         count = 0 if metadata is None else len(metadata.partitions)
         if count != 1:
-            raise self._unusable(f"has {count} partitions, but has to have one")
+            raise self._unusable(f"one partition, got {count} partitions")
         timeout_ms = self._settings.timeout_ms
         wanted = ["cleanup.policy", "max.message.bytes", "compression.type"]
         config = topic_config(self._connections, self.topic, wanted, timeout_ms=timeout_ms) or {}
         self._record_bytes_max = int(config.get("max.message.bytes") or _ASSUMED_RECORD_BYTES)
-        self._is_compressed_anew = config.get("compression.type", "producer") not in ("producer", "zstd")
+        self._is_recompressed = config.get("compression.type", "producer") not in ("producer", "zstd")
         policy = config.get("cleanup.policy")
         if policy is not None and {each.strip() for each in policy.split(",")} != {"compact"}:
-            raise self._unusable(f"has cleanup.policy={policy}, but has to have compact alone")
+            raise self._unusable(f"cleanup.policy=compact, got cleanup.policy={policy}")
 
     def stable_end(self, *, waits: bool) -> int:
-        """The last stable offset; with `waits`, once no transaction is open before the end of the log.
+        """Return the last stable offset; with `waits`, after all transactions before the end have ended.
 
-        A decision just committed becomes readable when its marker is written, milliseconds later. Reading
-        only up to the last stable offset of the moment could miss it.
+        A decision becomes readable when its marker is written, milliseconds after its commit. A read only up
+        to the present last stable offset could miss it.
 
         Raises:
-            DecisionLogError: a transaction stays open, for instance of another prefix's dead driver.
+            DecisionLogError: a transaction stays open, for instance that of another prefix's dead driver.
         """
         wanted = {self._topic_partition: LogEnd.LATEST}
         timeout_ms = self._settings.timeout_ms
@@ -156,22 +156,22 @@ class DecisionTopic:
             stable = list_offsets(
                 self._connections, wanted, IsolationLevel.READ_COMMITTED, timeout_ms=timeout_ms
             )[self._topic_partition]
-            # The end can move on meanwhile only by other prefixes' records.
+            # Only records of other prefixes can move the end in the meantime.
             if stable >= end_offset or not waits:
                 return stable
             if not backoff.pause(deadline):
                 raise DecisionLogError(
-                    f"A transaction is open at offset {stable} of the decision log {self.topic} and has not "
-                    f"ended within {patience_ms} ms, so decisions behind it cannot be read. Nothing "
-                    "more is decided or written; the next start tries again. If several prefixes share this "
-                    "topic, a driver of another one may have died: its transaction ends when it starts "
-                    "again, or by its time-out.",
+                    f"Expected that the transaction at offset {stable} of the decision log {self.topic} ends "
+                    f"within {patience_ms} ms, but it is still open. The decisions after it cannot be read. "
+                    "Nothing more is decided or written; the next start tries again. If several prefixes "
+                    "share this topic, a driver of another prefix may have died. Its transaction ends when "
+                    "that driver starts again, or by its time-out.",
                     topic=self.topic,
                     offset=stable,
                 )
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
-        """The committed records of the range, as far as compaction has left them."""
+        """Return the committed records of the range that compaction has left."""
         offset_range = OffsetRange(self._topic_partition, first_offset, end_offset)
         batches = fetch_range(
             self._connections, offset_range, self._settings.fetch, columns=_COLUMNS, read_committed=True
@@ -181,8 +181,8 @@ class DecisionTopic:
         except OffsetOutOfRangeError as error:
             first = error.facts.get("log_start_offset")
             raise DecisionLogError(
-                f"The decision log {self.topic} was cut back: it begins at offset {first}, and what it said "
-                "before is gone. Which batches are written is unknown, so nothing was written. "
+                f"The decision log {self.topic} was cut back: it begins at offset {first}, and the records "
+                "before are gone. It is unknown which batches are written, so nothing was written. "
                 "Were its records deleted (kafka-delete-records, a retention by size or time)? Compare the "
                 "target with the source, then start with another sink.transactional-id-prefix.",
                 topic=self.topic,
@@ -191,12 +191,12 @@ class DecisionTopic:
             ) from error
 
     def fits(self, key: bytes, value: bytes) -> bool:
-        """Whether a record batch of this record is within the topic's max.message.bytes.
+        """Return whether a record batch of this record is within the topic's max.message.bytes.
 
-        The broker may compress with another codec. Its size there is unknown then, so the uncompressed size
-        counts.
+        If the broker compresses it again, with another codec, its size there is unknown. Then the
+        uncompressed size counts.
         """
-        if self._is_compressed_anew:
+        if self._is_recompressed:
             return len(key) + len(value) + _BATCH_HEADER_BYTES <= self._record_bytes_max
         return appended_bytes(self._topic_partition, key, value) <= self._record_bytes_max
 
@@ -210,21 +210,21 @@ class DecisionTopic:
         append_plainly(self._connections, self._topic_partition, key, value, timeout_ms=timeout_ms)
 
     def other(self, topic: str) -> DecisionTopic:
-        """Another topic of the same cluster."""
+        """Return another topic of the same cluster."""
         return DecisionTopic(self._connections, topic, self._settings)
 
     def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
-        """Keys that contain the text, in this topic and those that are named like decision logs.
+        """Yield keys that contain the text, in this topic and in those with the name of a decision log.
 
-        Uncommitted ones, too. A topic that cannot be read (by this user, or now) is left out, with a warning.
+        Also uncommitted ones. A topic that cannot be read (by this user, or now) is skipped, with a warning.
         """
         return mentions(self._connections, self.topic, text, self._settings)
 
     def _metadata(self, *, is_expected: bool) -> TopicMetadata | None:
-        """The topic as the cluster knows it now; None when it knows none.
+        """Return the topic as the cluster knows it now; None if it does not exist.
 
-        A broker may not have heard yet of a topic that another process has just made: one that is expected
-        to be there is looked for a little longer.
+        A broker may not know yet a topic that another process has just created. So an expected topic is
+        looked for a little longer.
         """
         timeout_ms = self._settings.timeout_ms
         now = time.monotonic()
@@ -243,7 +243,7 @@ class DecisionTopic:
                 raise error
 
     def _replica_count(self) -> int:
-        """As many as Kafka's own transaction log has; without one, as many as it would get."""
+        """Return the number of replicas of Kafka's transaction log, or the number that it would get."""
         timeout_ms = self._settings.timeout_ms
         cluster = fetch_metadata(self._connections, [_TRANSACTION_LOG], timeout_ms=timeout_ms)
         described = cluster.topics.get(_TRANSACTION_LOG)
@@ -258,18 +258,17 @@ class DecisionTopic:
     def _name_refused(self, error: ClientError) -> DecisionLogError:
         return DecisionLogError(
             f"The decision log {self.topic} cannot be created, because Kafka refuses its name: "
-            f"{error.message} Kafka has no two topics whose names differ in dots and underscores only, as "
-            "those of the prefixes x.a and x_a would. Nothing was written. Choose another "
-            "sink.transactional-id-prefix, or name the topic by sink.commit-log.topic (several prefixes may "
-            "share one).",
+            f"{error.message} Kafka allows no two topics whose names differ only in dots and underscores, "
+            "like those of the prefixes x.a and x_a. Nothing was written. Choose another "
+            "sink.transactional-id-prefix, or name the topic with sink.commit-log.topic (several prefixes "
+            "may share one).",
             topic=self.topic,
         )
 
     def _unusable(self, why: str) -> DecisionLogError:
         return DecisionLogError(
-            f"The topic {self.topic} cannot be the decision log: it {why}. Decisions could be lost, and with "
-            "them the knowledge of what is written. Nothing was written. Correct the topic, or name another "
-            "one by "
-            "sink.commit-log.topic (it is made as it has to be).",
+            f"The topic {self.topic} cannot be the decision log: expected {why}. Decisions could be lost, "
+            "and with them the knowledge of what is written. Nothing was written. Correct the topic, or name "
+            "another one with sink.commit-log.topic; penstock creates it correctly if it does not exist.",
             topic=self.topic,
         )

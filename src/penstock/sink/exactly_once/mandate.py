@@ -1,8 +1,8 @@
-"""The mandate: who may decide on a batch, and what its tasks must know of earlier ones.
+"""The mandate: which driver may decide on a batch, and what its tasks must know about earlier batches.
 
-Made by recovery on the driver, pickled to the tasks, its session comes back in every report. Invariant: of
-all mandates of a prefix only the newest can decide, and Kafka itself sees to it: the session is that of the
-committer's transactional id, and whoever recovers takes that id anew.
+Recovery makes it on the driver. It is pickled to the tasks, and its session comes back in every report.
+Invariant: of all mandates of a prefix only the newest can decide. Kafka itself ensures that: the session is
+that of the committer's transactional id, and each recovery takes that id again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcom
 
 
 class TaskPlan(Enum):
-    """What a task does with its rows."""
+    """The ways in which a task treats its rows."""
 
     WRITE = "write them in a transaction"
     DRAIN = "read them to the end and write nothing: the batch is written"
@@ -27,18 +27,18 @@ class TaskPlan(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KnownBatch:
-    """The newest decided batch of one query, as far as tasks have to know it."""
+    """The part of a query's newest decided batch that tasks need."""
 
     batch_id: int
     status: DecisionStatus
     lost_spark_partition_ids: frozenset[int] = frozenset()
     at_ms: int = 0
-    """When it got this status."""
+    """The time at which it got this status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mandate:
-    """Plain values; pickles."""
+    """The right to decide on one batch. Plain values; pickles."""
 
     prefix: str
     session: ProducerSession
@@ -47,10 +47,10 @@ class Mandate:
     known: Mapping[str, KnownBatch]
 
     def plan(self, query_id: str, batch_id: int, spark_partition_id: int) -> TaskPlan:
-        """What the task of this Spark partition has to do.
+        """Return what the task of this Spark partition has to do.
 
         Raises:
-            BatchOrderError: a later batch of the query is written already, or an earlier one not whole.
+            BatchOrderError: a later batch of the query is written already, or an earlier one is incomplete.
         """
         known = self.known.get(query_id)
         if known is None:
@@ -66,15 +66,15 @@ class Mandate:
 
 
 def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int) -> None:
-    """Raise BatchOrderError when a batch comes after a later one of its query was written."""
+    """Raise BatchOrderError if a later batch of the query is already written."""
     if batch_id >= newest_batch_id:
         return
     raise BatchOrderError(
-        f"Batch {batch_id} of query {query_id} comes again, although batch {newest_batch_id} is written "
-        f"already (transactional id prefix {prefix}). The checkpoint is older than what was written, for "
-        "instance restored from a backup. Nothing was written. Continue with the newest checkpoint; or start "
-        "with a new "
-        "checkpoint location, which reads from the startup mode's offsets and may write records again.",
+        f"Batch {batch_id} of query {query_id} comes again, although batch {newest_batch_id} is already "
+        f"written (transactional id prefix {prefix}). The checkpoint is older than the target, for instance "
+        "because it was restored from a backup. Nothing was written. Continue with the newest checkpoint. Or "
+        "start with a new checkpoint location, which reads from the startup mode's offsets and may write "
+        "records again.",
         prefix=prefix,
         query_id=query_id,
         batch_id=batch_id,
@@ -83,16 +83,19 @@ def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int)
 
 
 def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -> None:
-    """Its decision would replace the one that says what is lost, and nobody would know of that any more."""
+    """Raise BatchOrderError if the known batch is incomplete.
+
+    The decision about the new batch would replace the one that tells what is lost.
+    """
     if known.status is not DecisionStatus.LOST:
         return
     lost = ", ".join(map(str, sorted(known.lost_spark_partition_ids)[:10]))
     raise BatchOrderError(
-        f"Batch {batch_id} of query {query_id} comes, although batch {known.batch_id} is not whole: what was "
-        f"lost of it (Spark partitions {lost} among them) waits for its replay (transactional id prefix "
-        f"{prefix}). Nothing of batch {batch_id} was written. Let the query fail when a write fails "
-        "(do not catch the error in foreachBatch), and restart it from the checkpoint that repeats batch "
-        f"{known.batch_id}; or decide by hand: `penstock transactions abort --query ...` (see its help).",
+        f"Batch {batch_id} of query {query_id} comes, although batch {known.batch_id} is incomplete: lost "
+        f"records (Spark partitions {lost}) wait for its replay (transactional id prefix {prefix}). Nothing "
+        f"of batch {batch_id} was written. Let the query fail when a write fails (do not catch the error in "
+        f"foreachBatch), and restart it from the checkpoint that repeats batch {known.batch_id}. Or decide "
+        "by hand: `penstock transactions abort --query ...` (see its help).",
         prefix=prefix,
         query_id=query_id,
         batch_id=batch_id,
@@ -101,7 +104,7 @@ def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -
 
 
 def known_batch(decision: Decision) -> KnownBatch:
-    """What tasks have to know of a decision."""
+    """Return the part of a decision that tasks need."""
     lost = decision.with_outcome(Outcome.LOST) if decision.status is DecisionStatus.LOST else []
     lost_ids = frozenset(each.spark_partition_id for each in lost)
     return KnownBatch(decision.batch_id, decision.status, lost_ids, decision.at_ms)

@@ -1,9 +1,9 @@
-"""Rows of one task into one transaction, which the driver commits with the whole batch.
+"""Write the rows of one task into one transaction, which the driver commits with the whole batch.
 
 Runs on the executor, inside Spark's Python worker. Guarantee: when `write_in_transaction` returns, every row
-of the task is acknowledged in the transaction that the report names, or stands in Kafka from an earlier run
-of the batch; when it raises, its transaction is aborted, now or by the next recovery. A task without rows
-opens no producer and no connection.
+of the task is acknowledged in the transaction that the report names, or is in Kafka from an earlier run of
+the batch. When it raises, its transaction is aborted, now or by the next recovery. A task without rows opens
+no producer and no connection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Which task this is: of which query and batch, for which Spark partition, at which attempt."""
+    """The place of a task: query, batch, Spark partition, attempt."""
 
     query_id: str
     batch_id: int
@@ -60,11 +60,11 @@ class TaskPlace:
 def write_in_transaction(
     config: SinkConfig, mandate: Mandate, place: TaskPlace, batches: Iterable[pa.RecordBatch]
 ) -> TaskReport:
-    """Write all rows of a task in a transaction of its own, and leave that open.
+    """Write all rows of a task in a transaction of its own, and leave the transaction open.
 
     Args:
         config: of the sink.
-        mandate: of the batch; says whether the rows are written already.
+        mandate: of the batch; tells whether the rows are written already.
         place: of the task.
         batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
 
@@ -88,11 +88,11 @@ def write_in_transaction(
         identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
         committable, topics = _write(connections, config, identity, place, with_first(first, filled))
     except TransactionError as error:
-        if not isinstance(error, ProducerFencedError):  # it has nothing left to abort
+        if not isinstance(error, ProducerFencedError):  # a fenced producer has nothing left to abort
             _abort_quietly(connections, identity)
         _check_prefix_is_ours(connections, mandate, place, error)
         if isinstance(error, ProducerFencedError):
-            raise _lost_error(connections, identity, place, error) from error
+            raise _lost_error(connections, config, identity, place, error) from error
         raise
     except BaseException:
         _abort_quietly(connections, identity)
@@ -110,7 +110,7 @@ def _report(mandate: Mandate, place: TaskPlace) -> TaskReport:
 
 
 def _drain(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> RecordDigest:
-    """Read rows that are written already, so that the driver can tell whether they are those."""
+    """Read rows of a batch that is written already, so that the driver can compare them with it."""
     return sum((digest_rows(batch, config.topic) for batch in batches), RecordDigest())
 
 
@@ -153,10 +153,10 @@ def _write(
 
 
 def _written_topics(producer: Producer, view: ClusterView) -> tuple[TargetTopic, ...]:
-    """The topics that hold what was written.
+    """Return the topics that were written into.
 
-    A broker that is told names takes records for whatever topic has the name now. An id that is the same
-    before and after is that topic's, because ids never come again.
+    In requests with topic names a broker writes into the topic that has the name at that moment. An id that
+    is the same before and after is the id of the topic that has the records, because ids are never reused.
 
     Raises:
         ProduceError: a topic was deleted and created again.
@@ -186,7 +186,7 @@ class _Digests:
 
 
 def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> PenstockError | None:
-    """The same as an error of the transaction, where the broker refuses that and not the records."""
+    """Return the error as one of the transaction, if the broker refuses the transaction, not the records."""
     code = error.facts.get("error_code")
     if not isinstance(code, int) or not is_step_refusal(code):
         return None
@@ -199,9 +199,9 @@ def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> Penstoc
 def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
     if producer.acknowledged_record_count != digest.record_count:
         raise ProduceError(
-            f"{digest.record_count} rows were given to the producer, but "
-            f"{producer.acknowledged_record_count} records acknowledged. This is a defect of penstock; "
-            "please report it. The transaction is aborted, so nothing of this task can be seen.",
+            f"Expected {digest.record_count} acknowledged records, one for each row, got "
+            f"{producer.acknowledged_record_count}. The transaction is aborted, so nothing of this task is "
+            "visible. This is a bug of penstock; please report it.",
             row_count=digest.record_count,
             record_count=producer.acknowledged_record_count,
         )
@@ -210,7 +210,7 @@ def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
 def _check_prefix_is_ours(
     connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: BaseException
 ) -> None:
-    """Raise PrefixTakenError when another writer has recovered, which aborts what this task has open."""
+    """Raise PrefixTakenError if another writer has recovered, because that aborts this task's transaction."""
     if has_moved_on(Transactions(connections).describe, mandate.session.identity):
         raise taken_error(
             mandate.prefix,
@@ -224,17 +224,18 @@ def _check_prefix_is_ours(
 
 def _lost_error(
     connections: KafkaConnections,
+    config: SinkConfig,
     identity: TransactionIdentity | None,
     place: TaskPlace,
     error: ProducerFencedError,
 ) -> TransactionsLostError:
-    """What the coordinator says of an id that is not this task's any more, while the prefix is."""
+    """Return the error for an id that this task has lost, although its driver still has the prefix."""
     told = str(error.facts.get("transactional_id", "")) if identity is None else identity.transactional_id
     now = None
     try:
         now = Transactions(connections).describe([told])[told]
     except PenstockError as second:
-        _log.warning("Cannot tell who holds %s: %s", told, second)
+        _log.warning("cannot find out which producer holds %s: %s", told, second)
     return task_lost_error(
         told,
         identity,
@@ -242,14 +243,17 @@ def _lost_error(
         query_id=place.query_id,
         batch_id=place.batch_id,
         spark_partition_id=place.spark_partition_id,
+        timeout_option=config.properties.spelled("transaction.timeout.ms"),
     )
 
 
 def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity | None) -> None:
-    """Abort at once, so that readers need not wait; should that fail, the next recovery does it."""
+    """Abort at once, so that readers need not wait. If that fails, the next recovery aborts it."""
     if identity is None:
         return
     try:
         abort_transaction(connections, identity)
     except PenstockError as error:
-        _log.warning("Aborting %s after a failed task did not succeed: %s", identity, error)
+        _log.warning(
+            "cannot abort %s after its task failed; the next recovery aborts it: %s", identity, error
+        )

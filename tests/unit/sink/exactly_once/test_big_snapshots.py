@@ -32,7 +32,7 @@ def test_start_goes_on_without_a_snapshot_that_is_too_big_and_writes_it_once_it_
     for batch_id in range(4):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
     assert snapshot_count(cluster) == 0
-    assert "too much for one record, so none was written. Nothing is lost" in caplog.text
+    assert "too large for one record, so none was written. Nothing is lost" in caplog.text
     monkeypatch.setattr(cluster, "fits", lambda *_: True)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 4))
     assert snapshot_count(cluster) == 1

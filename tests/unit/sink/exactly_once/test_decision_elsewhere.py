@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.client.transactions.steps import TransactionIdentity
 from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedError, PrefixTakenError
-from penstock.sink.exactly_once import _committer
+from penstock.sink.exactly_once import _commit
 from penstock.sink.exactly_once import log as decision_log
 from penstock.sink.exactly_once._elsewhere import Found
 from penstock.sink.exactly_once._probes import Step, observe
@@ -81,7 +81,7 @@ def test_copy_of_a_checkpoint_may_write_to_another_target() -> None:
         run_batch(driver(cluster, "b"), cluster, batch_id, topic="second")
     with pytest.raises(PrefixChangedError, match=r"copy of the checkpoint.*do not start it with"):
         run_batch(driver(cluster, "c"), cluster, 3, topic="first")
-    assert not any(b"/moved" in (record.key or b"") for record in cluster.log), "another target is no move"
+    assert not any(b"/moved" in (record.key or b"") for record in cluster.log), "another target is not a move"
 
 
 def test_prefix_whose_successor_lost_its_log_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_prefix_whose_successor_lost_its_log_says_so(monkeypatch: pytest.MonkeyP
     run_batch(driver(cluster, "a"), cluster, 0)
     run_batch(driver(cluster, "b"), cluster, 1)
     monkeypatch.setattr(cluster, "other", lambda topic: FakeCluster())
-    with pytest.raises(DecisionLogError, match=r"left the prefix a for .*=b before, .* not exist any more"):
+    with pytest.raises(DecisionLogError, match=r"left the prefix a for .*=b before, .* no longer exists"):
         run_batch(driver(cluster, "a"), cluster, 2)
     assert Counter(cluster.committed) == expected(range(2))
 
@@ -122,7 +122,7 @@ def test_decision_of_a_newer_version_in_another_log_is_told() -> None:
         cluster.log[at] = record._replace(value=newer)
     with pytest.raises(DecisionLogError, match="version 2, while this is version 1"):
         run_batch(driver(cluster, "b"), cluster, 1)
-    # Of another query it is none of our business.
+    # A record about another query does not matter here.
     other = driver(cluster, "b")
     other.commit([run_task(cluster, other.recover(), 0, 0, query_id="other", rows=["of another"])])
     assert cluster.committed[-1] == "of another"
@@ -366,5 +366,5 @@ def test_decision_that_is_made_while_its_query_moves_is_seen(monkeypatch: pytest
 
 def commit_without_look(side: DriverSide, reports: list[TaskReport]) -> None:
     """As a driver that has looked before it stood still."""
-    with patch.object(_committer, "find_written", lambda *_: Found([], is_known=True)):
+    with patch.object(_commit, "find_written", lambda *_: Found([], is_known=True)):
         side.commit(reports)

@@ -24,7 +24,7 @@ def test_deleted_log_is_noticed_while_in_use_and_at_the_start() -> None:
     reports = run_tasks(cluster, running.recover(), 1)
     driver(cluster).commit(reports)
     cluster.log.clear()
-    cluster.log_incarnation = "made anew"
+    cluster.log_incarnation = "created again"
     with pytest.raises(DecisionLogError, match="deleted and created again"):
         running.recover()
     calls_before = list(cluster.calls)

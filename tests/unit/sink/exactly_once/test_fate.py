@@ -31,7 +31,7 @@ COMMAND = rf"`penstock transactions recover --prefix {PREFIX} --yes`"
     ("query_id", "words"),
     [
         (QUERY, rf"^Batch 0 of query query-1 is decided, .* Restart the query: nothing .* {COMMAND}"),
-        (WRITE, rf"^Batch write w is decided, .* Do not run it again: .* {COMMAND}"),
+        (WRITE, rf"^Batch write w is decided, .* Do not run it again, because .* {COMMAND}"),
         (NAMED, rf"^Batch write load-1 .* is decided, .* again with the same sink\.write-id.* {COMMAND}"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_decision_of_which_nothing_can_be_known_is_not_denied(
     reports = [run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)]
     lost = {"append" if is_decided else "append before its end", "end app-committer"}
     cluster.loses_answer = lambda what: what in lost
-    with pytest.raises(DecidedError, match=r"^Whether batch .* is unknown: no answer") as raised:
+    with pytest.raises(DecidedError, match=r"^It is unknown whether batch .*: no answer") as raised:
         driver(cluster).commit(reports)
     assert raised.value.facts["is_decided"] is None
     assert ("Do not run it again yet" in raised.value.message) == (query_id == WRITE)

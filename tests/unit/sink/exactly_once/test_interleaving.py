@@ -149,7 +149,7 @@ class History:
             attempt += 1
 
     def linger(self, mandate: Mandate, query_id: str, batch_id: int) -> None:
-        """A task that nobody waits for any more."""
+        """A task whose result is no longer wanted."""
         with suppress(PenstockError):
             self.task(mandate, query_id, batch_id, self.chance.randrange(TASKS), ["of a zombie"])
 

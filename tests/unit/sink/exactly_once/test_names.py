@@ -64,7 +64,7 @@ def test_prefix_with_dashes_and_digits_is_parsed() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "a b", "ü", "a/b", "a\n", "x" * (PREFIX_MAX_CHARS + 1)])
 def test_prefix_rules(prefix: str) -> None:
-    with pytest.raises(OptionError, match=r"sink\.transactional-id-prefix is .* 1 to 200 of the characters"):
+    with pytest.raises(OptionError, match=r"Expected 1 to 200 .* sink\.transactional-id-prefix, got"):
         TransactionNames(prefix)
 
 

@@ -176,7 +176,7 @@ def test_start_that_is_overtaken_tells_who_wrote_last() -> None:
         run_batch(cluster, "other", 1)
     observe(lambda step: _recover(cluster) if step is Step.BEFORE_FINISHING_OLD else None)
     with pytest.raises(
-        PrefixTakenError, match=r"The last to write under it was query other, whose batch 1 is"
+        PrefixTakenError, match=r"The last query that wrote under it was other, whose batch 1 is"
     ):
         driver(cluster).recover()
 
@@ -190,7 +190,7 @@ def test_task_names_the_other_query_from_what_recovery_has_read() -> None:
     known = {"mine": KnownBatch(4, FINISHED, at_ms=1_000), "other": KnownBatch(7, FINISHED, at_ms=2_000)}
     error = taken_error("app", "it wrote", "Nothing.", known=known, query_id="mine", batch_id=5)
     assert "query other, whose batch 7 is finished since 1970-01-01T00:00:02+00:00" in error.message
-    # A replay of a batch that is decided is no sign of another driver.
+    # A replay of a decided batch does not show another driver.
     error = taken_error("app", "it wrote", "Nothing.", known=known, query_id="mine", batch_id=4)
     assert "another driver of the same query:" not in error.message
     # Nor is a batch that was withdrawn, when it is written again.
@@ -198,4 +198,4 @@ def test_task_names_the_other_query_from_what_recovery_has_read() -> None:
     error = taken_error(
         "app", "it wrote", "Nothing.", known=known, query_id="mine", batch_id=4, is_written=True
     )
-    assert "Either an older driver" in error.message
+    assert "Either this is an older driver" in error.message

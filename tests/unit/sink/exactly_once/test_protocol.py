@@ -34,6 +34,7 @@ from tests.unit.fake_driver import (
     PREFIX,
     QUERY,
     digest_of,
+    drain,
     driver,
     expected,
     rows_of,
@@ -48,9 +49,7 @@ def test_batches_are_committed_once(protocol: TransactionProtocol) -> None:
     cluster = FakeCluster(protocol)
     recovering, committing = driver(cluster), driver(cluster)
     for batch_id in range(3):
-        summary = committing.commit(run_tasks(cluster, recovering.recover(), batch_id))
-        assert summary.record_count == 6
-        assert summary.transaction_count == 3
+        committing.commit(run_tasks(cluster, recovering.recover(), batch_id))
     assert Counter(cluster.committed) == expected(range(3))
     assert not cluster.open_ids()
 
@@ -84,8 +83,7 @@ def test_replay_of_a_written_batch_is_drained() -> None:
     cluster = FakeCluster()
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    assert all(report.committable is None for report in reports)
-    assert driver(cluster).commit(reports).is_drained
+    drain(cluster, reports)
     assert Counter(cluster.committed) == expected(range(1))
 
 
@@ -101,7 +99,7 @@ def test_lost_transaction_is_written_again(protocol: TransactionProtocol) -> Non
     assert mandate.known[QUERY].status is DecisionStatus.LOST
     plans = [mandate.plan(QUERY, 0, at) for at in range(3)]
     assert plans == [TaskPlan.DRAIN, TaskPlan.REWRITE, TaskPlan.DRAIN]
-    assert driver(cluster).commit(run_tasks(cluster, mandate, 0)).record_count == 2
+    driver(cluster).commit(run_tasks(cluster, mandate, 0))
     assert Counter(cluster.committed) == expected(range(1))
 
 
@@ -113,7 +111,7 @@ def test_later_batch_is_refused_while_a_lost_part_waits_for_its_replay() -> None
     with pytest.raises(TransactionsLostError):
         driver(cluster).commit(reports)
     observe(None)
-    with pytest.raises(BatchOrderError, match=r"Batch 1 .* batch 0 .* lost.*Spark partitions 1 among"):
+    with pytest.raises(BatchOrderError, match=r"Batch 1 .* batch 0 .* lost.*Spark partitions 1\)"):
         run_tasks(cluster, driver(cluster).recover(), 1)
     for batch_id in range(2):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
@@ -138,7 +136,7 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole(epochs: int)
     cluster = FakeCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-2-0", epochs)
-    with pytest.raises(TransactionsLostError, match=r"before the batch .* first app-2-0.*timeout\.ms passed"):
+    with pytest.raises(TransactionsLostError, match=r"before the batch .* app-2-0.*timeout\.ms' passed"):
         driver(cluster).commit(reports)
     driver(cluster).abort(reports)
     assert cluster.committed == []
@@ -158,7 +156,7 @@ def test_decision_is_withdrawn_when_nothing_was_committed() -> None:
         cluster.time_out(f"app-{at}-0")
     mandate = driver(cluster).recover()
     assert mandate.known[QUERY].status is DecisionStatus.WITHDRAWN
-    # A replay that is different is right: nobody has seen the first.
+    # A replay with other rows is right, because no reader has seen the first.
     report = run_task(cluster, mandate, 0, 0, rows=["other"])
     driver(cluster).commit([report])
     assert cluster.committed == ["other"]
@@ -171,7 +169,7 @@ def test_decision_is_withdrawn_when_nothing_was_committed() -> None:
             lambda reports: [reports[0], _rewritten(reports[1], 7), reports[2]],
             "wrote 7 records, 2 were lost",
         ),
-        (lambda reports: [reports[0], _rewritten(reports[1], 2), reports[2]], "not the same ones"),
+        (lambda reports: [reports[0], _rewritten(reports[1], 2), reports[2]], "but other ones"),
         (lambda reports: [reports[0], replace(reports[1], committable=None), reports[2]], "wrote nothing, 2"),
         (lambda reports: reports[:2], "has 2 Spark partitions, not 3"),
     ],
@@ -265,8 +263,8 @@ def test_empty_batch_decides_nothing() -> None:
     mandate = driver(cluster).recover()
     reports = [run_task(cluster, mandate, 0, at, rows=[]) for at in range(3)]
     cluster.calls.clear()
-    assert driver(cluster).commit(reports).transaction_count == 0
-    assert driver(cluster).commit([]).transaction_count == 0
+    driver(cluster).commit(reports)
+    driver(cluster).commit([])
     assert cluster.calls == []
 
 
@@ -315,7 +313,7 @@ def test_older_checkpoint_is_refused() -> None:
     for batch_id in range(3):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
     mandate = driver(cluster).recover()
-    with pytest.raises(BatchOrderError, match=r"Batch 1 .*although batch 2 is written"):
+    with pytest.raises(BatchOrderError, match=r"Batch 1 .*although batch 2 is already written"):
         mandate.plan(QUERY, 1, 0)
     late = replace(run_task(cluster, stale, 1, 0), session=mandate.session)
     with pytest.raises(BatchOrderError):
@@ -408,13 +406,13 @@ def test_reports_of_two_mandates_are_refused() -> None:
     cluster = FakeCluster()
     first = run_task(cluster, driver(cluster).recover(), 0, 0)
     second = run_task(cluster, driver(cluster).recover(), 0, 1)
-    with pytest.raises(ExactlyOnceError, match="different batches"):
+    with pytest.raises(ExactlyOnceError, match="reports of one batch, got"):
         driver(cluster).commit([first, second])
 
 
 def test_too_long_a_time_out_is_refused_before_anything_is_taken() -> None:
     cluster = FakeCluster()
     side = DriverSide(TransactionNames(PREFIX), cluster, cluster, wanted_timeout_ms=900_001)
-    with pytest.raises(OptionError, match=r"transaction\.timeout\.ms is 900001"):
+    with pytest.raises(OptionError, match=r"Option 'transaction\.timeout\.ms' is 900001"):
         side.recover()
     assert cluster.calls == []

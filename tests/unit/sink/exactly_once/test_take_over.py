@@ -106,7 +106,7 @@ def test_driver_that_stood_still_while_it_recovered_aborts_nothing_of_the_newer(
     driver(cluster).recover()
     monkeypatch.setattr(cluster, "list_open", overtaken)
     with pytest.raises(
-        PrefixTakenError, match=r"starting a batch.*nothing of the other writer's was aborted"
+        PrefixTakenError, match=r"starting a batch.*No transaction of the other writer was aborted"
     ):
         driver(cluster).recover()
     assert len(cluster.open_ids()) == 3
@@ -131,9 +131,9 @@ def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
     ("log_is", "words"),
     [
         ("as it was", "It was decided all the same"),
-        ("compacted", "A newer writer has gone on with it, or finished it"),
-        ("silent", "Whether it is decided, the log cannot tell now"),
-        ("cut back", "Whether it is decided, the log cannot tell: .* was cut back .* Compare the target"),
+        ("compacted", "A newer writer has continued or finished it"),
+        ("silent", "It is unknown whether it is decided, because the decision log could not be read"),
+        ("cut back", "It is unknown whether it is decided: .* was cut back .* compare the target"),
     ],
 )
 def test_decision_that_was_made_before_the_take_over_is_not_denied(
@@ -178,7 +178,7 @@ def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_says_so() -
             driver(cluster).commit([run_task(cluster, driver(cluster).recover(), 0, 1)])
 
     observe(overtake)
-    with pytest.raises(PrefixTakenError, match="A newer writer has gone on with it, or finished it"):
+    with pytest.raises(PrefixTakenError, match="A newer writer has continued or finished it"):
         driver(cluster).commit([old_report])
     assert Counter(cluster.committed) == Counter(rows_of(0, 1))
 
@@ -295,7 +295,7 @@ def test_the_first_start_under_the_prefix_of_a_running_flink_job_touches_nothing
     cluster = FakeCluster(protocol)
     opened = _open_as_flink(cluster)
     for _ in range(2):  # refusing leaves nothing behind that would let the next start go on
-        with pytest.raises(PrefixTakenError, match=r"2 open .* app-0-17, app-3-4711\. .*Flink") as raised:
+        with pytest.raises(PrefixTakenError, match=r"got 2: app-0-17, app-3-4711\. .*Flink") as raised:
             driver(cluster).recover()
     assert "`penstock transactions abort --prefix app --yes`" in raised.value.message
     assert cluster.log_incarnation is None

@@ -74,7 +74,7 @@ def rows(cluster: FakeCluster, happening: str, mandate: Mandate) -> Iterator[pa.
         ("taken", "another producer has taken the transactional id of app-0-0"),
         ("taken, written", "another producer has taken the transactional id of app-0-0"),
         ("taken, written, aborted", "another producer has taken the transactional id of app-0-0"),
-        ("time-out", r"\(app-0-0\)\. Most likely more than transaction\.timeout\.ms passed"),
+        ("time-out", r"\(app-0-0\)\. Most likely more than 'transaction\.timeout\.ms' passed"),
     ],
 )
 def test_task_that_is_fenced_under_its_own_prefix_says_why(
@@ -116,5 +116,5 @@ def test_task_that_is_fenced_and_gets_no_answer_names_both_causes(
 
     mandate = driver(cluster).recover()
     monkeypatch.setattr(cluster, "describe", silent)
-    with pytest.raises(TransactionsLostError, match=r"timeout\.ms passed .*if not, another writer"):
+    with pytest.raises(TransactionsLostError, match=r"timeout\.ms' passed .*Otherwise another writer"):
         write_in_transaction(CONFIG, mandate, TaskPlace(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))

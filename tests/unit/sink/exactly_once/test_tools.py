@@ -129,7 +129,7 @@ def test_a_decision_that_can_be_finished_is_finished_and_not_resolved(
     die_at(Step.DECIDED)
     with pytest.raises(Death):
         driver(cluster).commit(reports)
-    with pytest.raises(ExactlyOnceError, match=r"nothing to resolve: batch .* is finished"):
+    with pytest.raises(ExactlyOnceError, match=r"Expected a batch in doubt, but batch .* is finished"):
         tools(cluster).resolve(query_id, resolution)
     assert cluster.committed == ["row"]
 
@@ -156,7 +156,7 @@ def test_a_batch_that_is_lost_in_part_is_resolved_as_the_human_says(resolution: 
         expected(range(1)) if is_again else Counter()
     )
     # And it is resolved once: said again, it would double or lose.
-    with pytest.raises(ExactlyOnceError, match="nothing to resolve"):
+    with pytest.raises(ExactlyOnceError, match="Expected a batch in doubt"):
         tools(cluster).resolve(QUERY, Resolution.WRITE_AGAIN)
 
 
