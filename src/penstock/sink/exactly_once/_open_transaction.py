@@ -13,6 +13,7 @@ from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.names import TransactionNames
 
 _LOOKED_AT_ONCE = 8
+"""Ids to look at once the attempt's own id is taken. Ids of one request may have several coordinators."""
 
 
 def open_transaction(
@@ -39,17 +40,15 @@ def open_transaction(
 def _free_id(
     transactions: Transactions, names: TransactionNames, spark_partition_id: int, attempt: int
 ) -> str:
-    first = attempt
+    first, count = attempt, 1
     while True:
-        wanted = [
-            names.data_id(spark_partition_id, number) for number in range(first, first + _LOOKED_AT_ONCE)
-        ]
+        wanted = [names.data_id(spark_partition_id, number) for number in range(first, first + count)]
         described = transactions.describe(wanted)
         for each in wanted:
             description = described[each]
             if description is None or description.state is not TransactionState.ONGOING:
                 return each
-        first += _LOOKED_AT_ONCE
+        first, count = first + count, _LOOKED_AT_ONCE
 
 
 def abort_transaction(connections: KafkaConnections, identity: TransactionIdentity) -> None:
