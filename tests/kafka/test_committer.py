@@ -108,7 +108,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
     drained = [sink.task(mandate, 0, 0), sink.task(mandate, 0, 2)]
     with sink.driver() as committing:
         with pytest.raises(
-            TransactionsInDoubtError, match=r"Spark partition 1 wrote 2 records .* but other ones"
+            TransactionsInDoubtError, match=r"Spark partition 1 wrote 2 records, .* but other ones"
         ):
             committing.commit([changed, *drained])
         committing.abort([changed, *drained])
