@@ -94,7 +94,7 @@ def test_transactions_lost_by_their_time_out_are_written_again(spark: SparkSessi
         scene.end_by_hand(sorted(scene.open_transactions())[0], is_commit=True)
         wait_until(lambda: not scene.open_transactions(), "the broker to abort the other", timeout_s=300)
         fault.release()
-        job.wait_for_failure("exactly what was lost is written again")
+        job.wait_for_failure("exactly the lost records are written again")
     scene.finish(spark)
     scene.check()
 
