@@ -134,7 +134,7 @@ class TestSink:
                     .set_transactional_id_prefix("a b")
                     .build()
                 ),
-                "sink.transactional-id-prefix is 'a b'",
+                "for sink.transactional-id-prefix, got 'a b'",
             ),
         ],
     )
@@ -190,7 +190,10 @@ class TestSerializer:
                 "Expected a KafkaTopicSelector or a function of a row as the topic selector, got str",
             ),
             (lambda: serializer().set_header_provider(Trace), "got the class Trace"),  # type: ignore[arg-type]
-            (lambda: serializer().set_partitioner(object()), "not a partitioner"),  # type: ignore[arg-type]
+            (
+                lambda: serializer().set_partitioner(object()),
+                "Expected a subclass of penstock.KafkaPartitioner",
+            ),  # type: ignore[arg-type]
             (
                 lambda: serializer().set_key_serialization_schema(len).set_partitioner("ROUND-robin").build(),
                 "'round-robin' is for records without keys",
