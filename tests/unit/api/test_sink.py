@@ -191,9 +191,9 @@ class TestSerializer:
             ),
             (lambda: serializer().set_header_provider(Trace), "got the class Trace"),  # type: ignore[arg-type]
             (
-                lambda: serializer().set_partitioner(object()),
+                lambda: serializer().set_partitioner(object()),  # type: ignore[arg-type]
                 "Expected a subclass of penstock.KafkaPartitioner",
-            ),  # type: ignore[arg-type]
+            ),
             (
                 lambda: serializer().set_key_serialization_schema(len).set_partitioner("ROUND-robin").build(),
                 "'round-robin' is for records without keys",
