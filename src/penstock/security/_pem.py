@@ -9,7 +9,8 @@ import base64
 import binascii
 import re
 
-_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+# A body has no five hyphens, so that each text is read once, however many beginnings without an end it has.
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)-----END \1-----")
 _LINE_LENGTH = 64
 CERTIFICATE = "CERTIFICATE"
 PRIVATE_KEY = "PRIVATE KEY"

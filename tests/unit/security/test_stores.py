@@ -253,6 +253,18 @@ def test_a_pem_key_with_a_huge_iteration_count_is_refused(tmp_path: Path, is_tex
         settings_of(inline if is_text else keys(store, "key-password"))
 
 
+@pytest.mark.parametrize(
+    "part", ["-----BEGIN CERTIFICATE-----\n", "-----BEGIN A", "-----BEGIN A-----x-----END B-----", "-"]
+)
+def test_blocks_without_an_end_are_refused_in_time(tmp_path: Path, part: str) -> None:
+    store = tmp_path / "store.pem"
+    store.write_text(part * ((4 << 20) // len(part)))
+    start = time.monotonic()
+    with pytest.raises(OptionError, match="is not a key store"):
+        settings_of(trust(store))
+    assert time.monotonic() - start < 5
+
+
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with store.open("wb") as file:
