@@ -9,8 +9,10 @@ import pytest
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.produce.pool import close_kept_producers
 from penstock.client.settings import ConnectionSettings
+from penstock.devbroker import DevCluster
 from penstock.sink.exactly_once._probes import observe
 from tests.fix_broker import MakeTopic
+from tests.guarded_broker import guarded_broker
 from tests.kafka.sink_driver import SinkUnderTest
 
 
@@ -30,3 +32,10 @@ def sink(bootstrap: str, make_topic: MakeTopic) -> Iterator[SinkUnderTest]:
     yield SinkUnderTest(settings, connections, topic, prefix=topic)
     connections.close()
     observe(None)
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[DevCluster]:
+    """One broker with a listener for each way to log in, shared by the run."""
+    with guarded_broker() as cluster:
+        yield cluster

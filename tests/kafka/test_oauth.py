@@ -16,57 +16,16 @@ from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.fetch.fetcher import fetch_range
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.produce.pool import open_producer
-from penstock.client.settings import FetchSettings, ProduceSettings, connection_settings
+from penstock.client.settings import FetchSettings, ProduceSettings
 from penstock.codec import RecordColumns
 from penstock.devbroker import DevCluster
 from penstock.errors import AuthenticationError, PenstockError
-from penstock.options.config import KafkaProperties
 from penstock.types import OffsetRange, TopicPartition
 from tests import judge
+from tests.chaos.relogins import Relogins
 from tests.fix_broker import MakeTopic
+from tests.guarded_broker import OAUTH_MODULE, SESSION_MS, TRUST, login, settings_for, token_login
 from tests.token_server import TokenServer, running_token_server, unsecured_token
-
-DATA = Path(__file__).parents[1] / "data" / "tls"
-MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
-CLAIM = "unsecuredLoginStringClaim_sub"
-SESSION_MS = 3_000
-SECRET = "client-horse"  # noqa: S105 - of a client that guards nothing
-LISTENERS = {"OAUTH": "SASL_PLAINTEXT", "SECURE": "SASL_SSL", "PLAIN": "SASL_PLAINTEXT"}
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-PLAIN = {
-    "sasl.mechanism": "PLAIN",
-    "sasl.jaas.config": f'{PLAIN_MODULE} required username="alice" password="correct-horse";',
-}
-
-
-def pem(name: str) -> str:
-    return (DATA / f"{name}.pem").read_text()
-
-
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A broker that ends each session after three seconds."""
-    properties = {
-        "listener.name.secure.ssl.keystore.type": "PEM",
-        "listener.name.secure.ssl.keystore.key": pem("broker-key"),
-        "listener.name.secure.ssl.keystore.certificate.chain": pem("broker"),
-    }
-    start = "listener.name.plain."
-    properties |= {
-        f"{start}sasl.enabled.mechanisms": "PLAIN",
-        f"{start}plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="correct-horse";',
-        f"{start}plain.connections.max.reauth.ms": "1500",
-    }
-    for listener in ("OAUTH", "SECURE"):
-        start = f"listener.name.{listener.lower()}."
-        properties |= {
-            f"{start}sasl.enabled.mechanisms": "OAUTHBEARER",
-            f"{start}oauthbearer.sasl.jaas.config": f'{MODULE} required {CLAIM}="broker";',
-            f"{start}oauthbearer.connections.max.reauth.ms": str(SESSION_MS),
-        }
-    with DevCluster(properties=properties, listeners=LISTENERS) as cluster:
-        yield cluster
 
 
 @pytest.fixture
@@ -83,29 +42,14 @@ def open_to(guarded: DevCluster) -> Iterator[Open]:
     """Opens connections with properties of Java's names; they end with the test."""
     with contextlib.ExitStack() as opened:
 
-        def open_one(properties: dict[str, str], listener: str = "OAUTH") -> KafkaConnections:
-            items = {
-                "bootstrap.servers": guarded.bootstrap_servers_of(listener),
-                "security.protocol": LISTENERS[listener],
-                "sasl.mechanism": "OAUTHBEARER",
-                "default.api.timeout.ms": "15000",
-            } | properties
-            settings = connection_settings(KafkaProperties(tuple(sorted(items.items()))), client_id="test")
+        def open_one(properties: dict[str, str], listener: str = "SASL") -> KafkaConnections:
+            usual = {"sasl.mechanism": "OAUTHBEARER", "default.api.timeout.ms": "15000"}
+            settings = settings_for(guarded, listener, usual | properties)
             connections = KafkaConnections(settings)
             opened.callback(connections.close)
             return connections
 
         yield open_one
-
-
-def of_server(server: TokenServer, secret: str = SECRET) -> dict[str, str]:
-    """The properties of Kafka's documents for client credentials."""
-    return {
-        "sasl.login.callback.handler.class": HANDLER,
-        "sasl.oauthbearer.token.endpoint.url": server.url,
-        "sasl.jaas.config": f'{MODULE} required clientId="penstock" clientSecret="{secret}" scope="kafka";',
-        "sasl.login.retry.backoff.max.ms": "1000",
-    }
 
 
 def brokers_seen(connections: KafkaConnections) -> int:
@@ -121,21 +65,20 @@ def token_of_a_stranger() -> str:
 
 
 def test_client_credentials(open_to: Open, server: TokenServer) -> None:
-    connections = open_to(of_server(server))
+    connections = open_to(token_login(server.url))
     assert brokers_seen(connections) == 1
     assert server.forms == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
     assert server.tokens[0] not in repr(connections.settings)
 
 
 def test_over_tls(open_to: Open, server: TokenServer) -> None:
-    trust = {"ssl.truststore.certificates": pem("ca")}
-    assert brokers_seen(open_to(of_server(server) | trust, "SECURE")) == 1
+    assert brokers_seen(open_to(token_login(server.url) | TRUST, "BOTH")) == 1
 
 
 @pytest.mark.parametrize(
     "properties",
     [
-        {"sasl.jaas.config": f'{MODULE} required unsecuredLoginStringClaim_sub="alice";'},
+        {"sasl.jaas.config": f'{OAUTH_MODULE} required unsecuredLoginStringClaim_sub="alice";'},
         {"sasl.login.callback.handler.class": f"{__name__}.token_of_a_function"},
     ],
     ids=["for development", "of a function"],
@@ -152,7 +95,7 @@ def test_a_token_of_a_file(open_to: Open, tmp_path: Path) -> None:
 def test_a_wrong_client_secret_is_said_at_once(open_to: Open, server: TokenServer) -> None:
     start = time.monotonic()
     with pytest.raises(AuthenticationError, match=r"refuses this client \(401: invalid_client") as caught:
-        brokers_seen(open_to(of_server(server, "wrong-staple")))
+        brokers_seen(open_to(token_login(server.url, "wrong-staple")))
     assert time.monotonic() - start < 10
     assert "wrong-staple" not in str(caught.value)
     assert len(server.forms) == 1, "no second attempt"
@@ -167,7 +110,7 @@ def test_a_token_that_the_broker_refuses_is_said_at_once(open_to: Open) -> None:
 
 def test_an_endpoint_that_is_away_is_an_error_in_time(open_to: Open) -> None:
     with running_token_server() as gone:
-        properties = of_server(gone)
+        properties = token_login(gone.url)
     with pytest.raises(PenstockError, match="token endpoint"):
         brokers_seen(open_to(properties | {"default.api.timeout.ms": "3000"}))
 
@@ -213,25 +156,14 @@ def logins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_stream_outlives_tokens_and_sessions(
-    open_to: Open, guarded: DevCluster, server: TokenServer, make_topic: MakeTopic, logins: list[int]
+    guarded: DevCluster, make_topic: MakeTopic, logins: list[int]
 ) -> None:
-    """Writes and reads go on over several logins; before one of them the endpoint is away for a moment."""
-    topic = make_topic(cluster=guarded)
-    ends_at = time.monotonic() + 11
-    was_away = False
-
-    def goes_on() -> bool:
-        nonlocal was_away
-        if len(server.tokens) == 2 and not was_away:
-            server.failures_to_come, was_away = 3, True
-        return time.monotonic() < ends_at
-
-    count = write_and_read(open_to(of_server(server)), topic, goes_on)
-    stored = [each.value for each in judge.consume_all(guarded.bootstrap_servers, topic)]
-    assert stored == [b"%d" % number for number in range(count)]
-    assert was_away
-    assert len(server.tokens) >= 3
-    assert len(logins) >= 4
+    """The short form of `python -m tests.chaos.relogins`."""
+    source, target = (make_topic(cluster=guarded, suffix=suffix) for suffix in ("", "-copy"))
+    with running_token_server(lifetime_s=3.0) as server:
+        Relogins(guarded, server, source, target).run(seconds=10)
+        assert len(server.tokens) >= 6, "for each of two clients: one at first, and two renewals"
+    assert len(logins) >= 8
     assert all(0 < lifetime_ms <= SESSION_MS for lifetime_ms in logins)
 
 
@@ -240,7 +172,7 @@ def test_a_stream_with_a_password_outlives_sessions(
 ) -> None:
     topic = make_topic(cluster=guarded)
     ends_at = time.monotonic() + 5
-    count = write_and_read(open_to(PLAIN, "PLAIN"), topic, lambda: time.monotonic() < ends_at)
+    count = write_and_read(open_to(login("PLAIN"), "SHORT"), topic, lambda: time.monotonic() < ends_at)
     stored = [each.value for each in judge.consume_all(guarded.bootstrap_servers, topic)]
     assert stored == [b"%d" % number for number in range(count)]
     assert len(logins) >= 3
