@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE_S
 
 @dataclass
 class Registry:
-    """The schemas of the server, and the requests that it got."""
+    """The schemas of the server, the requests that it got, and the headers of the last one."""
 
     url: str = ""
     user_info: str | None = None
@@ -30,6 +30,7 @@ class Registry:
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
     failures_to_come: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -114,6 +115,7 @@ def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iter
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
             registry.requests.append(f"{method} {self.path}")
+            registry.headers = {name.lower(): text for name, text in self.headers.items()}
             if registry.is_allowed(self.headers.get("Authorization")):
                 status, answer = registry.answer(method, self.path, body)
             else:

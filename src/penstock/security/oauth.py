@@ -57,6 +57,8 @@ class TokenEndpoint:
     timeout_ms: int = 10_000
     retry_ms: int = 100
     retry_max_ms: int = 10_000
+    check: str = "'sasl.oauthbearer.*' and clientId, clientSecret and scope in 'sasl.jaas.config'"
+    """The options to look at when the endpoint refuses the client; for messages."""
 
 
 @dataclass(frozen=True)

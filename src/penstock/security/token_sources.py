@@ -116,7 +116,7 @@ def _from_endpoint(source: TokenEndpoint, now: float) -> Token:
         told = " ".join(str(answer.get(name, "")) for name in ("error", "error_description")).strip()
         raise AuthenticationError(
             f"The token endpoint {place} refuses this client ({status}{_shown(told, source)}). Check "
-            "'sasl.oauthbearer.*' and clientId, clientSecret and scope in 'sasl.jaas.config'.",
+            f"{source.check}.",
             status=status,
         )
     text = answer.get("access_token") or answer.get("id_token")
@@ -143,8 +143,8 @@ def _asked(source: TokenEndpoint, place: str, headers: dict[str, str], body: byt
             reason = f"it answers {status}"
         if time.monotonic() + pause_s >= gives_up_at:
             raise BrokerUnavailableError(
-                f"The token endpoint {place} gives no token ({reason}). Check that it runs, and "
-                "'sasl.oauthbearer.token.endpoint.url'."
+                f"The token endpoint {place} gives no token ({reason}). Check that it runs, and its URL: "
+                f"{source.check}."
             )
         time.sleep(pause_s)
         pause_s = min(2 * pause_s + 0.01, source.retry_max_ms / 1000)

@@ -18,8 +18,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.errors import OptionError, SchemaRegistryError
+from penstock.formats.schema_registry._tokens import RegistryTokens, with_secret
 from penstock.options.config import KafkaProperties
 from penstock.security.http import http_request, safe_url
+from penstock.security.oauth import TokenEndpoint
 from penstock.security.references import resolved, resolved_text
 from penstock.security.tls import tls_settings
 
@@ -47,6 +49,9 @@ class RegistrySettings:
     bearer_token: str | None = field(default=None, repr=False)
     tls: KafkaProperties = field(default_factory=KafkaProperties)
     timeout_ms: int = 10_000
+    token_endpoint: TokenEndpoint | None = None
+    token_buffer_s: int = 300
+    headers: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"RegistrySettings({', '.join(safe_url(url) for url in self.urls)})"
@@ -76,6 +81,8 @@ class SchemaRegistry:
 
     def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = _resolved(settings)
+        endpoint = self._settings.token_endpoint
+        self._tokens = None if endpoint is None else RegistryTokens(endpoint, self._settings.token_buffer_s)
         self._clock = clock
         self._lock = threading.Lock()
         self._schemas: dict[tuple[int, str], RegisteredSchema] = {}
@@ -208,10 +215,13 @@ class SchemaRegistry:
         """Ask the registry's servers in turn, a few times; 404 is an answer, other refusals are errors."""
         last = "no URL"
         tls = _tls(self._settings)
+        settings = self._settings
+        if self._tokens is not None:
+            settings = replace(settings, bearer_token=self._tokens.token())
         for attempt in range(_ATTEMPTS):
             for url in self._settings.urls:
                 try:
-                    status, answer = _request(self._settings, tls, url, method, path, body)
+                    status, answer = _request(settings, tls, url, method, path, body)
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     last = f"{safe_url(url)}: {type(error).__name__}: {error}"
                     continue
@@ -288,7 +298,7 @@ def _parsed(status: int, answer: bytes) -> dict[str, Any]:
 
 
 def _headers(settings: RegistrySettings, parts: urllib.parse.SplitResult) -> dict[str, str]:
-    headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
+    headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE, **dict(settings.headers)}
     user_info = settings.user_info
     if user_info is None and parts.username:
         user_info = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
@@ -325,12 +335,17 @@ def _resolved(settings: RegistrySettings) -> RegistrySettings:
     def text(value: str | None, option: str) -> str | None:
         return None if value is None else resolved_text(value, settings.tls.spelled(option))
 
+    endpoint = settings.token_endpoint
+    if endpoint is not None:
+        key = settings.tls.spelled("properties.bearer.auth")
+        endpoint = with_secret(endpoint, lambda given: resolved_text(given, key))
     return replace(
         settings,
         urls=tuple(resolved_text(url, settings.tls.spelled("url")) for url in settings.urls),
         user_info=text(settings.user_info, "basic-auth.user-info"),
         bearer_token=text(settings.bearer_token, "bearer-auth.token"),
         tls=resolved(settings.tls),
+        token_endpoint=endpoint,
     )
 
 

@@ -12,7 +12,8 @@ from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option
 from penstock.formats.schema_registry.client import RegistrySettings
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Option
-from penstock.options.values import SECRET, TEXT, ValueType, choice
+from penstock.options.values import SECRET, TEXT, ValueType, choice, integer
+from penstock.security.oauth import TokenEndpoint
 
 
 def parse_urls(text: str) -> tuple[str, ...]:
@@ -66,9 +67,36 @@ class RegistryOptions:
         )
         self.user_info = format_option(f"{name}.basic-auth.user-info", SECRET, "`user:password`.")
         self.bearer_source = format_option(
-            f"{name}.bearer-auth.credentials-source", choice("STATIC_TOKEN"), "Where the token is."
+            f"{name}.bearer-auth.credentials-source",
+            choice("STATIC_TOKEN", "OAUTHBEARER"),
+            "Where the token is: in `bearer-auth.token`, or at a token endpoint.",
         )
         self.bearer_token = format_option(f"{name}.bearer-auth.token", SECRET, "The token.")
+        # Confluent's own names, which Flink's `properties` passes on.
+        bearer = f"{name}.properties.bearer.auth."
+        self.oauth_source = format_option(
+            f"{bearer}credentials.source",
+            choice("OAUTHBEARER"),
+            "Confluent's name of `bearer-auth.credentials-source`.",
+        )
+        self.issuer = text(
+            "properties.bearer.auth.issuer.endpoint.url", "The token endpoint (client credentials)."
+        )
+        self.client_id = text("properties.bearer.auth.client.id", "The client's id.")
+        self.client_secret = format_option(f"{bearer}client.secret", SECRET, "The client's secret.")
+        self.scope = text("properties.bearer.auth.scope", "The scope to ask for.")
+        self.logical_cluster = text(
+            "properties.bearer.auth.logical.cluster", "Confluent Cloud: the logical cluster (`lsrc-...`)."
+        )
+        self.identity_pool = text(
+            "properties.bearer.auth.identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`)."
+        )
+        self.expiry_buffer = format_option(
+            f"{bearer}cache.expiry.buffer.seconds",
+            integer(0, 86_400),
+            "A token is renewed so long before its end, but not within the first half of its lifetime.",
+            default=300,
+        )
 
     def all(self) -> tuple[Option[Any], ...]:
         """Every option, for parsing and for the reference page."""
@@ -84,12 +112,38 @@ class RegistryOptions:
         if given.value(self.basic_source) == "USER_INFO" and given.value(self.user_info) is None:
             key = given.spelled(self.user_info)
             raise OptionError(f"Option '{given.spelled(self.basic_source)}' needs '{key}'.", option=key)
-        given.value(self.bearer_source)
+        headers = {
+            "target-sr-cluster": given.value(self.logical_cluster),
+            "Confluent-Identity-Pool-Id": given.value(self.identity_pool),
+        }
         return RegistrySettings(
             urls=given.required(self.url),
             user_info=given.value(self.user_info),
             bearer_token=given.value(self.bearer_token),
             tls=self._tls(given),
+            token_endpoint=self._token_endpoint(given),
+            token_buffer_s=given.value_or_default(self.expiry_buffer),
+            headers=tuple((name, text) for name, text in headers.items() if text is not None),
+        )
+
+    def _token_endpoint(self, given: FormatOptions) -> TokenEndpoint | None:
+        sources = given.value(self.bearer_source), given.value(self.oauth_source)
+        if "OAUTHBEARER" not in sources:
+            return None
+        if sources[0] == "STATIC_TOKEN" or given.value(self.bearer_token) is not None:
+            key = given.spelled(self.bearer_token)
+            raise OptionError(
+                f"Option '{key}' is not used with OAUTHBEARER, which gets tokens from an endpoint. Remove "
+                f"it, or set '{given.spelled(self.bearer_source)}' to STATIC_TOKEN.",
+                option=key,
+            )
+        return TokenEndpoint(
+            url=given.required(self.issuer),
+            client_id=given.required(self.client_id),
+            client_secret=given.required(self.client_secret),
+            scope=given.value(self.scope),
+            tls=self._tls(given),
+            check=f"'{given.prefix}{self._name}.properties.bearer.auth.*'",
         )
 
     def _tls(self, given: FormatOptions) -> KafkaProperties:
