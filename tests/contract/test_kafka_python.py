@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol import admin as admin_protocol
@@ -40,11 +42,14 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
 
+from penstock.client._delegation_token import TokenId
+from penstock.client._kerberos import BegunContext, KerberosMechanism
 from penstock.client.net import error_codes, versions
 from penstock.client.net._transport import ConnectionManager, FrameParser
 from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce import _verdicts as producer_verdicts
 from penstock.client.settings import ConnectionSettings
+from penstock.security.kerberos import KerberosLogin
 from tests.waiting import PATIENCE_S
 
 PINNED = "3.0.12"
@@ -396,3 +401,79 @@ def test_a_frame_of_impossible_length_is_refused(length: int) -> None:
     with pytest.raises(kafka_errors.InvalidReceiveError):
         parser.advance(4)
     assert issubclass(kafka_errors.InvalidReceiveError, kafka_errors.KafkaProtocolError)
+
+
+# ----- logins
+
+
+class ScriptedContext:
+    """The part of a security context of `gssapi` that kafka-python uses: one answer, then it is complete."""
+
+    def __init__(self) -> None:
+        self.complete = False
+
+    def step(self, message: bytes) -> bytes:
+        assert message == b"answer"
+        self.complete = True
+        return b"proof"
+
+    def unwrap(self, message: bytes) -> Any:
+        assert message == b"wrapped offer"
+        return SimpleNamespace(message=b"\x07\x00\xff\xff")
+
+    def wrap(self, message: bytes, is_encrypted: bool) -> Any:
+        assert not is_encrypted
+        return SimpleNamespace(message=b"wrapped " + message)
+
+
+def test_kerberos_begins_with_our_context_and_goes_on_as_kafka_python_does() -> None:
+    begun = BegunContext(KerberosLogin("storm"), "h", ScriptedContext(), b"first")
+    mechanism = get_sasl_mechanism("GSSAPI")(host="h", sasl_kerberos_name=begun)
+    assert isinstance(mechanism, KerberosMechanism)
+    sent = []
+    for answer in (b"answer", b"wrapped offer", b""):
+        sent.append(mechanism.auth_bytes())
+        assert not mechanism.is_done() or answer == b""
+        mechanism.receive(answer)
+    assert sent == [b"first", b"proof", b"wrapped \x01\x00\xff\xffstorm@h"]
+    assert mechanism.is_done()
+    assert mechanism.is_authenticated()
+
+
+def test_the_connection_asks_for_the_mechanism_when_it_logs_in() -> None:
+    """Our connection replaces `sasl_kerberos_name` before that."""
+    body = inspect.getsource(KafkaConnection._sasl_authenticate)
+    assert "get_sasl_mechanism(self.config['sasl_mechanism'])(" in body
+    assert "**self.config" in body
+    assert parameters(KafkaConnection._sasl_authenticate) == ["self", "timeout_at"]
+    assert KafkaConnection.DEFAULT_CONFIG["sasl_kerberos_name"] is None
+
+
+def scram_exchange(username: str) -> tuple[bytes, bytes]:
+    """The first message of a login, and the messages that its proof covers."""
+    config = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": username, "sasl_plain_password": "p"}
+    mechanism = get_sasl_mechanism("SCRAM-SHA-256")(**config)
+    first = mechanism.auth_bytes()
+    nonce = first.split(b",r=")[1].split(b",")[0]
+    mechanism.receive(b"r=" + nonce + b"x,s=c2FsdA==,i=4096")
+    return first, mechanism._scram_client.auth_message
+
+
+def test_a_delegation_token_is_said_in_the_first_message_and_covered_by_the_proof() -> None:
+    first, covered = scram_exchange(TokenId("id"))
+    assert first.startswith(b"n,,n=id,r=")
+    assert first.endswith(b",tokenauth=true")
+    assert covered.startswith(first.removeprefix(b"n,,") + b",r=")
+    first, covered = scram_exchange("id")
+    assert b"tokenauth" not in first + covered
+
+
+def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
+    config = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": "u", "sasl_plain_password": "p"}
+    mechanism = get_sasl_mechanism("SCRAM-SHA-256")(**config)
+    nonce = mechanism.auth_bytes().split(b",r=")[1]
+    mechanism.receive(b"r=" + nonce + b"x,s=c2FsdA==,i=4096")
+    mechanism.auth_bytes()
+    with pytest.raises(ValueError, match="wrong signature"):
+        mechanism.receive(b"v=AAAA")
+    assert not mechanism.is_authenticated()

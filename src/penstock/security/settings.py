@@ -15,6 +15,8 @@ from penstock.options.properties import property_value
 from penstock.options.warn import warn_once
 from penstock.security.jaas import KEY as JAAS_KEY
 from penstock.security.jaas import PLAIN_LINE, SCRAM_LINE, LoginModule, parse_jaas_config
+from penstock.security.kerberos import MODULE as KERBEROS_MODULE
+from penstock.security.kerberos import KerberosLogin, kerberos_login
 from penstock.security.oauth import AWS_MECHANISM, OAuthLogin, oauth_login
 from penstock.security.tls import TlsSettings, tls_settings
 
@@ -25,21 +27,22 @@ _MODULE_OF_MECHANISM = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
 }
-_MECHANISMS = (*_MODULE_OF_MECHANISM, OAuthLogin.mechanism, AWS_MECHANISM)
+_MECHANISMS = (*_MODULE_OF_MECHANISM, OAuthLogin.mechanism, KerberosLogin.mechanism, AWS_MECHANISM)
 _WITH_TOKENS = (OAuthLogin.mechanism, AWS_MECHANISM)
 _CLIENT_HANDLER = "sasl.client.callback.handler.class"
 
 
 @dataclass(frozen=True)
 class PasswordLogin:
-    """A user name and a password, with SASL/PLAIN or SCRAM."""
+    """A user name and a password, with SASL/PLAIN or SCRAM; or the id and the HMAC of a delegation token."""
 
     mechanism: str
     username: str = field(repr=False)
     password: str = field(repr=False)
+    is_delegation_token: bool = False
 
 
-SaslSettings = PasswordLogin | OAuthLogin
+SaslSettings = PasswordLogin | OAuthLogin | KerberosLogin
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,15 @@ def security_settings(properties: KafkaProperties) -> SecuritySettings:
         return SecuritySettings(protocol, tls)
     mechanism = _mechanism(properties)
     _check_client_handler(properties, mechanism)
-    has_token = mechanism in _WITH_TOKENS
-    sasl = oauth_login(properties) if has_token else _password_login(properties, mechanism)
-    return SecuritySettings(protocol, tls, sasl)
+    return SecuritySettings(protocol, tls, _login(properties, mechanism))
+
+
+def _login(properties: KafkaProperties, mechanism: str) -> SaslSettings:
+    if mechanism in _WITH_TOKENS:
+        return oauth_login(properties)
+    if mechanism == KerberosLogin.mechanism:
+        return kerberos_login(properties)
+    return _password_login(properties, mechanism)
 
 
 def _check_client_handler(properties: KafkaProperties, mechanism: str) -> None:
@@ -88,21 +97,27 @@ def _check_client_handler(properties: KafkaProperties, mechanism: str) -> None:
 
 def _mechanism(properties: KafkaProperties) -> str:
     mechanism = property_value(properties, "sasl.mechanism")
+    if mechanism is not None:
+        return str(mechanism)
+    if _is_kerberos(properties):
+        return KerberosLogin.mechanism
     key = properties.spelled("sasl.mechanism")
-    if mechanism is None:
-        raise MissingOptionError(
-            f"Option '{key}' is required with '{properties.spelled('security.protocol')}' = "
-            f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MECHANISMS)}. "
-            "(Java's default, GSSAPI, is not supported yet.)",
-            option=key,
-        )
-    if mechanism not in _MECHANISMS:
-        raise UnsupportedOptionError(
-            f"Option '{key}' cannot be '{mechanism}': it is not supported yet. Use one of "
-            f"{', '.join(_MECHANISMS)}.",
-            option=key,
-        )
-    return str(mechanism)
+    raise MissingOptionError(
+        f"Option '{key}' is required with '{properties.spelled('security.protocol')}' = "
+        f"'{property_value(properties, 'security.protocol')}': one of {', '.join(_MECHANISMS)}. "
+        f"(Java's default is GSSAPI. It is taken if '{properties.spelled('sasl.kerberos.service.name')}' "
+        "is set, or another option that is for Kerberos only.)",
+        option=key,
+    )
+
+
+def _is_kerberos(properties: KafkaProperties) -> bool:
+    """Return whether options without a mechanism mean Java's default, GSSAPI."""
+    text = properties.get(JAAS_KEY)
+    if text is not None:
+        module = parse_jaas_config(text, shown_as=properties.spelled(JAAS_KEY))
+        return module.simple_name == KERBEROS_MODULE
+    return any(name.startswith(("sasl.kerberos.", "security.kerberos.")) for name, _ in properties.items)
 
 
 def _password_login(properties: KafkaProperties, mechanism: str) -> PasswordLogin:
@@ -123,7 +138,7 @@ def _password_login(properties: KafkaProperties, mechanism: str) -> PasswordLogi
             'needs username="..." and password="...".',
             option=key,
         )
-    return PasswordLogin(mechanism, username, password)
+    return PasswordLogin(mechanism, username, password, _is_delegation_token(module, mechanism, properties))
 
 
 def _check_module(module: LoginModule, mechanism: str, properties: KafkaProperties) -> None:
@@ -142,9 +157,16 @@ def _check_module(module: LoginModule, mechanism: str, properties: KafkaProperti
             f"'{mechanism}' needs {wanted}.",
             option=key,
         )
-    if (module.option("tokenauth") or "false").lower() == "true":
-        raise UnsupportedOptionError(
-            f"Option '{key}': delegation tokens (tokenauth) are not supported yet. Use a user name and "
-            "password.",
+
+
+def _is_delegation_token(module: LoginModule, mechanism: str, properties: KafkaProperties) -> bool:
+    if (module.option("tokenauth") or "false").lower() != "true":
+        return False
+    if not mechanism.startswith("SCRAM-"):
+        key = properties.spelled(JAAS_KEY)
+        raise OptionError(
+            f"Option '{key}' has tokenauth=true (a delegation token), which needs SCRAM-SHA-256 or "
+            f"SCRAM-SHA-512 as '{properties.spelled('sasl.mechanism')}'.",
             option=key,
         )
+    return True

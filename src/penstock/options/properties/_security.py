@@ -19,7 +19,7 @@ from penstock.options.values import BOOLEAN, SECRET, WORDS, ValueType, choice, d
 
 _C = ClientRole.COMMON
 _FORMS = "JKS, PKCS12 (needs the extra `pkcs12`) or PEM. Unset: the file tells."
-_KERBEROS = "Kerberos (GSSAPI) is not supported yet: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
+_LIBRARY = "The system's Kerberos library gets tickets when a connection is made."
 _BROKERS = "It is used by brokers only."
 _ASSERTION = "penstock does not sign assertions: give a signed one as `sasl.oauthbearer.assertion.file`."
 _JAVA_CLASS = "Java classes do not run here: give the user name and password in `sasl.jaas.config`."
@@ -71,10 +71,9 @@ _OF_ASSERTIONS = (
     "private.key.passphrase",
     "template.file",
 )
-_KERBEROS_NAMES = (
+_OF_THE_LIBRARY = (
     "kinit.cmd",
     "min.time.before.relogin",
-    "service.name",
     "ticket.renew.jitter",
     "ticket.renew.window.factor",
 )
@@ -90,12 +89,9 @@ SASL_PROPERTIES: tuple[Property, ...] = (
     translated(
         "sasl.mechanism",
         _C,
-        "The mechanism to log in with. Required with SASL_PLAINTEXT and SASL_SSL.",
+        "The mechanism to log in with. Required with SASL_PLAINTEXT and SASL_SSL, except for Kerberos.",
         choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"),
         java_default="GSSAPI",
-        unsupported_values={
-            "gssapi": "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER: Kerberos is not supported yet",
-        },
     ),
     translated(
         "sasl.jaas.config",
@@ -161,7 +157,28 @@ SASL_PROPERTIES: tuple[Property, ...] = (
         MILLISECONDS,
         default=10_000,
     ),
-    *(unsupported(f"sasl.kerberos.{name}", _C, _KERBEROS) for name in _KERBEROS_NAMES),
+    translated(
+        "sasl.kerberos.service.name",
+        _C,
+        "With GSSAPI: the service of the principals of the brokers; or `serviceName` in `sasl.jaas.config`.",
+        default="kafka",
+        java_default="",
+    ),
+    *(no_effect(f"sasl.kerberos.{name}", _C, _LIBRARY) for name in _OF_THE_LIBRARY),
+    ours(
+        "security.kerberos.login.keytab",
+        _C,
+        "Flink's name. With GSSAPI and without `sasl.jaas.config`: a keytab where the task runs.",
+    ),
+    ours("security.kerberos.login.principal", _C, "Flink's name. The principal of the keytab."),
+    ours(
+        "security.kerberos.login.use-ticket-cache",
+        _C,
+        "Flink's name. Without a keytab: log in with the default ticket cache.",
+        BOOLEAN,
+        default=True,
+    ),
+    no_effect("security.kerberos.login.contexts", _C, "Flink's name. The login is for Kafka in any case."),
     ours(
         "sasl.oauthbearer.token.endpoint.url",
         _C,

@@ -1,0 +1,181 @@
+"""SASL/GSSAPI with a KDC that the tests start: keytabs, ticket caches, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client.net.connection import close_shared_connections
+from penstock.devbroker import DevCluster
+from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError, PenstockError
+from tests import kdc as kerberos
+from tests.fix_broker import NEVER_FENCED, START_TIMEOUT_S, MakeTopic
+from tests.kafka.sink_by_options import check_write_and_read, driver_of, sink_of
+from tests.kafka.source_runs import read_batch
+from tests.kdc import REALM, Kdc, running_kdc
+
+pytestmark = pytest.mark.skipif(bool(kerberos.missing()), reason=f"this machine lacks {kerberos.missing()}")
+MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+BROKER, ALICE = "kafka/127.0.0.1", "alice"
+SESSION_MS = 2_000
+LIMIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    with running_kdc(tmp_path_factory.mktemp("kdc")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alice(kdc: Kdc) -> Path:
+    return kdc.keytab(ALICE)
+
+
+@pytest.fixture(scope="module")
+def guarded_by_kerberos(kdc: Kdc) -> Iterator[DevCluster]:
+    keytab = kdc.keytab(BROKER)
+    start = "listener.name.kerberos."
+    properties = {
+        **NEVER_FENCED,
+        f"{start}sasl.enabled.mechanisms": "GSSAPI",
+        f"{start}gssapi.sasl.jaas.config": f"{MODULE} required useKeyTab=true storeKey=true "
+        f'keyTab="{keytab}" principal="{BROKER}@{REALM}" serviceName="kafka";',
+        f"{start}gssapi.connections.max.reauth.ms": str(SESSION_MS),
+    }
+    before = os.environ.get("JDK_JAVA_OPTIONS")
+    os.environ["JDK_JAVA_OPTIONS"] = f"-Djava.security.krb5.conf={kdc.krb5_conf}"
+    try:
+        with DevCluster(
+            properties=properties, listeners={"KERBEROS": "SASL_PLAINTEXT"}, start_timeout_s=START_TIMEOUT_S
+        ) as cluster:
+            yield cluster
+    finally:
+        if before is None:
+            del os.environ["JDK_JAVA_OPTIONS"]
+        else:
+            os.environ["JDK_JAVA_OPTIONS"] = before
+
+
+@pytest.fixture(autouse=True)
+def _realm(kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("KRB5_CONFIG", str(kdc.krb5_conf))
+    yield
+    close_shared_connections()
+
+
+def options(cluster: DevCluster, topic: str, **properties: str) -> dict[str, str]:
+    given = {
+        "bootstrap.servers": cluster.bootstrap_servers_of("KERBEROS"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.kerberos.service.name": "kafka",
+        **{name.replace("__", "-").replace("_", "."): text for name, text in properties.items()},
+    }
+    return {"topic": topic, **{f"properties.{name}": text for name, text in given.items()}}
+
+
+def of_keytab(keytab: Path, principal: str = f"{ALICE}@{REALM}") -> dict[str, str]:
+    jaas = f'{MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}";'
+    return {"sasl_mechanism": "GSSAPI", "sasl_jaas_config": jaas}
+
+
+def test_a_keytab_as_kafkas_documents_have_it(
+    guarded_by_kerberos: DevCluster, alice: Path, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(cluster=guarded_by_kerberos)
+    check_write_and_read(
+        guarded_by_kerberos.bootstrap_servers, options(guarded_by_kerberos, topic, **of_keytab(alice))
+    )
+
+
+def test_a_keytab_as_flinks_documents_have_it(
+    guarded_by_kerberos: DevCluster, alice: Path, make_topic: MakeTopic
+) -> None:
+    """Flink's documents set no mechanism."""
+    topic = make_topic(cluster=guarded_by_kerberos)
+    given = {
+        "security_kerberos_login_keytab": str(alice),
+        "security_kerberos_login_principal": ALICE,
+        "security_kerberos_login_use__ticket__cache": "false",
+        "security_kerberos_login_contexts": "Client,KafkaClient",
+    }
+    check_write_and_read(guarded_by_kerberos.bootstrap_servers, options(guarded_by_kerberos, topic, **given))
+
+
+@pytest.mark.parametrize("is_default", [False, True])
+def test_a_ticket_cache(
+    kdc: Kdc,
+    guarded_by_kerberos: DevCluster,
+    alice: Path,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    is_default: bool,
+) -> None:
+    topic, cache = make_topic(cluster=guarded_by_kerberos), kdc.ticket_cache(ALICE, alice)
+    given = {"sasl_jaas_config": f'{MODULE} required useTicketCache=true ticketCache="{cache}";'}
+    if is_default:
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
+        given = {}
+    check_write_and_read(guarded_by_kerberos.bootstrap_servers, options(guarded_by_kerberos, topic, **given))
+
+
+def test_a_stream_outlives_sessions(
+    guarded_by_kerberos: DevCluster, alice: Path, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(cluster=guarded_by_kerberos)
+    given = options(guarded_by_kerberos, topic, **of_keytab(alice))
+    check_write_and_read(guarded_by_kerberos.bootstrap_servers, given)
+    ends_at = time.monotonic() + 2 * SESSION_MS / 1000
+    while time.monotonic() < ends_at:
+        assert len(read_batch(given)) == 5
+
+
+def test_what_goes_wrong_is_said_in_time(kdc: Kdc, guarded_by_kerberos: DevCluster, alice: Path) -> None:
+    old_keys = kdc.keytab("bob")
+    kdc.keytab("bob", "new-keys-of-bob")
+    stranger = kdc.folder / "not-there.keytab"
+    cache = kdc.folder / "no-cache"
+    no_cache = {"sasl_jaas_config": f'{MODULE} required useTicketCache=true ticketCache="{cache}";'}
+    cases: list[tuple[dict[str, str], type[PenstockError], str]] = [
+        (of_keytab(stranger), OptionError, "not-there.keytab' cannot be read here"),
+        (
+            of_keytab(alice, "carol"),
+            AuthenticationError,
+            "no ticket for the Kerberos service kafka/127.0.0.1",
+        ),
+        (of_keytab(old_keys, "bob"), AuthenticationError, "no ticket for the Kerberos service"),
+        (no_cache, AuthenticationError, "Check the ticket cache"),
+        (
+            of_keytab(alice) | {"sasl_kerberos_service_name": "storm"},
+            AuthenticationError,
+            "no ticket for the Kerberos service storm/127.0.0.1: .*not found in Kerberos database",
+        ),
+    ]
+    for properties, kind, said in cases:
+        given = options(guarded_by_kerberos, "mistakes", **properties)
+        for action in (read_batch, lambda given: driver_of(sink_of(given)).recover()):
+            start = time.monotonic()
+            with pytest.raises(kind, match=said):
+                action(given)
+            assert time.monotonic() - start < LIMIT_S
+
+
+def test_a_kdc_that_is_away_is_waited_for(
+    kdc: Kdc, guarded_by_kerberos: DevCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(cluster=guarded_by_kerberos)
+    keytab = kdc.keytab("dave")
+    patience = {"default_api_timeout_ms": "3000"}
+    given = options(guarded_by_kerberos, topic, **of_keytab(keytab, "dave"), **patience)
+    kdc.stop()
+    try:
+        with pytest.raises(BrokerUnavailableError, match="no KDC answers"):
+            read_batch(given)
+    finally:
+        kdc.start()
+    close_shared_connections()
+    check_write_and_read(guarded_by_kerberos.bootstrap_servers, given)
