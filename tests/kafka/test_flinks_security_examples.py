@@ -121,4 +121,4 @@ def test_the_examples_of_pyflink(
     assert isinstance(builder, type(KafkaSource.builder()))
     builder.set_bootstrap_servers(guarded.bootstrap_servers_of(listener)).set_topics(topic)
     source = builder.set_bounded(KafkaOffsetsInitializer.latest()).build()
-    assert [row.value for row in read_batch(source.options)] == [b"1"]
+    assert [row.value for row in read_batch(dict(source.options))] == [b"1"]

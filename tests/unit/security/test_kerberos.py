@@ -123,7 +123,7 @@ class FakeGssapi(SimpleNamespace):
 @pytest.fixture
 def gssapi(monkeypatch: pytest.MonkeyPatch) -> FakeGssapi:
     fake = FakeGssapi(lambda: b"hello")
-    monkeypatch.setitem(sys.modules, "gssapi", fake)  # type: ignore[arg-type]  # acts as a module
+    monkeypatch.setitem(sys.modules, "gssapi", fake)
     return fake
 
 
@@ -164,7 +164,7 @@ def test_what_the_library_says_is_an_error_of_ours(
     def refuse() -> bytes:
         raise GSSError("Minor (1):\n no", min_code)
 
-    monkeypatch.setitem(sys.modules, "gssapi", FakeGssapi(refuse))  # type: ignore[arg-type]  # acts as a module
+    monkeypatch.setitem(sys.modules, "gssapi", FakeGssapi(refuse))
     with pytest.raises(kind, match=r"no ticket for the Kerberos service kafka/h.*: Minor \(1\): no"):
         begin_context(KerberosLogin(), "h")
 
