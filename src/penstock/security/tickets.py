@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import re
 from typing import Any
 
 from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError, PenstockError
@@ -17,6 +18,8 @@ from penstock.security.kerberos import KerberosLogin
 _KDC_UNREACHABLE = (-1765328228, -1765328164)
 """Minor codes of MIT Kerberos: no KDC of the realm answers; its name cannot be resolved."""
 _UNSIGNED = 1 << 32
+_GENERAL = re.compile(r"^Major \(\d+\): .*, Minor \(\d+\): ")
+"""What says no more than that something failed; the reason follows."""
 
 
 def load_gssapi() -> Any:
@@ -85,7 +88,7 @@ def _credentials(gssapi: Any, login: KerberosLogin) -> Any:
 
 
 def _error(login: KerberosLogin, host: str, error: Any) -> PenstockError:
-    said = " ".join(str(error).split())
+    said = _GENERAL.sub("", " ".join(str(error).split())).rstrip(".")
     place = f"the Kerberos service {login.service_name}/{host}"
     if getattr(error, "min_code", 0) in {code % _UNSIGNED for code in _KDC_UNREACHABLE}:
         return BrokerUnavailableError(
