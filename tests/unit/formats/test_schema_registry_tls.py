@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,48 @@ def test_a_name_that_the_certificate_does_not_have_is_not_believed(identity: str
         pytest.raises(SchemaRegistryError, match=r"doesn't match|not valid for"),
     ):
         asked(registry, ca_file=CA)
+
+
+def test_an_expired_server_is_not_believed(identity: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(DATA / "expired-broker.pem", DATA / "expired-broker-key.pem")
+    with (
+        running_registry(context) as registry,
+        pytest.raises(SchemaRegistryError, match="certificate has expired"),
+    ):
+        asked(registry, ca_file=CA)
+    assert registry.requests == []
+
+
+@pytest.mark.parametrize("name", ["expired-client", "foreign-client"])
+def test_a_certificate_that_the_server_refuses_is_an_error_in_time(
+    registry: Registry, tmp_path: Path, name: str
+) -> None:
+    store = tmp_path / "client.pem"
+    store.write_text((DATA / f"{name}.pem").read_text() + (DATA / f"{name}-key.pem").read_text())
+    start = time.monotonic()
+    with pytest.raises(SchemaRegistryError, match="cannot be reached"):
+        asked(registry, ca_file=CA, certificate_file=str(store))
+    assert time.monotonic() - start < 30
+    assert registry.requests == []
+
+
+@pytest.mark.parametrize("guard", [{"user_info": "alice:horse"}, {"bearer_token": "token-of-alice"}])
+def test_wrong_credentials_are_said_at_once_and_not_shown(guard: dict[str, str]) -> None:
+    wrong = "bob:wrong-staple" if "user_info" in guard else "wrong-staple"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(DATA / "broker.pem", DATA / "broker-key.pem")
+    trust = KafkaProperties((("ssl.truststore.location", CA),), "avro-confluent.")
+    with running_registry(context, **guard) as registry:
+        schema_id = registry.register("s", '"string"')
+        (name,) = guard
+        settings = RegistrySettings((registry.url,), tls=trust)
+        assert SchemaRegistry(replace(settings, **guard)).schema(schema_id) is not None  # type: ignore[arg-type]  # by name
+        registry.requests.clear()
+        with pytest.raises(SchemaRegistryError, match=r"401: Unauthorized\. Check 'basic-auth") as caught:
+            SchemaRegistry(replace(settings, **{name: wrong})).schema(schema_id)  # type: ignore[arg-type]  # by name
+        assert len(registry.requests) == 1, "no second attempt"
+    assert "wrong-staple" not in str(caught.value) + repr(caught.value.facts)
 
 
 def test_without_a_certificate_of_its_own_the_client_is_refused(registry: Registry) -> None:
