@@ -25,7 +25,7 @@ def log_in(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Exception:
     return caught.value
 
 
-@pytest.mark.parametrize("error", [ValueError("v=c2VjcmV0"), KeyError("r"), RuntimeError("gss")])
+@pytest.mark.parametrize("error", [ValueError("v=c2VjcmV0"), KeyError("x-of-a-broker"), RuntimeError("gss")])
 def test_a_broker_that_breaks_the_rules_is_a_failed_login(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
