@@ -85,6 +85,7 @@ setup(
                 "json_encode.c",
                 "csv_encode.c",
                 "avro_encode.c",
+                "protobuf_encode.c",
             ),
         ],
         include_path=["src"],

@@ -1,4 +1,4 @@
-"""Fuzzes the Protobuf decoder: random message types, columns and values, as google.protobuf reads them.
+"""Fuzzes Protobuf: random message types, columns, values and rows, as google.protobuf reads and writes them.
 
 A program, run by test_protobuf_fuzz.py in a process of its own, with the sanitizers' runtime where there is
 one: `python -m tests.parity.protobuf_fuzz SECONDS SEED`. The last line of its output says how many values it
@@ -11,14 +11,19 @@ import random
 import struct
 import sys
 import time
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.formats import _native
-from penstock.formats.protobuf._plan import reading_plan
+from penstock.errors import RowError, SchemaError
+from penstock.formats import _native, _native_encode
+from penstock.formats.protobuf._plan import reading_plan, writing_plan
 from penstock.formats.protobuf._types import MessageType, library
 from tests.parity.protobuf_reference import MessageReader
+from tests.parity.protobuf_reference_writer import MessageWriter
 
 descriptor_pb2: Any = library("descriptor_pb2")
 F = descriptor_pb2.FieldDescriptorProto
@@ -45,6 +50,7 @@ ODD_NUMBERS = (
 )
 TEXTS = (b"", b"a", b"key", b"\xc3\xa9", "\U0001f600".encode(), b"\xc3\x28", b"\xed\xa0\x80", b"long " * 30)
 VALUES_PER_TYPE = 60
+ROWS_PER_TYPE = 20
 
 
 class Fuzz:
@@ -79,6 +85,67 @@ class Fuzz:
                     )
                 )
         self.count += len(values)
+        self._write(descriptor, schema)
+
+    def _write(self, descriptor: Any, schema: pa.Schema) -> None:
+        """Compare what is written of random rows, one by one and together."""
+        schema = pa.schema([one.with_nullable(True) for one in schema])
+        if not len(schema):
+            return  # Arrow has no rows without columns
+        try:
+            writer = MessageWriter("protobuf", descriptor, schema, "nil")
+        except SchemaError:
+            return  # a double column of a float field, which can only be read
+        plan = writing_plan(descriptor, schema, "nil")
+        rows = [[self._value(one) for one in schema] for _ in range(ROWS_PER_TYPE)]
+        good = []
+        for row in rows:
+            batch = self._batch([row], schema)
+            wanted = _outcome(partial(writer.write, batch, b"head"))
+            found = _outcome(partial(_native_encode.encode_protobuf, batch, plan, b"head"))
+            if not _is_same(descriptor, wanted, found):
+                raise AssertionError(self._case(descriptor, schema, b"", f"{row}\n{wanted}\n{found}"))
+            if found is not None:
+                good.append((row, found[0]))
+        batch = self._batch([rows[0], *(row for row, _ in good)], schema).slice(1)
+        found = _native_encode.encode_protobuf(batch, plan, b"head").to_pylist()
+        assert found == [value for _, value in good]
+
+    def _batch(self, rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+        columns = [pa.array([row[i] for row in rows], one.type) for i, one in enumerate(schema)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _value(self, column: pa.Field) -> Any:
+        """Make a value of a column; null now and then where it may be."""
+        kind = column.type
+        if column.nullable and self.chance.random() < 0.15:
+            return None
+        if pa.types.is_struct(kind):
+            fields = [kind.field(i) for i in range(kind.num_fields)]
+            return {one.name: self._value(one) for one in fields}
+        if pa.types.is_map(kind):
+            return [(self._value(kind.key_field), self._value(kind.item_field)) for _ in range(3)]
+        if pa.types.is_list(kind):
+            return [self._value(kind.value_field) for _ in range(self.chance.randrange(4))]
+        return self._whole(kind) if pa.types.is_integer(kind) else self.chance.choice(self._choices(kind))
+
+    def _whole(self, kind: pa.DataType) -> int:
+        wide = (-1, -128, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**63 - 1, -(2**63))
+        number = self.chance.choice((0, 1, 2, 7, 100) if self.chance.random() < 0.8 else wide)
+        return number if abs(number) < 2 ** (kind.bit_width - 1) else 3
+
+    def _choices(self, kind: pa.DataType) -> tuple[Any, ...]:
+        is_odd = self.chance.random() < 0.1
+        if pa.types.is_timestamp(kind):
+            return (0, 1, -1, 1_700_000_000, 2**62 if is_odd else 253_402_300_799)
+        if pa.types.is_decimal(kind):
+            return (Decimal(-1), Decimal(2**64)) if is_odd else (Decimal(0), Decimal(1), Decimal(2**64 - 1))
+        if pa.types.is_floating(kind):
+            return (0.0, -0.0, 1.5, float("inf"), float("nan"))
+        if pa.types.is_boolean(kind):
+            return (True, False)
+        names = ("V0", "V1", "7", "-5") if is_odd else ("V0", "V1")
+        return TEXTS if pa.types.is_binary(kind) else ("", "\u00e9", "long " * 60, *names)
 
     def _native(
         self, descriptor: Any, schema: pa.Schema, values: list[bytes], defaults: bool
@@ -350,6 +417,31 @@ class Fuzz:
         else:
             del data[at : at + self.chance.randrange(1, 4)]
         return bytes(data)
+
+
+def _outcome(action: Callable[[], Any]) -> Any:
+    """Return what an action returns, None where a row cannot be written."""
+    try:
+        return action().to_pylist()
+    except (RowError, _native_encode.RowFailed):
+        return None
+
+
+def _is_same(descriptor: Any, wanted: list[bytes] | None, found: list[bytes] | None) -> bool:
+    """Return whether two outcomes are the same but for the order of map entries, which has no meaning."""
+    if wanted == found:
+        return True
+    if wanted is None or found is None or len(wanted[0]) != len(found[0]):
+        return False
+    message = library("message_factory").GetMessageClass(descriptor)
+    one, other = (_text(message.FromString(outcome[0].removeprefix(b"head"))) for outcome in (wanted, found))
+    return one == other
+
+
+def _text(message: Any) -> str:
+    """Return a message as text, where the entries of maps are sorted."""
+    text: str = library("text_format").MessageToString(message, print_unknown_fields=True)
+    return text
 
 
 def plain(value: pa.Scalar) -> Any:

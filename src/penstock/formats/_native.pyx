@@ -30,7 +30,7 @@ cdef extern from "columns.h":
         BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, REPEATED_KEY, TEXT_NOT_UTF8
         NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT, IS_NULL_LITERAL
         BAD_UNION_INDEX, BAD_ENUM_INDEX, BAD_BOOLEAN_BYTE, BAD_VARINT, BAD_INT, BAD_LENGTH
-        BAD_TAG, BAD_GROUP_END, TOO_DEEP_MESSAGE, MISSING_REQUIRED, BAD_NANOS
+        BAD_TAG, BAD_GROUP_END, TOO_DEEP_MESSAGE, MISSING_REQUIRED, BAD_NANOS, BAD_YEAR, UNKNOWN_ENUM_NAME
 
     ctypedef struct Column:
         int kind
@@ -158,6 +158,8 @@ REASONS = {
     BAD_GROUP_END: "a group does not end where it should",
     TOO_DEEP_MESSAGE: "messages nest deeper than 100 levels",
     MISSING_REQUIRED: "a required field is missing",
+    BAD_YEAR: "Protobuf has timestamps of the years 1 to 9999 only",
+    UNKNOWN_ENUM_NAME: "the text or number is not a value of the field's enum",
     BAD_NANOS: "the nanoseconds are not part of a second (0 to 999,999,999)",
 }
 

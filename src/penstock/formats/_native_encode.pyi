@@ -2,6 +2,7 @@ import pyarrow as pa
 
 from penstock.formats.avro._plan import AvroPlan
 from penstock.formats.csv import CsvFormat
+from penstock.formats.protobuf._plan import ProtobufPlan
 
 class RowFailed(Exception):
     row: int
@@ -10,6 +11,7 @@ class RowFailed(Exception):
 
 def encode_avro(rows: pa.RecordBatch, plan: AvroPlan, header: bytes) -> pa.Array: ...
 def encode_csv(rows: pa.RecordBatch, dialect: CsvFormat) -> pa.Array: ...
+def encode_protobuf(rows: pa.RecordBatch, plan: ProtobufPlan, header: bytes) -> pa.Array: ...
 def encode_json(
     rows: pa.RecordBatch,
     *,

@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from penstock.formats._avro cimport AvroPlan, set_plan
 from penstock.formats._csv cimport CsvOptions, set_marks
+from penstock.formats._protobuf cimport ProtoField, ProtoMessage, ProtoPlan, set_proto_plan
 
 from penstock.formats._native import REASONS, kind_of
 
 
 cdef extern from "columns.h":
     enum:
-        OK, NO_MEMORY, OUT_OF_RANGE
+        OK, NO_MEMORY, OUT_OF_RANGE, MISSING_REQUIRED
         KIND_DECIMAL, KIND_STRUCT, KIND_LIST, KIND_MAP, KIND_NULL, KIND_STRING, KIND_BINARY
         KIND_TIME32, KIND_TIME64, KIND_TIMESTAMP
 
@@ -48,6 +49,8 @@ cdef extern from "encode.h":
         int32_t *offsets
         int64_t failed_row
         const View *failed_view
+        const uint8_t *failed_name
+        int64_t failed_name_length
 
     ctypedef struct JsonEncodeOptions:
         int separator
@@ -59,6 +62,10 @@ cdef extern from "encode.h":
     void writer_free(Writer *writer)
     int avro_encode(
         const View *rows, const AvroPlan *plan, const uint8_t *header, int64_t header_size, int64_t row_count,
+        Writer *writer
+    ) nogil
+    int protobuf_encode(
+        const View *rows, const ProtoPlan *plan, const uint8_t *header, int64_t header_size, int64_t row_count,
         Writer *writer
     ) nogil
     int csv_encode(const View *rows, const CsvOptions *options, int64_t row_count, Writer *writer) nogil
@@ -232,9 +239,10 @@ cdef class _Output:
         if status != OK:
             if self.writer.failed_view == NULL and status == OUT_OF_RANGE:
                 raise RowFailed(self.writer.failed_row, "the batch's values exceed 2 GiB", "")
-            raise RowFailed(
-                self.writer.failed_row, REASONS[status], views.path_of(self.writer.failed_view, rows)
-            )
+            reason = REASONS[status]
+            if status == MISSING_REQUIRED:
+                reason += f": '{self.writer.failed_name[:self.writer.failed_name_length].decode()}'"
+            raise RowFailed(self.writer.failed_row, reason, views.path_of(self.writer.failed_view, rows))
         offsets = take_buffer(<void **>&self.writer.offsets, 4 * (rows.num_rows + 1))
         data = take_buffer(<void **>&self.writer.bytes, self.writer.used)
         return pa.Array.from_buffers(pa.binary(), rows.num_rows, [None, offsets, data], 0)
@@ -292,4 +300,21 @@ def encode_avro(rows, plan, bytes header):
     set_plan(&native, plan)
     with nogil:
         status = avro_encode(views.root, &native, start, header_size, count, &output.writer)
+    return output.finish(status, views, rows)
+
+
+def encode_protobuf(rows, plan, bytes header):
+    """Encode rows as Protobuf messages; see the module's type stub."""
+    cdef ProtoPlan native
+    cdef _Views views = _Views(rows, no_label)
+    cdef _Output output = _Output()
+    cdef int status
+    cdef int64_t count = rows.num_rows
+    cdef const uint8_t *start = <const uint8_t *><const char *>header
+    cdef int64_t header_size = len(header)
+    if sizeof(ProtoField) != 48 or sizeof(ProtoMessage) != 32:
+        raise SystemError("protobuf/_plan.py packs messages or fields in another layout than protobuf.h")
+    set_proto_plan(&native, plan)
+    with nogil:
+        status = protobuf_encode(views.root, &native, start, header_size, count, &output.writer)
     return output.finish(status, views, rows)

@@ -78,7 +78,9 @@ enum {
     BAD_GROUP_END,
     TOO_DEEP_MESSAGE,
     MISSING_REQUIRED,
-    BAD_NANOS
+    BAD_NANOS,
+    BAD_YEAR,
+    UNKNOWN_ENUM_NAME
 };
 
 typedef struct Column {

@@ -29,6 +29,8 @@ typedef struct {
     int32_t *offsets;   /* row_count + 1 of them */
     int64_t failed_row; /* where an encoder stopped */
     const View *failed_view;
+    const uint8_t *failed_name; /* Protobuf: the field that is missing */
+    int64_t failed_name_length;
 } Writer;
 
 typedef struct {
@@ -103,9 +105,13 @@ int write_base64(Writer *writer, const uint8_t *bytes, int64_t length);
 
 #include "avro.h"
 #include "csv.h"
+#include "protobuf.h"
 
 int avro_encode(const View *rows, const AvroPlan *plan, const uint8_t *header, int64_t header_size, int64_t row_count,
                 Writer *writer);
+
+int protobuf_encode(const View *rows, const ProtoPlan *plan, const uint8_t *header, int64_t header_size,
+                    int64_t row_count, Writer *writer);
 
 int csv_encode(const View *rows, const CsvOptions *options, int64_t row_count, Writer *writer);
 int json_encode(const View *rows, const JsonEncodeOptions *options, int64_t row_count, Writer *writer);

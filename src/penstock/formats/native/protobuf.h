@@ -38,7 +38,9 @@ enum {
     PROTO_CLOSED_ENUM = 8,  /* a number that the enum does not have is an unknown field */
     PROTO_GIVES_DEFAULT = 16, /* an absent field gives its default (lists and maps: empty), not null */
     PROTO_IS_REQUIRED = 32,
-    PROTO_HAS_REQUIRED = 64 /* of messages and maps: required fields are in them, at any depth */
+    PROTO_HAS_REQUIRED = 64, /* of messages and maps: required fields are in them, at any depth */
+    PROTO_IS_PACKED = 128,
+    PROTO_HAS_PRESENCE = 256 /* zero is written, because it is not the same as absent */
 };
 
 /* Flags of messages. Kept in step with _MessageFlag in protobuf/_plan.py. */
@@ -53,7 +55,7 @@ typedef struct {
     int32_t flags;
     int32_t target;      /* index among the columns of its message, -1 for none */
     int32_t message;     /* of messages, groups and maps: index of their type, else -1 */
-    int32_t first_value; /* of enums: into ProtoPlan.enum_numbers, sorted */
+    int32_t first_value; /* of enums: into ProtoPlan.enum_numbers, sorted by number to read and by name to write */
     int32_t value_count;
     int32_t next_in_oneof; /* the fields of a oneof form a ring of indices in their message; -1 for others */
     int32_t name;          /* into ProtoPlan.symbol_offsets */

@@ -43,6 +43,8 @@ class _Flag(IntFlag):
     GIVES_DEFAULT = 16
     IS_REQUIRED = 32
     HAS_REQUIRED = 64
+    IS_PACKED = 128
+    HAS_PRESENCE = 256
 
 
 class _MessageFlag(IntFlag):
@@ -118,13 +120,36 @@ def reading_plan(
     Raises:
         SchemaError: a column has no field, or a field of another type.
     """
-    return _Compiler(reads_defaults, may_lack).plan(descriptor, columns)
+    return _Compiler(reads_defaults=reads_defaults, may_lack=may_lack).plan(descriptor, columns)
+
+
+def writing_plan(descriptor: Any, columns: pa.Schema, null_literal: str) -> ProtobufPlan:
+    """Plan how columns become messages of one type.
+
+    Args:
+        descriptor: The message type.
+        columns: The columns.
+        null_literal: The text that is written for a null in an array or map of strings.
+
+    Raises:
+        SchemaError: a column has no field, or a field of another type.
+    """
+    return _Compiler(writes=True, null_literal=null_literal).plan(descriptor, columns)
 
 
 class _Compiler:
-    def __init__(self, reads_defaults: bool, may_lack: bool) -> None:
+    def __init__(
+        self,
+        *,
+        reads_defaults: bool = False,
+        may_lack: bool = False,
+        writes: bool = False,
+        null_literal: str = "",
+    ) -> None:
         self._reads_defaults = reads_defaults
         self._may_lack = may_lack
+        self._writes = writes
+        self._null_literal = null_literal.encode()
         self._messages: list[_Message] = []
         self._checked: dict[str, int] = {}
         self._required: dict[str, bool] = {}
@@ -163,7 +188,7 @@ class _Compiler:
     def _row(self, descriptor: Any, columns: list[pa.Field], path: str) -> int:
         """Add a message whose fields become the columns of a row."""
         index, made = self._added()
-        pairs = pairs_of(descriptor, columns, path, writes=False, may_lack=self._may_lack)
+        pairs = pairs_of(descriptor, columns, path, writes=self._writes, may_lack=self._may_lack)
         of_number = {pair.field.number: (i, pair) for i, (pair, _) in enumerate(pairs) if pair is not None}
         position = {}
         for one in _all_fields(descriptor):
@@ -200,7 +225,9 @@ class _Compiler:
         return index
 
     def _check(self, descriptor: Any) -> int:
-        """Add a message without columns, once for each type."""
+        """Add a message without columns, once for each type. A plan to write needs none."""
+        if self._writes:
+            return -1
         if descriptor.full_name in self._checked:
             return self._checked[descriptor.full_name]
         index, made = self._added()
@@ -225,9 +252,17 @@ class _Compiler:
             made.first_value, made.value_count = self._enum(one.enum_type)
         if is_message(one):
             made.message = self._check(one.message_type) if pair is None else self._inner(one, pair)
+        elif pair is not None and self._writes:
+            self._set_default(made, self._instead_of_null(one))
         elif pair is not None and not one.is_repeated:
             self._set_default(made, one.default_value)
         return made
+
+    def _instead_of_null(self, one: Any) -> Any:
+        """Return what is written for a null among elements, as in Flink."""
+        if is_enum(one):
+            return one.enum_type.values[0].number
+        return {_STRING: self._null_literal, _BYTES: b""}.get(one.type, 0)
 
     def _inner(self, one: Any, pair: FieldPair) -> int:
         if pair.kind == "map":
@@ -253,6 +288,10 @@ class _Compiler:
             flags |= _Flag.IS_REQUIRED
         if is_message(one) and self._has_required(one.message_type):
             flags |= _Flag.HAS_REQUIRED
+        if one.is_repeated and one.is_packed:
+            flags |= _Flag.IS_PACKED
+        if one.has_presence or one.containing_type.GetOptions().map_entry:
+            flags |= _Flag.HAS_PRESENCE
         if pair is None or self._reads_defaults:
             return flags | _Flag.GIVES_DEFAULT
         always_has_value = not pair.column.nullable if one.is_repeated else not one.has_presence
@@ -278,15 +317,17 @@ class _Compiler:
             made.default_bits = bits - (1 << 64) if bits >> 63 else bits
 
     def _enum(self, enum: Any) -> tuple[int, int]:
-        """Add the numbers of an enum in their order; the first name counts where two have the same number."""
+        """Add the values of an enum: by name to write, else by number with the first name of each."""
         if enum.full_name not in self._enums:
-            names: dict[int, str] = {}
-            for value in enum.values:
-                names.setdefault(value.number, value.name)
-            self._enums[enum.full_name] = len(self._numbers), len(names)
-            for number in sorted(names):
+            values = [(value.number, value.name.encode()) for value in enum.values]
+            if self._writes:
+                values.sort(key=lambda value: value[1])
+            else:
+                values = sorted(dict(reversed(values)).items())
+            self._enums[enum.full_name] = len(self._numbers), len(values)
+            for number, name in values:
                 self._numbers.append(number)
-                self._number_symbols.append(self._symbol(names[number].encode()))
+                self._number_symbols.append(self._symbol(name))
         return self._enums[enum.full_name]
 
     def _symbol(self, text: bytes) -> int:
@@ -329,4 +370,4 @@ def _packed(numbers: Sequence[int]) -> bytes:
     return struct.pack(f"@{len(numbers)}i", *numbers)
 
 
-__all__ = ["ProtobufPlan", "reading_plan"]
+__all__ = ["ProtobufPlan", "reading_plan", "writing_plan"]

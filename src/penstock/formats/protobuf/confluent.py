@@ -32,9 +32,8 @@ from penstock.formats.confluent import (
 )
 from penstock.formats.format_options import options_of
 from penstock.formats.native_rows import check_depth, check_names, decoded_rows
-from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan
+from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan, writing_plan
 from penstock.formats.protobuf._types import MessageType, from_options, library, message_of, pool_of
-from penstock.formats.protobuf._write import MessageWriter
 from penstock.formats.protobuf.format import ProtobufEncoder, ProtobufOptions, ignoring, plan_of_own
 from penstock.formats.protobuf.schema import type_for
 from penstock.formats.schema_registry.client import (
@@ -120,8 +119,9 @@ class ProtobufConfluentFormat:
         check_names(self.name, schema.names)
         self.subject.check()
         message_type = self.message_type or type_for(schema)
-        writer = MessageWriter(self.name, message_type.descriptor(), schema, self.null_literal)
-        return RegisteringEncoder(partial(_registered, self.subject, message_type, writer))
+        check_depth(self.name, schema)
+        plan = writing_plan(message_type.descriptor(), schema, self.null_literal)
+        return RegisteringEncoder(partial(_registered, self.subject, message_type, plan))
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -308,13 +308,13 @@ class ProtobufConfluentDecoder:
 # -- writing ------------------------------------------------------------------------------------------------
 
 
-def _registered(subject: Subject, message_type: MessageType, writer: MessageWriter) -> ProtobufEncoder:
+def _registered(subject: Subject, message_type: MessageType, plan: ProtobufPlan) -> ProtobufEncoder:
     files = library("descriptor_pb2").FileDescriptorSet.FromString(message_type.files).file
     by_name = {one.name: one for one in files}
     root, indexes = _place(files, message_type.full_name)
     references = _references(registry_for(subject.registry), subject, by_name, root)
     header = subject.header(_text(root), "PROTOBUF", references) + write_indexes(indexes)
-    return ProtobufEncoder(writer, header)
+    return ProtobufEncoder(ProtobufConfluentFormat.name, plan, header)
 
 
 def _references(

@@ -16,13 +16,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.formats import _native
+from penstock.formats import _native, _native_encode
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, selected
 from penstock.formats.format_options import VERBATIM, flag_option, format_option, options_of
-from penstock.formats.native_rows import check_depth, check_names, decoded_rows
-from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan
+from penstock.formats.native_rows import check_depth, check_names, decoded_rows, row_error
+from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan, writing_plan
 from penstock.formats.protobuf._types import MessageType, from_options
-from penstock.formats.protobuf._write import MessageWriter
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import TEXT
@@ -105,9 +104,9 @@ class ProtobufFormat:
     def encoder(self, schema: pa.Schema) -> Encoder:
         """Make an encoder; see `Format.encoder`."""
         check_names(self.name, schema.names)
-        return ProtobufEncoder(
-            MessageWriter(self.name, self.message_type.descriptor(), schema, self.null_literal)
-        )
+        check_depth(self.name, schema)
+        plan = writing_plan(self.message_type.descriptor(), schema, self.null_literal)
+        return ProtobufEncoder(self.name, plan)
 
 
 def plan_of_own(
@@ -157,10 +156,14 @@ class ProtobufDecoder:
 class ProtobufEncoder:
     """Encodes rows as messages, each after the same header."""
 
-    def __init__(self, writer: MessageWriter, header: bytes = b"") -> None:
-        self._writer = writer
+    def __init__(self, format_name: str, plan: ProtobufPlan, header: bytes = b"") -> None:
+        self._format_name = format_name
+        self._plan = plan
         self._header = header
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """Encode rows; see `Encoder.encode`."""
-        return self._writer.write(rows, self._header)
+        try:
+            return _native_encode.encode_protobuf(rows, self._plan, self._header)
+        except _native_encode.RowFailed as failed:
+            raise row_error(self._format_name, failed) from None

@@ -1,7 +1,7 @@
-"""Columns to Protobuf messages.
+"""Columns to Protobuf messages by the `protobuf` package: the judge of the native encoder.
 
-Runs on executors. Invariant: a value that its field cannot hold is an error that names row and column; the
-same row always gives the same bytes (maps are written in the order of their keys), which replays rely on.
+The order of map entries is not to be compared, because protobuf 7.36.2 sorts them wrongly. Its
+SerializeToString() is not used: it can end the process with a segmentation fault if required fields lack.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class MessageWriter:
         """
         self._format_name = format_name
         self._class = library("message_factory").GetMessageClass(descriptor)
-        self._encode_error = library("message").EncodeError
         self._writers = _columns(descriptor, [*schema], "", null_literal)
 
     def write(self, rows: pa.RecordBatch, header: bytes = b"") -> pa.Array:
@@ -77,10 +76,9 @@ class MessageWriter:
         return pa.array(values, pa.binary())
 
     def _serialized(self, row: int, message: Any) -> bytes:
-        try:
-            value: bytes = message.SerializeToString(deterministic=True)
-        except (self._encode_error, ValueError) as error:
-            raise UnwritableError(row, "", str(error)) from None
+        if not message.IsInitialized():
+            raise UnwritableError(row, "", "a required field is missing")
+        value: bytes = message.SerializePartialToString()
         return value
 
     def _row_error(self, failed: UnwritableError) -> RowError:
@@ -169,6 +167,7 @@ def _map_column(pair: FieldPair, null_literal: str) -> ColumnWriter:
     has_messages = is_message(item.field)
     fill = _filler(item, item.field, pair.column.type.item_type, null_literal) if has_messages else None
     convert = _converter(item.field, pair.column.type.item_type)
+    convert_key = _converter(key.field, pair.column.type.key_type)
     default = None if has_messages else _default(item.field, null_literal)
 
     def write_one(target: Any, keys: list[Any], items: list[Any] | None) -> list[Any]:
@@ -182,7 +181,10 @@ def _map_column(pair: FieldPair, null_literal: str) -> ColumnWriter:
 
     def write(messages: Sequence[Any], column: pa.Array, rows: Rows) -> None:
         keys, values = _entries(column)
-        names, plain = keys.to_pylist(), None if has_messages else values.to_pylist()
+        names, plain = (
+            [convert_key(one) for one in keys.to_pylist()],
+            None if has_messages else values.to_pylist(),
+        )
         inner: list[Any] = []
         owners: list[int] = []
         at, start = 0, 0
