@@ -21,10 +21,12 @@ from benchmarks import cases, machine, usage, yardsticks
 from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, block_of_orders, fill
 from benchmarks.report import RESULTS, described, markdown_table
 from benchmarks.systems import PENSTOCK, Bench, prepared, taking_part
-from penstock.client.fetch.fetcher import Chunk, SplitFetches
+from penstock.client.fetch.ranges import RangeFetches
+from penstock.client.fetch.requests import Records
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings, fetch_settings
 from penstock.codec import RecordBatchDecoder
+from penstock.errors import PenstockError
 from penstock.formats import format_of
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
@@ -130,29 +132,24 @@ def _own_cost(record_count: int, work: Callable[[], object]) -> Costs:
     return {usage.DRIVER: _cost(record_count, work)[usage.DRIVER]}
 
 
-def _fetch(bench: Bench) -> Iterator[tuple[int, Chunk]]:
+def _fetch(bench: Bench) -> Iterator[tuple[int, Records]]:
     properties = _sink(bench).properties
     connections = KafkaConnections(connection_settings(properties, client_id="hotpaths"))
     try:
         for partition in range(PARTITION_COUNT):
             stop = bench.record_count // PARTITION_COUNT
-            offset_range = OffsetRange(TopicPartition(INPUT_TOPIC, partition), 0, stop)
-            fetches = SplitFetches(
-                connections, offset_range, fetch_settings(properties), read_committed=False
-            )
-            position = 0
-            fetches.send()
-            while position < stop:
-                chunk = fetches.receive()
-                position = chunk.next_offset
-                if position < stop:
-                    fetches.send()
-                yield partition, chunk
+            fetches = RangeFetches(connections, fetch_settings(properties), read_committed=False)
+            fetches.add(OffsetRange(TopicPartition(INPUT_TOPIC, partition), 0, stop))
+            while fetches:
+                for _, outcome in fetches.receive():
+                    if isinstance(outcome, PenstockError):
+                        raise outcome
+                    yield partition, outcome
     finally:
         connections.close()
 
 
-def _decode(bench: Bench, chunks: list[tuple[int, Chunk]]) -> Iterator[pa.RecordBatch]:
+def _decode(bench: Bench, chunks: list[tuple[int, Records]]) -> Iterator[pa.RecordBatch]:
     stop = bench.record_count // PARTITION_COUNT
     for partition in range(PARTITION_COUNT):
         decoder = RecordBatchDecoder(
@@ -160,7 +157,7 @@ def _decode(bench: Bench, chunks: list[tuple[int, Chunk]]) -> Iterator[pa.Record
         )
         for number, chunk in chunks:
             if number == partition:
-                yield from decoder.decode(chunk.records, chunk.aborted_transactions)
+                yield from decoder.decode(chunk.data, chunk.aborted_transactions)
         rest = decoder.flush()
         if rest is not None:
             yield rest

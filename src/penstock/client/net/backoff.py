@@ -46,12 +46,21 @@ class Backoff:
         left_seconds = deadline - time.monotonic()
         if left_seconds <= 0:
             return False
+        pause_seconds = self.next_seconds(deadline)
+        # An attempt without time left would only replace the last error by one that says less.
+        return not self.sleep(min(left_seconds, pause_seconds)) and pause_seconds < left_seconds
+
+    def next_seconds(self, deadline: float) -> float:
+        """Return how long the next pause is, for a caller that waits for other things meanwhile."""
         self._on_pause(deadline)
         jitter = random.uniform(1 - self._jitter, 1 + self._jitter)  # noqa: S311  # jitter needs no secrecy
         pause_seconds = self._next_ms / 1000 * jitter
         self._next_ms = min(2 * self._next_ms, self._max_ms)
-        # An attempt without time left would only replace the last error by one that says less.
-        return not self._wait(min(left_seconds, pause_seconds)) and pause_seconds < left_seconds
+        return pause_seconds
+
+    def sleep(self, seconds: float) -> bool:
+        """Sleep; return True when the connections are closing."""
+        return self._wait(seconds)
 
 
 def left_ms(deadline: float) -> int:

@@ -95,9 +95,14 @@ class PendingResponse:
         first_s = min(wait_s, _SILENCE_MS / 1000)
         if self._done.wait(first_s):
             return True
-        if wait_s > first_s and self._on_silence is not None:
-            self._on_silence(first_s, wait_s - first_s)
+        if wait_s > first_s:
+            self.log_silence(first_s, wait_s - first_s)
         return self._done.wait(wait_s - first_s)
+
+    def log_silence(self, waited_s: float, left_s: float) -> None:
+        """Log that a caller has waited so long, and how long it goes on."""
+        if self._on_silence is not None:
+            self._on_silence(waited_s, left_s)
 
     def add_done_callback(self, callback: Callable[[PendingResponse], None]) -> None:
         """Call `callback(self)` when done: on the IO thread, or here and now if it is done already."""

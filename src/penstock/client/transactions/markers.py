@@ -21,7 +21,7 @@ from typing import Any
 
 from penstock.client.cluster.ask import Reply
 from penstock.client.cluster.leaders import Asked, ask_leaders
-from penstock.client.fetch.requests import FetchedPartition, FetchSizes, build_fetch, read_fetch
+from penstock.client.fetch.requests import AskedPartition, FetchedPartition, build_fetch, read_fetch
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import left_ms
 from penstock.client.net.connection import KafkaConnections
@@ -126,16 +126,8 @@ def _fetch(
     settings = FetchSettings(fetch_max_wait_ms=100)
 
     def build(asked: Asked) -> Any:
-        sizes = FetchSizes(_FETCH_BYTES, _FETCH_BYTES)
-        return build_fetch(
-            topic_partition,
-            offset,
-            asked[topic_partition],
-            sizes,
-            settings,
-            read_committed=False,
-            client_rack="",
-        )
+        one = AskedPartition(topic_partition, offset, asked[topic_partition], _FETCH_BYTES)
+        return build_fetch([one], _FETCH_BYTES, settings, read_committed=False, client_rack="")
 
     def read(response: Any) -> Iterator[Reply[TopicPartition, FetchedPartition]]:
         fetched = read_fetch(response, topic_partition)
