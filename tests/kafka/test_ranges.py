@@ -39,17 +39,21 @@ def whole(topic: str, count: int) -> list[WantedRange]:
     ]
 
 
-def by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
-    found: dict[int, list[Record]] = {}
+def by_partition(records: Iterable[Record]) -> dict[int | None, list[Record]]:
+    found: dict[int | None, list[Record]] = {}
     for record in records:
         found.setdefault(record.partition, []).append(record)
     return found
 
 
 def read(
-    connections: KafkaConnections, wanted: list[WantedRange], settings: FetchSettings, **kwargs: bool
+    connections: KafkaConnections,
+    wanted: list[WantedRange],
+    settings: FetchSettings,
+    *,
+    read_committed: bool = False,
 ) -> Iterator[Record]:
-    for offset_range, batch in fetch_ranges(connections, wanted, settings, **kwargs):
+    for offset_range, batch in fetch_ranges(connections, wanted, settings, read_committed=read_committed):
         records = as_records([batch])
         assert {(each.topic, each.partition) for each in records} == {offset_range.topic_partition}
         yield from records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.fetch import _attempts
 from penstock.client.fetch._attempts import Attempts, CallersTime, TryAgain
 from penstock.client.fetch.fetcher import OnFailure, WantedRange, fetch_ranges
 from penstock.client.net.connection import KafkaConnections
@@ -66,7 +66,7 @@ def read(
     rows = [] if seen is None else seen
     for offset_range, batch in batches:
         for row in batch.to_pylist():
-            assert (row["topic"], row["partition"]) == offset_range.topic_partition
+            assert TopicPartition(row["topic"], row["partition"]) == offset_range.topic_partition
             rows.append((offset_range.topic_partition, row["value"]))
     return rows
 
@@ -331,7 +331,7 @@ def test_every_record_of_each_range_comes_once_and_in_order_whatever_happens(
 
 def test_the_time_of_the_caller_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(_attempts.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     callers_time = CallersTime()
     attempts = Attempts(cast(KafkaConnections, FakeBrokers()), 10_000, callers_time)
     with callers_time:
