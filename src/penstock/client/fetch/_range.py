@@ -235,7 +235,7 @@ class RangeFetch:
             return TryAgain(None, is_urgent=True)
         end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
         if answer.has_records and self.place.position < end:
-            # The response was full before it came to this range, whose turn is next. Other ranges made progress.
+            # The response was full before it came to this range, whose turn is next. Others made progress.
             self.attempts.succeeded()
             return TryAgain(None, is_urgent=True, keeps_turn=True)
         return TryAgain(None, is_urgent=answer.waited_ms >= self._settings.fetch_max_wait_ms / 2)
