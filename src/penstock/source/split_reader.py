@@ -12,18 +12,23 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.client.fetch.fetcher import fetch_range
-from penstock.client.net.connection import KafkaConnections, connections_for
-from penstock.client.settings import FetchSettings, fetch_settings
-from penstock.errors import OffsetOutOfRangeError, TopicPartitionsRemovedError, UnknownTopicOrPartitionError
+from penstock.client.fetch.fetcher import WantedRange, fetch_ranges
+from penstock.client.net.connection import connections_for
+from penstock.client.settings import fetch_settings
+from penstock.errors import (
+    OffsetOutOfRangeError,
+    PenstockError,
+    TopicPartitionsRemovedError,
+    UnknownTopicOrPartitionError,
+)
 from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
 from penstock.source._small_batches import merge_small
 from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import SPLIT_METRICS
-from penstock.source.splits import Split, SplitRange
-from penstock.types import OffsetRange, TopicPartition
+from penstock.source.splits import Split
+from penstock.types import OffsetRange
 
 MAX_ROWS = 32_768
 MAX_BYTES = 8 << 20
@@ -37,63 +42,46 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
         ClientError: a range could not be read in time.
     """
     connections = connections_for(source_connection_settings(config))
-    batches = (records for _, records in _read_ranges(connections, config, split.ranges, columns))
+    losses = LossPolicy.of(config)
+
+    def decide(offset_range: OffsetRange, error: PenstockError) -> OffsetRange | None:
+        return _after(offset_range, error, config, losses)
+
+    ranges = fetch_ranges(
+        connections,
+        [WantedRange(one.offset_range, one.topic_id) for one in split.ranges],
+        fetch_settings(config.properties),
+        columns=columns,
+        read_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
+        max_rows=MAX_ROWS,
+        max_bytes=MAX_BYTES,
+        on_failure=decide,
+    )
+    batches = (records for _, records in ranges)
     for records in merge_small(batches) if len(split.ranges) > 1 else batches:
         SPLIT_METRICS.emitted(records)
         yield records
 
 
-def _read_ranges(
-    connections: KafkaConnections,
-    config: SourceConfig,
-    ranges: Sequence[SplitRange],
-    columns: Sequence[str],
-) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Yield the records of the ranges with their topic partition, in the order of each topic partition.
+def _after(
+    offset_range: OffsetRange, error: PenstockError, config: SourceConfig, losses: LossPolicy
+) -> OffsetRange | None:
+    """Return what is left to read of a range after an error; None if nothing is.
 
-    One range after the other. The order among topic partitions is not a promise.
+    Raises:
+        PenstockError: the error, unless it is a loss that the options accept.
     """
-    settings = fetch_settings(config.properties)
-    for one in ranges:
-        for records in _read_range(connections, config, settings, one, columns):
-            yield one.offset_range.topic_partition, records
-
-
-def _read_range(
-    connections: KafkaConnections,
-    config: SourceConfig,
-    settings: FetchSettings,
-    one: SplitRange,
-    columns: Sequence[str],
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of one range; report what of it is gone."""
-    losses = LossPolicy.of(config)
-    rest: OffsetRange | None = one.offset_range
-    while rest is not None:
-        try:
-            yield from fetch_range(
-                connections,
-                rest,
-                settings,
-                columns=columns,
-                read_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
-                max_rows=MAX_ROWS,
-                max_bytes=MAX_BYTES,
-                topic_id=one.topic_id,
-            )
-        except OffsetOutOfRangeError as error:  # noqa: PERF203  # once for each loss
-            losses.report(error)
-            rest = _still_there(rest, error)
-        except TopicPartitionsRemovedError as error:
-            losses.report(error)
-            rest = None
-        except UnknownTopicOrPartitionError:
-            if config.fail_on_removed_partition is not False:
-                raise  # with failOnDataLoss=false only planning drops a topic partition, after a second look
-            losses.report(data_loss.removed([rest.topic_partition]))
-            rest = None
-        else:
-            rest = None
+    if isinstance(error, OffsetOutOfRangeError):
+        losses.report(error)
+        return _still_there(offset_range, error)
+    if isinstance(error, TopicPartitionsRemovedError):
+        losses.report(error)
+        return None
+    # With failOnDataLoss=false only planning drops a topic partition, after a second look.
+    if isinstance(error, UnknownTopicOrPartitionError) and config.fail_on_removed_partition is False:
+        losses.report(data_loss.removed([offset_range.topic_partition]))
+        return None
+    raise error
 
 
 def _still_there(offset_range: OffsetRange, error: OffsetOutOfRangeError) -> OffsetRange | None:
