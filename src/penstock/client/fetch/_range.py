@@ -34,6 +34,10 @@ _UNKNOWN_TOPIC_CODES = frozenset(
         codes.INCONSISTENT_TOPIC_ID,
     )
 )
+_SHARED_FETCH_BYTES = 16 << 10
+"""Most record batches fit: it is the default `batch.size` of Java's producer. More would bring records after
+the end of a short range, and leave no room for other ranges."""
+_GROWTH = 4
 
 
 class Answer(NamedTuple):
@@ -43,8 +47,10 @@ class Answer(NamedTuple):
     fetched: FetchedPartition | None
     node_id: int
     waited_ms: float
-    has_records: bool
-    """Whether the response holds records of any topic partition."""
+    had_turn: bool
+    """Whether the broker would have sent its first record batch whatever its size."""
+    had_room: bool
+    """Whether the response had room for all bytes that were asked for."""
 
 
 class RangeFetch:
@@ -75,6 +81,8 @@ class RangeFetch:
         """Whether a request about this range is in flight."""
         self.enlarged_bytes: int | None = None
         """The size of a Fetch after a record batch did not fit; None: the usual size."""
+        self.least_bytes = _SHARED_FETCH_BYTES
+        """How many bytes to ask for at least, beside other ranges."""
         self.bytes_per_offset: float | None = None
         """Of the last response; None before the first."""
         self.read_leader_epoch = -1
@@ -234,8 +242,10 @@ class RangeFetch:
             self.enlarged_bytes = min(limit, 2 * max(before, len(fetched.records)))
             return TryAgain(None, is_urgent=True)
         end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
-        if answer.has_records and self.place.position < end:
-            # The response was full before it came to this range, whose turn is next. Others made progress.
+        if not answer.had_turn and self.place.position < end:
+            if answer.had_room:  # its first record batch is larger than what was asked for
+                self.least_bytes *= _GROWTH
+            # Others made progress. The turn of this range is next.
             self.attempts.succeeded()
             return TryAgain(None, is_urgent=True, keeps_turn=True)
         return TryAgain(None, is_urgent=answer.waited_ms >= self._settings.fetch_max_wait_ms / 2)

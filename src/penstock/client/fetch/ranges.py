@@ -19,7 +19,7 @@ does not stop the others; a range for which a response had no room goes first ne
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ from penstock.errors import PenstockError, RequestTimeoutError
 from penstock.types import OffsetRange
 
 _SMALLEST_FETCH_BYTES = 64 << 10
+"""Asked for at least when a range has a request of its own."""
 _GUESSED_RECORD_BYTES = 1 << 10
 """Used until the first response gives an estimate."""
 
@@ -72,6 +73,8 @@ class _Sent:
     asked: list[AskedPartition]
     sent_at: float
     target: _Target | None = None
+    max_bytes: int = 0
+    """The limit of the response."""
 
 
 class RangeFetches:
@@ -189,30 +192,33 @@ class RangeFetches:
         for target, ranges in waiting.items():
             self._fetch(target, ranges, limit_bytes)
 
-    def _fetch(self, target: _Target, waiting: Iterable[RangeFetch], limit_bytes: int) -> None:
+    def _fetch(self, target: _Target, waiting: Sequence[RangeFetch], limit_bytes: int) -> None:
         """Send one Fetch for as many ranges, from the first on, as one response can probably hold."""
         asked: list[AskedPartition] = []
         ranges: list[RangeFetch] = []
         expected_bytes = 0
+        is_alone = len(waiting) == 1
         for each in waiting:
             if ranges and (expected_bytes >= limit_bytes or each.enlarged_bytes is not None):
                 break
             estimate = self._estimated_bytes(each)
-            wanted = each.enlarged_bytes or min(limit_bytes, max(_SMALLEST_FETCH_BYTES, estimate))
+            least = _SMALLEST_FETCH_BYTES if is_alone else each.least_bytes
+            wanted = each.enlarged_bytes or min(limit_bytes, max(least, estimate))
             if each.leader is not None:
                 asked.append(AskedPartition(each.topic_partition, each.place.position, each.leader, wanted))
                 ranges.append(each)
                 each.place.leader_epoch = each.leader.leader_epoch
             expected_bytes += wanted if each.enlarged_bytes is not None else min(estimate, limit_bytes)
         most_bytes = self._settings.fetch_max_bytes
+        max_bytes = max(asked[0].max_bytes, most_bytes if len(asked) == 1 else min(limit_bytes, most_bytes))
         request = build_fetch(
             asked,
-            max(asked[0].max_bytes, most_bytes if len(asked) == 1 else min(limit_bytes, most_bytes)),
+            max_bytes,
             self._settings,
             read_committed=self._read_committed,
             client_rack=target.client_rack,
         )
-        self._send(request, _Sent(target.node_id, ranges, asked, time.monotonic(), target))
+        self._send(request, _Sent(target.node_id, ranges, asked, time.monotonic(), target, max_bytes))
 
     def _estimated_bytes(self, each: RangeFetch) -> int:
         """Return how many bytes the rest of a range probably has."""
@@ -275,11 +281,18 @@ class RangeFetches:
             return self._attempt(sent.ranges, lambda each: each.confirm(ends.get(each.topic_partition)))
         found = read_fetches(response, sent.asked)
         waited_ms = (time.monotonic() - sent.sent_at) * 1000
-        has_records = any(each.records for each in found.values())
+        left_bytes = sent.max_bytes - sum(len(each.records) for each in found.values())
+        is_empty = left_bytes == sent.max_bytes
+        wanted = {each.topic_partition: each.max_bytes for each in sent.asked}
 
         def take(each: RangeFetch) -> Records:
+            # The first one with records always gets a whole record batch (KIP-74).
+            had_turn = is_empty or each is sent.ranges[0]
+            had_room = left_bytes >= wanted[each.topic_partition]
             fetched = found.get(each.topic_partition)
-            return each.take(Answer(response.error_code, fetched, sent.node_id, waited_ms, has_records))
+            return each.take(
+                Answer(response.error_code, fetched, sent.node_id, waited_ms, had_turn, had_room)
+            )
 
         return self._attempt(sent.ranges, take)
 

@@ -6,8 +6,9 @@ Runs in tests only. A Fetch is answered as a broker does it (KIP-74): in the ord
 
 from __future__ import annotations
 
+import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from kafka.protocol.consumer import (
     OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import MetadataResponse
+from kafka.record.default_records import DefaultRecordBase, DefaultRecordBatchBuilder
+from kafka.record.util import calc_crc32c
 
 from penstock.errors import BrokerUnavailableError, PenstockError
 from penstock.types import TopicPartition
@@ -24,6 +27,11 @@ from tests.unit.fake_cluster import FETCH_VERSION, METADATA_VERSION, FakeCluster
 
 NOT_LEADER, OUT_OF_RANGE, UNKNOWN_EPOCH = 6, 1, 75
 _BY_NAME_VERSION = 12
+_COMMIT, _ABORT = struct.pack(">hh", 0, 1), struct.pack(">hh", 0, 0)
+
+Step = tuple[str, int]
+"""What is appended to a log: ("rows", count), ("gap", count), ("begin", count) for rows of a producer's open
+transaction, which each such step adds to, ("commit", 0) or ("abort", 0)."""
 
 
 @dataclass
@@ -36,6 +44,48 @@ class Log:
     leader_epoch: int = 0
     start: int = 0
     epoch_ends: dict[int, int] = field(default_factory=dict)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    """Aborted transactions: the producer's id, the first offset and that of the marker."""
+    committed: list[int] = field(default_factory=list)
+    """The offsets of records that read_committed shows, of a log that was written in steps."""
+
+    @classmethod
+    def of_steps(cls, steps: Iterable[Step], *, leader_id: int = 1) -> Log:
+        """Return a log with transactions of two producers in turn, and gaps as compaction leaves them.
+
+        All transactions are ended. The last record is never compacted away.
+        """
+        log = cls([], 0, leader_id)
+        open_rows: dict[int, list[int]] = {}
+        for number, (kind, count) in enumerate(steps):
+            producer_id = 7 + number % 2
+            if kind == "gap":
+                log.end += count
+            elif kind == "rows":
+                log.committed += log._append(count, -1)
+            elif kind == "begin":
+                open_rows.setdefault(producer_id, []).extend(log._append(count, producer_id))
+            elif producer_id in open_rows:
+                log._end(producer_id, open_rows.pop(producer_id), is_commit=kind == "commit")
+        for producer_id, rows in open_rows.items():
+            log._end(producer_id, rows, is_commit=False)
+        log.committed += log._append(1, -1)
+        log.committed.sort()
+        return log
+
+    def _append(self, count: int, producer_id: int) -> range:
+        offsets = range(self.end, self.end + count)
+        self.batches.append((self.end, a_batch(self.end, count, producer_id=producer_id)))
+        self.end += count
+        return offsets
+
+    def _end(self, producer_id: int, rows: list[int], *, is_commit: bool) -> None:
+        self.batches.append((self.end, _marker(self.end, producer_id, is_commit=is_commit)))
+        if is_commit:
+            self.committed += rows
+        else:
+            self.aborted.append((producer_id, rows[0], self.end))
+        self.end += 1
 
     @classmethod
     def of(cls, *record_counts: int, leader_id: int = 1, value: bytes = b"v") -> Log:
@@ -54,15 +104,40 @@ class Log:
     def records(self, offset: int, max_bytes: int, *, is_first: bool, most: int | None) -> bytes:
         """Return whole batches from the one that holds the offset on, `most` at most."""
         data, count = b"", 0
-        for index, (_, batch) in enumerate(self.batches):
-            after = self.batches[index + 1][0] if index + 1 < len(self.batches) else self.end
-            if after > offset:
+        for base, batch in self.batches:
+            if base + _last_delta(batch) >= offset:
                 if len(data) + len(batch) > max_bytes and (data or not is_first):
                     break
                 data, count = data + batch, count + 1
                 if count == most:
                     break
         return data
+
+    def aborted_in(self, offset: int, data: bytes) -> list[tuple[int, int]]:
+        """Return producer and first offset of the aborted transactions that overlap a response."""
+        last, at = offset, 0
+        while at < len(data):
+            (base, size) = struct.unpack_from(">qi", data, at)
+            last, at = base + _last_delta(data[at:]), at + 12 + size
+        return [(producer, first) for producer, first, end in self.aborted if first <= last and end >= offset]
+
+
+def _last_delta(batch: bytes) -> int:
+    return int.from_bytes(batch[23:27], "big")
+
+
+def _marker(offset: int, producer_id: int, *, is_commit: bool) -> bytes:
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=True, producer_id=producer_id, producer_epoch=0,
+        base_sequence=-1, batch_size=1 << 20,
+    )  # fmt: skip
+    builder.append(0, timestamp=0, key=_COMMIT if is_commit else _ABORT, value=b"", headers=[])
+    data = bytearray(builder.build())
+    data[0:8] = offset.to_bytes(8, "big")
+    data[12:16] = bytes(4)  # the leader epoch
+    data[22] |= DefaultRecordBase.CONTROL_MASK
+    data[17:21] = calc_crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    return bytes(data)
 
 
 @dataclass
@@ -82,6 +157,8 @@ class FakeBrokers(FakeCluster):
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     trouble: Callable[[TopicPartition], int | PenstockError | None] = lambda _: None
     has_topic_ids: bool = True
+    mute: set[TopicPartition] = field(default_factory=set)
+    """Answered without records, though there are some."""
     batches_per_fetch: int | None = None
     """How many record batches of a topic partition a response holds at most."""
     asked: list[Asked] = field(default_factory=list)
@@ -147,12 +224,18 @@ class FakeBrokers(FakeCluster):
             code = self._code(tp, partition, node_id)
             if isinstance(code, PenstockError):
                 return code
-            data = b"" if code else self._read(tp, partition, asked)
+            data = b"" if code or tp in self.mute else self._read(tp, partition, asked)
             log = self.logs[tp]
+            aborted = [
+                topic.PartitionData.AbortedTransaction(
+                    version=version, producer_id=producer_id, first_offset=first_offset
+                )
+                for producer_id, first_offset in log.aborted_in(partition.fetch_offset, data)
+            ]
             answer = topic.PartitionData(
                 version=version, partition_index=tp.partition, error_code=code, high_watermark=log.end,
-                last_stable_offset=log.end, log_start_offset=log.start, aborted_transactions=None,
-                preferred_read_replica=-1, records=data,
+                last_stable_offset=log.end, log_start_offset=log.start, preferred_read_replica=-1,
+                records=data, aborted_transactions=aborted if request.isolation_level else None,
             )  # fmt: skip
             name = {"topic_id": self._topic_id(tp.topic)} if self.has_topic_ids else {"topic": tp.topic}
             answers.append(topic(version=version, partitions=[answer], **name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from collections import Counter
@@ -31,6 +32,7 @@ from tests.unit.client.fetch.fake_brokers import (
     UNKNOWN_EPOCH,
     FakeBrokers,
     Log,
+    Step,
 )
 
 SETTINGS = FetchSettings(default_api_timeout_ms=20_000, fetch_max_wait_ms=1)
@@ -52,6 +54,7 @@ def read(
     fetch: FetchSettings = SETTINGS,
     on_failure: OnFailure | None = None,
     max_rows: int = 32_768,
+    read_committed: bool = False,
     seen: list[tuple[TopicPartition, bytes]] | None = None,
 ) -> list[tuple[TopicPartition, bytes]]:
     extra: dict[str, Any] = {} if on_failure is None else {"on_failure": on_failure}
@@ -61,6 +64,7 @@ def read(
         fetch,
         columns=["topic", "partition", "value"],
         max_rows=max_rows,
+        read_committed=read_committed,
         **extra,
     )
     rows = [] if seen is None else seen
@@ -118,6 +122,37 @@ def test_a_range_whose_turn_did_not_come_goes_first_in_the_next_request() -> Non
     rows = read(cluster, fetch=fetch)
     assert Counter(each for each, _ in rows) == {tp(0): 1, tp(2): 1, tp(4): 4}
     assert len(cluster.asked) < 8
+
+
+def test_the_records_behind_short_ranges_take_no_room() -> None:
+    """Ten records of each log, which go on. A response has a few record batches of each."""
+    block = Log.of(*[10] * 100, value=b"x" * 800)
+    cluster = FakeBrokers(logs={tp(number): dataclasses.replace(block) for number in range(200)})
+    rows = read(cluster, [WantedRange(OffsetRange(each, 500, 510)) for each in cluster.logs])
+    assert len(rows) == 2_000
+    assert len(cluster.asked) <= 2 + 200 * (16 << 10) // (4 << 20)
+
+
+def test_record_batches_larger_than_expected_share_requests_too() -> None:
+    """Ten records of a batch of 200 kB each: as many requests as the bytes need, and few to learn that."""
+    block = Log.of(200, value=b"x" * 1_000)
+    cluster = FakeBrokers(logs={tp(number): dataclasses.replace(block) for number in range(200)})
+    rows = read(cluster, [WantedRange(OffsetRange(each, 50, 60)) for each in cluster.logs])
+    assert by_topic_partition(rows).keys() == cluster.logs.keys()
+    assert len(rows) == 2_000
+    needed = 200 * len(block.batches[0][1]) // (4 << 20)
+    assert len(cluster.asked) <= 2 * needed
+
+
+def test_a_range_that_had_its_turn_and_got_nothing_waits_before_it_asks_again() -> None:
+    """A broker that cannot give its records now. The others go on without it, and its time runs out."""
+    cluster = FakeBrokers(logs={tp(0): Log.of(2), tp(1): Log.of(*[1] * 400)}, batches_per_fetch=1)
+    cluster.mute.add(tp(0))
+    fetch = dataclasses.replace(SETTINGS, default_api_timeout_ms=300)
+    seen: list[tuple[TopicPartition, bytes]] = []
+    with pytest.raises(FetchError, match=r"a-0\[0, 2\) at offset 0 made no progress for 300 ms"):
+        read(cluster, fetch=fetch, seen=seen)
+    assert len([asked for asked in cluster.asked if tp(0) in asked.offsets]) < 150
 
 
 def test_memory_is_not_kept_for_each_range() -> None:
@@ -327,6 +362,64 @@ def test_every_record_of_each_range_comes_once_and_in_order_whatever_happens(
         for offset_range, _ in wanted
         if len(offset_range)
     }
+
+
+STEP = st.one_of(
+    st.tuples(st.just("rows"), st.integers(1, 5)),
+    st.tuples(st.just("begin"), st.integers(1, 5)),
+    st.tuples(st.just("gap"), st.integers(1, 4)),
+    st.tuples(st.sampled_from(["abort", "commit"]), st.just(0)),
+)
+
+
+@settings(max_examples=120)
+@given(
+    logs=st.lists(
+        st.tuples(st.lists(STEP, max_size=10), st.integers(1, 3), st.floats(0, 1), st.floats(0, 1)),
+        min_size=1,
+        max_size=6,
+    ),
+    script=st.lists(st.tuples(st.integers(1, 30), TROUBLE), max_size=6),
+    limit_bytes=st.sampled_from([80, 400, 4 << 20]),
+    batches_per_fetch=st.sampled_from([None, 1, 2]),
+    read_committed=st.booleans(),
+)
+def test_ranges_read_together_have_the_rows_of_ranges_read_alone(
+    logs: list[tuple[list[Step], int, float, float]],
+    script: list[tuple[int, Trouble]],
+    limit_bytes: int,
+    batches_per_fetch: int | None,
+    read_committed: bool,
+) -> None:
+    """With aborted transactions, gaps, leaders that move, and starts and stops anywhere."""
+    made = {
+        tp(number): Log.of_steps(steps, leader_id=node) for number, (steps, node, _, _) in enumerate(logs)
+    }
+    calm = FakeBrokers(logs=copy.deepcopy(made))
+    cluster = FakeBrokers(logs=made, batches_per_fetch=batches_per_fetch)
+    cluster.trouble = _play(cluster, script)
+    wanted = []
+    for (each, log), (_, _, one, other) in zip(made.items(), logs, strict=True):
+        first, stop = sorted((round(one * log.end), round(other * log.end)))
+        wanted.append(WantedRange(OffsetRange(each, first, stop)))
+    fetch = dataclasses.replace(SETTINGS, max_partition_fetch_bytes=limit_bytes)
+    together = by_topic_partition(read(cluster, wanted, fetch=fetch, read_committed=read_committed))
+    alone = {
+        one.offset_range.topic_partition: [row for _, row in rows]
+        for one in wanted
+        if (rows := read(calm, [one], read_committed=read_committed))
+    }
+    assert together == alone
+    if read_committed:
+        committed = {
+            one.topic_partition: [
+                b"v%d" % offset
+                for offset in calm.logs[one.topic_partition].committed
+                if one.starting_offset <= offset < one.stopping_offset
+            ]
+            for one, _ in wanted
+        }
+        assert together == {each: rows for each, rows in committed.items() if rows}
 
 
 def test_the_time_of_the_caller_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
