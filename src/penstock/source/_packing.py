@@ -19,8 +19,9 @@ from penstock.types import TopicPartition
 
 TASK_US = 15_000
 """What Spark spends on a task that reads nothing."""
-RANGE_US = 1_000
-"""What a task spends on a range without records: a request and its response."""
+RANGE_US = 200
+"""What a task spends on a range with few records: its part of a request and its Arrow batch. The ranges of
+one broker share requests."""
 RECORD_US = 4
 """What a record costs. Reading takes less than 1; the rest is for the query behind the read."""
 FULL_TASK_US = 8 * TASK_US
