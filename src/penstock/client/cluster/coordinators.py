@@ -1,7 +1,7 @@
 """Ask the coordinators of transactional ids and consumer groups.
 
-Runs on driver and executor. Invariants: as in `ask`. The coordinator of a transactional id is cached until it
-moves or does not answer; a group's coordinator is looked up for each attempt.
+Runs on driver and executor. Invariants: as in `ask`. A coordinator is cached until it moves or does not
+answer.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def ask_group_coordinator(
     def error(key: str, _: Coordinator, code: int) -> PenstockError:
         return error_from_code(code, f"{what} of group {key!r}", group_id=key)
 
-    locator = Coordinators(connections, CoordinatorKind.GROUP)
+    locator = _cache(_of_groups, connections, CoordinatorKind.GROUP)
     question = Question(lambda asked: build(), read_reply, error, kind_of)
     return ask(connections, [group_id], locator, question, timeout_ms=timeout_ms).value_or_raise(group_id)
 
@@ -194,12 +194,16 @@ class Coordinators:
                     self._known.pop(key, None)
 
 
-_of_transactions: weakref.WeakKeyDictionary[KafkaConnections, Coordinators] = weakref.WeakKeyDictionary()
+_Caches = weakref.WeakKeyDictionary[KafkaConnections, Coordinators]
+_of_transactions: _Caches = weakref.WeakKeyDictionary()
+_of_groups: _Caches = weakref.WeakKeyDictionary()
 
 
 def transaction_coordinators(connections: KafkaConnections) -> Coordinators:
     """Return the cache of transaction coordinators that belongs to these connections."""
+    return _cache(_of_transactions, connections, CoordinatorKind.TRANSACTION)
+
+
+def _cache(caches: _Caches, connections: KafkaConnections, kind: CoordinatorKind) -> Coordinators:
     # `setdefault` is atomic, so that no lock is needed, which a forked child could inherit while it is held.
-    return _of_transactions.get(connections) or _of_transactions.setdefault(
-        connections, Coordinators(connections, CoordinatorKind.TRANSACTION)
-    )
+    return caches.get(connections) or caches.setdefault(connections, Coordinators(connections, kind))

@@ -45,6 +45,8 @@ def describe_topics(
 ) -> dict[str, TopicMetadata]:
     """Ask the cluster for the named topics that exist, or (None) for all topics. Never answer from a cache.
 
+    Leaders of named topics are cached, so that asking them next needs no further request.
+
     Raises:
         AuthorizationError: a named topic may not be described.
         BrokerUnavailableError: no broker answered, or a topic's state stayed unclear until the time was up.
@@ -53,6 +55,8 @@ def describe_topics(
     unclear = [name for name, topic in cluster.topics.items() if topic.error_code]
     found = {name: topic for name, topic in cluster.topics.items() if not topic.error_code}
     view = cluster_view(connections)
+    if topics is not None:  # all topics may be very many
+        view.learn(found.values())
     for name in unclear:
         view.invalidate(name)  # the cached topic is older than the error
         try:

@@ -190,6 +190,13 @@ class ClusterView:
         with self._lock:
             return {name: self._remember(topic) for name, topic in cluster.topics.items()}
 
+    def learn(self, topics: Iterable[TopicMetadata]) -> None:
+        """Cache topics that a caller asked the cluster for; leave out those with an error."""
+        with self._lock:
+            for topic in topics:
+                if not topic.error_code:
+                    self._remember(topic)
+
     def invalidate(self, topic: str) -> None:
         """Let the next caller ask the cluster, because a leader or the topic's id turned out to be wrong."""
         with self._lock:

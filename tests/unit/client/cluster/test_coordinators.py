@@ -1,4 +1,4 @@
-"""Coordinators: remembered for transactional ids, found with each attempt for groups, again after a move."""
+"""Coordinators: remembered while they answer, found again after a move or an error."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def ask_group(brokers: Brokers, read: Callable[[Any], str], timeout_ms: int = 5_
 
 
 @pytest.mark.parametrize("find_version", [1, 4])
-def test_a_groups_coordinator_is_found_with_each_attempt(find_version: int) -> None:
+def test_a_groups_coordinator_is_found_again_after_an_error(find_version: int) -> None:
     codes = [LOADING, NOT_COORDINATOR, OK]
     brokers = Brokers(lambda node_id: codes.pop(0), find_version)
 
@@ -154,6 +154,14 @@ def test_a_groups_coordinator_is_found_with_each_attempt(find_version: int) -> N
 
     assert ask_group(brokers, read) == "offsets"
     assert brokers.found == [["g"]] * 3
+
+
+def test_a_groups_coordinator_is_remembered_while_it_answers() -> None:
+    brokers = Brokers(lambda node_id: OK)
+    for _ in range(3):
+        assert ask_group(brokers, lambda response: "offsets") == "offsets"
+    assert brokers.found == [["g"]]
+    assert len(brokers.asked) == 3
 
 
 def test_what_the_whole_group_is_refused_is_raised_at_once() -> None:

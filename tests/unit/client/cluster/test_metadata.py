@@ -9,6 +9,7 @@ from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.cluster.metadata import ClusterView, cluster_view
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
+from penstock.types import TopicPartition
 from tests.unit.fake_cluster import FakeCluster
 from tests.waiting import PATIENCE_S
 
@@ -42,6 +43,17 @@ def test_a_topic_is_described_by_the_cluster_and_never_by_what_was_known_before(
     assert describe_topics(connections, ["t"]).keys() == {"t"}
     cluster.topic_error = UNKNOWN_TOPIC
     assert describe_topics(connections, ["t"], timeout_ms=60) == {}
+
+
+def test_the_leaders_of_a_topic_that_was_described_are_known() -> None:
+    cluster = FakeCluster()
+    connections = cast("KafkaConnections", cluster)
+    describe_topics(connections, ["t"])
+    cluster.leader_id, cluster.leader_epoch = 2, 1
+    describe_topics(connections, ["t"])
+    leader = cluster_view(connections).leader_of(TopicPartition("t", 0))
+    assert (leader.node_id, leader.leader_epoch) == (2, 1)
+    assert cluster.metadata_count == 2
 
 
 def test_a_topic_that_is_unclear_is_asked_for_until_the_cluster_knows() -> None:
