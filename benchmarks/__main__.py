@@ -14,14 +14,16 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from benchmarks import exactly_once, harness, machine, planning, report, streaming
+from benchmarks import exactly_once, harness, machine, micro_batches, planning, report, streaming
 from benchmarks.cases import CASES
 from benchmarks.flink import FlinkSession
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, fill
 from benchmarks.systems import PENSTOCK, Bench, prepared
 
-STREAMS, EXACTLY_ONCE, PLANNING = MEASURES = ("streams", "exactly-once-10s-batches", "planning")
+MEASURES = ("streams", "shortest-trigger", "exactly-once-10s-batches", "planning", "micro-batches")
+STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES = MEASURES
 PLANNED_PARTITIONS = 2_000
+BATCHES = 3
 
 
 def main() -> None:
@@ -96,6 +98,8 @@ def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace
     if STREAMS in arguments.measures:
         systems = streaming.everybody(with_flink=bench.flink_session is not None)
         found |= streaming.measure(bench, systems, rounds, streaming.Durations(), console.print)
+    if SHORTEST in arguments.measures:
+        found |= streaming.measure_shortest_trigger(bench, rounds, streaming.Durations(), console.print)
     if EXACTLY_ONCE in arguments.measures:
         figures = exactly_once.measure(bench, seconds=10.0, rounds=rounds, small_batches=20).figures()
         found[EXACTLY_ONCE] = {PENSTOCK: figures}
@@ -105,6 +109,8 @@ def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace
         planned = {f"{name}_s": round(each, 3) for name, each in seconds.items()}
         found[f"planning-{PLANNED_PARTITIONS}-topic-partitions"] = {PENSTOCK: planned}
         console.print(f"{PLANNING}: {planned}")
+    if MICRO_BATCHES in arguments.measures:
+        found |= micro_batches.measure(bench, 1, BATCHES, console.print)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 Each system copies in turn, `rounds` times. First it copies a small stream, one record every 10 ms. Each
 record is timed from the call that produces it until librdkafka sees its copy. Then it copies an idle stream.
+`python -m benchmarks --cases --measures shortest-trigger` measures the latency without a trigger: each batch
+begins when the one before has ended.
+
 Invariant: every produced record is seen exactly once in the output, or the run ends.
 """
 
@@ -23,11 +26,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks import usage
 from benchmarks.inputs import PARTITION_COUNT, make_topic
 from benchmarks.measured import Measures
-from benchmarks.systems import FLINK, FORMAT, PENSTOCK, SYSTEMS, Bench, read, taking_part, write_options
+from benchmarks.systems import (
+    FLINK,
+    FORMAT,
+    PENSTOCK,
+    SPARK_TUNED,
+    SYSTEMS,
+    Bench,
+    read,
+    taking_part,
+    write_options,
+)
 
 TRIGGER_MS = 200
 PENSTOCK_EXACTLY_ONCE = f"{PENSTOCK} exactly-once"
 LATENCY, SMALL, IDLE = "latency-200ms-trigger", "small-stream-100-records-a-second", "idle-stream"
+SHORTEST = "latency-shortest-trigger"
+CPU_RATIO, P50_RATIO = "cpu_ratio_to_spark_tuned", "p50_ratio_to_spark_tuned"
 _INTERVAL_S = 0.01
 _START_TIMEOUT_S = 120.0
 
@@ -77,25 +92,52 @@ def measure(
             runs[system].append(_run(bench, system, durations))
             late = runs[system][-1][LATENCY]
             say(f"streams {system} {number + 1}: {late['p50_ms']:.0f} ms, 99% within {late['p99_ms']:.0f} ms")
+    found = {measure: _medians(measure, runs) for measure in (LATENCY, SMALL, IDLE)}
+    add_ratios(found[SMALL], "cpu_ms_per_200_ms", CPU_RATIO)
+    return found
+
+
+def measure_shortest_trigger(
+    bench: Bench, rounds: int, durations: Durations, say: Callable[[str], object]
+) -> Measures:
+    """Measure the latency of penstock and of Spark's own connector when no batch waits for a trigger."""
+    runs: dict[str, list[dict[str, dict[str, float]]]] = {PENSTOCK: [], SPARK_TUNED: []}
+    for number in range(rounds):
+        for system, found in runs.items():
+            with _copying(bench, system, trigger_ms=0) as (_, probe):
+                time.sleep(durations.warm_up_s)
+                began_s = time.monotonic()
+                time.sleep(durations.small_s)
+                ended_s = time.monotonic()
+                probe.stop_producing()
+                probe.await_all()
+            found.append({SHORTEST: _latency(probe, began_s, ended_s)})
+            say(f"shortest trigger {system} {number + 1}: {found[-1][SHORTEST]['p50_ms']:.0f} ms")
+    figures = _medians(SHORTEST, runs)
+    add_ratios(figures, "p50_ms", P50_RATIO)
+    return {SHORTEST: figures}
+
+
+def add_ratios(figures: dict[str, dict[str, float]], figure: str, name: str) -> None:
+    """Add to each penstock the ratio of its figure to that of Spark's own connector, tuned."""
+    other = figures.get(SPARK_TUNED, {}).get(figure)
+    for system in (PENSTOCK, PENSTOCK_EXACTLY_ONCE):
+        if other and system in figures:
+            figures[system][name] = round(figures[system][figure] / other, 3)
+
+
+def _medians(measure: str, runs: dict[str, list[dict[str, dict[str, float]]]]) -> dict[str, dict[str, float]]:
     return {
-        measure: {
-            system: {
-                figure: round(statistics.median(each[measure][figure] for each in found), 1)
-                for figure in found[0][measure]
-            }
-            for system, found in runs.items()
+        system: {
+            figure: round(statistics.median(each[measure][figure] for each in found), 1)
+            for figure in found[0][measure]
         }
-        for measure in (LATENCY, SMALL, IDLE)
+        for system, found in runs.items()
     }
 
 
 def _run(bench: Bench, system: str, durations: Durations) -> dict[str, dict[str, float]]:
-    name = f"bench-stream-{uuid.uuid4().hex[:8]}"
-    own = replace(bench, input_topic=name, output_topic=f"{name}-copy")
-    for topic in (own.input_topic, own.output_topic):
-        make_topic(bench.bootstrap_servers, topic, PARTITION_COUNT)
-    with _running(own, system, name) as copy, _Probe(own) as probe:
-        probe.await_first()
+    with _copying(bench, system, TRIGGER_MS) as (copy, probe):
         time.sleep(durations.warm_up_s)
         last = copy.batch_id()
         began_s, before = time.monotonic(), usage.snapshot()
@@ -108,20 +150,36 @@ def _run(bench: Bench, system: str, durations: Durations) -> dict[str, dict[str,
         idle_before = usage.snapshot()
         time.sleep(durations.idle_s)
         idle_ms = _cpu_ms(idle_before, system)
-    late_ms = sorted(probe.latencies_ms(began_s, ended_s))
     triggers = (ended_s - began_s) * 1_000 / TRIGGER_MS
     small = {"cpu_ms_per_200_ms": small_ms / triggers}
     if batches_ms:
         small |= {"batch_ms": statistics.median(batches_ms), "cpu_ms_per_batch": small_ms / len(batches_ms)}
     return {
-        LATENCY: {"p50_ms": statistics.median(late_ms), "p99_ms": late_ms[int(len(late_ms) * 0.99)]},
+        LATENCY: _latency(probe, began_s, ended_s),
         SMALL: small,
         IDLE: {"cpu_ms_per_200_ms": idle_ms * TRIGGER_MS / (durations.idle_s * 1_000)},
     }
 
 
+def _latency(probe: _Probe, began_s: float, ended_s: float) -> dict[str, float]:
+    late_ms = sorted(probe.latencies_ms(began_s, ended_s))
+    return {"p50_ms": statistics.median(late_ms), "p99_ms": late_ms[int(len(late_ms) * 0.99)]}
+
+
 @contextmanager
-def _running(bench: Bench, system: str, name: str) -> Iterator[_Copy]:
+def _copying(bench: Bench, system: str, trigger_ms: int) -> Iterator[tuple[_Copy, _Probe]]:
+    """Copy new topics, once a first record has come through."""
+    name = f"bench-stream-{uuid.uuid4().hex[:8]}"
+    own = replace(bench, input_topic=name, output_topic=f"{name}-copy")
+    for topic in (own.input_topic, own.output_topic):
+        make_topic(bench.bootstrap_servers, topic, PARTITION_COUNT)
+    with _running(own, system, name, trigger_ms) as copy, _Probe(own) as probe:
+        probe.await_first()
+        yield copy, probe
+
+
+@contextmanager
+def _running(bench: Bench, system: str, name: str, trigger_ms: int) -> Iterator[_Copy]:
     if system == FLINK:
         job_id = bench.flink.start_copy(bench.input_topic, bench.output_topic)
         try:
@@ -137,7 +195,7 @@ def _running(bench: Bench, system: str, name: str) -> Iterator[_Copy]:
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = rows.writeStream.format(FORMAT[system]).options(**write_options(bench, system, **options))
         writer = writer.option("checkpointLocation", str(Path(checkpoint) / "checkpoint"))
-        query = writer.trigger(processingTime=f"{TRIGGER_MS} milliseconds").start()
+        query = writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()
         try:
             yield _Copy(query)
         finally:

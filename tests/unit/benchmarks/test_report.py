@@ -7,17 +7,27 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import exactly_once, planning, report, streaming
+from benchmarks import exactly_once, micro_batches, planning, report, streaming
 from benchmarks.__main__ import EXACTLY_ONCE, PLANNED_PARTITIONS
 from benchmarks.cases import CASES
 from benchmarks.harness import WrongAnswerError, check_answer
-from benchmarks.measured import Measured
+from benchmarks.measured import Measured, Measures
 from benchmarks.systems import CONFLUENT, FLINK, PENSTOCK, PENSTOCK_TUNED, SPARK_DEFAULT, SPARK_TUNED
 from benchmarks.usage import Spent
 
 CASE = "raw-read-noop"
 PLANNING = f"planning-{PLANNED_PARTITIONS}-topic-partitions"
 MILLISECONDS = dict.fromkeys(exactly_once.GUARANTEES, 1.0)
+MILLISECONDS_BY_SYSTEM = {PENSTOCK: 100.0, SPARK_TUNED: 1_234.0}
+
+
+def streams(figure: str, ratio: str) -> dict[str, dict[str, float]]:
+    systems = streaming.everybody(with_flink=True)
+    found = {system: {figure: 2.0} for system in systems} | {SPARK_TUNED: {figure: 4.0}}
+    streaming.add_ratios(found, figure, ratio)
+    assert found[PENSTOCK][ratio] == 0.5
+    assert ratio not in found[FLINK]
+    return found
 
 
 def measured(*seconds: float) -> Measured:
@@ -80,10 +90,23 @@ def test_the_bounds_name_what_is_measured() -> None:
         EXACTLY_ONCE: set(exactly_once.Report(1, MILLISECONDS, MILLISECONDS).figures()),
         PLANNING: {f"{name}_s" for name in planning.LIMITS},
     }
-    assert set(bounds["figures"]) == set(figures)
+    found: Measures = {measure: {PENSTOCK: dict.fromkeys(names, 1.0)} for measure, names in figures.items()}
+    found |= micro_batches.as_measures(MILLISECONDS_BY_SYSTEM, MILLISECONDS)
+    found[streaming.SMALL] = streams("cpu_ms_per_200_ms", streaming.CPU_RATIO)
+    found[streaming.SHORTEST] = streams("p50_ms", streaming.P50_RATIO)
     for measure, systems in bounds["figures"].items():
-        assert set(systems) == {PENSTOCK}
-        assert set(systems[PENSTOCK]) <= figures[measure]
+        for system, names in systems.items():
+            assert set(names) <= set(found[measure][system])
+
+
+def test_the_ratios_of_small_batches() -> None:
+    times = dict(zip(micro_batches.GUARANTEES, (100.0, 130.0), strict=True))
+    found = micro_batches.as_measures(MILLISECONDS_BY_SYSTEM, times)
+    assert found[micro_batches.MANY_MEASURE] == {
+        PENSTOCK: {"batch_ms": 100.0, micro_batches.TIMES_AS_FAST: 12.34},
+        SPARK_TUNED: {"batch_ms": 1_234.0},
+    }
+    assert found[micro_batches.SHUFFLE_MEASURE][PENSTOCK][micro_batches.EXACTLY_ONCE_RATIO] == 1.3
 
 
 def test_a_run_is_saved_as_json_as_markdown_and_as_a_plot(tmp_path: Path) -> None:
