@@ -13,6 +13,7 @@ import typer
 import penstock
 from penstock.cli.broker import broker_app
 from penstock.cli.demo import demo
+from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
 from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
@@ -20,8 +21,8 @@ from penstock.errors import PenstockError
 
 app = typer.Typer(
     name="penstock",
-    help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, a demo, "
-    "transactions of its sink.",
+    help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, the lag "
+    "of its readers, a demo, transactions of its sink.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
@@ -32,6 +33,7 @@ app.add_typer(topics_app, name="topics")
 app.add_typer(transactions_app, name="transactions")
 app.command()(produce)
 app.command()(cat)
+app.command()(lag)
 app.command()(demo)
 
 

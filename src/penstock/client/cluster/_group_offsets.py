@@ -37,19 +37,19 @@ _OF_ONE_TOPIC_PARTITION = {
 def committed_offsets(
     connections: KafkaConnections,
     group_id: str,
-    topic_partitions: Collection[TopicPartition],
+    topic_partitions: Collection[TopicPartition] | None,
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, int]:
     """Return the group's committed offsets; topic partitions without one are left out.
 
-    Offsets of open transactions are waited for.
+    None asks for all topic partitions of the group. Offsets of open transactions are waited for.
 
     Raises:
         AuthorizationError: the group may not be described.
         ClientError: the coordinator does not answer in time.
     """
-    if not topic_partitions:
+    if topic_partitions is not None and not topic_partitions:
         return {}
     return ask_group_coordinator(
         connections,
@@ -139,28 +139,28 @@ def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, Pe
     return errors
 
 
-def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition]) -> Any:
+def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition] | None) -> Any:
     request = OffsetFetchRequest
-    partitions: dict[str, list[int]] = {}
-    for topic, partition in sorted(set(topic_partitions)):
-        partitions.setdefault(topic, []).append(partition)
     group = request.OffsetFetchRequestGroup
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(topic_partitions or ())):
+        partitions.setdefault(topic, []).append(partition)
+
+    def topics(kind: Any) -> Any:  # None: all topics
+        if topic_partitions is None:
+            return None
+        return [kind(name=name, partition_indexes=indexes) for name, indexes in partitions.items()]
+
     return request(
         **versions.OFFSET_FETCH.bounds,
         group_id=group_id,
-        topics=[
-            request.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-            for name, indexes in partitions.items()
-        ],
+        topics=topics(request.OffsetFetchRequestTopic),
         groups=[
             group(
                 group_id=group_id,
                 member_id=None,
                 member_epoch=-1,
-                topics=[
-                    group.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-                    for name, indexes in partitions.items()
-                ],
+                topics=topics(group.OffsetFetchRequestTopics),
             )
         ],
         require_stable=True,

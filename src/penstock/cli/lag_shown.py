@@ -1,0 +1,78 @@
+"""The text of `penstock lag`, for people.
+
+Runs on the machine of the command. Invariant: nothing here asks the cluster.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.observe.monitor import Report, Row
+
+_REASONS_SHOWN = 10
+_HEADER = ("topic partition", "position", "log end", "lag", "readable", "oldest unread", "health")
+
+
+def report_as_text(named: dict[str, Any], report: Report, *, with_all: bool) -> str:
+    """Return the lines of a report: who, totals, what is wrong, the topic partitions."""
+    lines = [_who(named), f"{report.health.value}  {_totals(report)}"]
+    lines += [f"  {reason}" for reason in report.reasons[:_REASONS_SHOWN]]
+    if len(report.reasons) > _REASONS_SHOWN:
+        lines.append(f"  ... and {len(report.reasons) - _REASONS_SHOWN} more (--partitions shows all)")
+    lines += [f"  no answer for {tp}: {error.message}" for tp, error in sorted(report.errors.items())]
+    rows = [row for row in report.rows if with_all or row.verdict.reason]
+    return "\n".join(lines + (_table(rows) if rows else []))
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration for people, e.g. "12.3 s", "4 min", "2.5 h", "3 d"."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.0f} d"
+
+
+def _who(named: dict[str, Any]) -> str:
+    if "group" in named:
+        return f"Group {named['group']}, by its committed offsets"
+    if named["batch_id"] is None:
+        return f"Query {named['query_id']}: its first batch is not done"
+    at = datetime.fromtimestamp(named["committed_at_ms"] / 1000, timezone.utc)
+    done = f"batch {named['batch_id']} was done at {at.isoformat(timespec='seconds')}"
+    planned = named["planned_batch_id"]
+    return f"Query {named['query_id']}: {done}" + ("" if planned is None else f", batch {planned} is planned")
+
+
+def _totals(report: Report) -> str:
+    totals, rates = report.totals, report.rates
+    age = "unknown" if totals.age_ms is None else duration(totals.age_ms / 1000)
+    parts = [f"lag {totals.records:,} records, {age}"]
+    if totals.readable_records != totals.records:
+        parts.append(f"{totals.readable_records:,} of them can be read now")
+    if rates is not None:
+        parts.append(f"reads {rates.read_per_s:,.0f}/s, writers add {rates.written_per_s:,.0f}/s")
+        if rates.catch_up_s:
+            parts.append(f"caught up in {duration(rates.catch_up_s)}")
+    return "; ".join(parts)
+
+
+def _table(rows: list[Row]) -> list[str]:
+    cells = [_HEADER, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADER))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    look = row.look
+    age = "-" if not look.records else duration(None if look.age_ms is None else look.age_ms / 1000)
+    numbers = (look.position, look.high_watermark, look.records, look.readable_records)
+    return (str(row.topic_partition), *(f"{each:,}" for each in numbers), age, row.verdict.health.value)

@@ -1,0 +1,182 @@
+"""One word about a reader, by rules over time.
+
+Runs anywhere. Pure: nothing here asks a cluster or reads a clock. The rules follow Burrow, a monitor of
+consumer lag: the lag alone says nothing, so each rule compares moments. Invariant: more records in the log
+never make a word better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from penstock.observe.lag import PartitionLook
+from penstock.types import TopicPartition
+
+
+class Health(Enum):
+    """The word, from the best to the worst."""
+
+    OK = "OK"
+    FALLING_BEHIND = "FALLING_BEHIND"
+    BLOCKED_BY_TRANSACTION = "BLOCKED_BY_TRANSACTION"
+    STALLED = "STALLED"
+    REWOUND = "REWOUND"
+
+
+_ORDER = tuple(Health)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRules:
+    """When a word applies.
+
+    Attributes:
+        stalled_after_ms: how long a reader may leave readable records unread without moving.
+        blocked_after_ms: how long a transaction may be open.
+        behind_looks: how many looks in a row must show a lag that never shrinks.
+        behind_after_ms: how old the next unread record must be in the last of them.
+        reads_committed: whether the reader has `isolation.level` `read_committed`.
+    """
+
+    stalled_after_ms: int = 60_000
+    blocked_after_ms: int = 10_000
+    behind_looks: int = 4
+    behind_after_ms: int = 10_000
+    reads_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An earlier moment of one topic partition.
+
+    Attributes:
+        at_ms: the moment.
+        position: the next offset to read at that time.
+        records: the records that the reader could read then; None if unknown (a checkpoint does not tell).
+    """
+
+    at_ms: int
+    position: int
+    records: int | None = None
+
+    @classmethod
+    def of(cls, look: PartitionLook, rules: HealthRules) -> Sample:
+        """Return the sample to keep of a look."""
+        return cls(look.at_ms, look.position, _unread(look, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A word about one topic partition, and a sentence why; the sentence of OK is empty."""
+
+    health: Health
+    reason: str = ""
+
+
+_OK = Verdict(Health.OK)
+
+
+def judge(
+    topic_partition: TopicPartition, earlier: Sequence[Sample], now: PartitionLook, rules: HealthRules
+) -> Verdict:
+    """Return the word for one topic partition.
+
+    Args:
+        topic_partition: for the sentence.
+        earlier: what was seen before, oldest first.
+        now: the newest look.
+        rules: the limits.
+    """
+    return (
+        _rewound(topic_partition, earlier, now)
+        or _blocked(topic_partition, now, rules)
+        or _stalled(topic_partition, earlier, now, rules)
+        or _falling_behind(topic_partition, earlier, now, rules)
+        or _OK
+    )
+
+
+def worst(healths: Iterable[Health]) -> Health:
+    """Return the worst word; OK without any."""
+    return max(healths, key=_ORDER.index, default=Health.OK)
+
+
+def _unread(look: PartitionLook, rules: HealthRules) -> int:
+    return look.readable_records if rules.reads_committed else look.records
+
+
+def _rewound(
+    topic_partition: TopicPartition, earlier: Sequence[Sample], now: PartitionLook
+) -> Verdict | None:
+    if now.position > now.high_watermark:
+        return Verdict(
+            Health.REWOUND,
+            f"the log of {topic_partition} ends at offset {now.high_watermark}, before the position "
+            f"{now.position}: the topic was recreated, or the log was truncated",
+        )
+    positions = [*(sample.position for sample in earlier), now.position]
+    for before, after in pairwise(positions):
+        if after < before:
+            return Verdict(
+                Health.REWOUND, f"the position in {topic_partition} went back from {before} to {after}"
+            )
+    return None
+
+
+def _blocked(topic_partition: TopicPartition, now: PartitionLook, rules: HealthRules) -> Verdict | None:
+    if not rules.reads_committed or not now.is_kept_back:
+        return None
+    since_ms = now.holder.open_since_ms if now.holder is not None else None
+    since_ms = now.next_time_ms if since_ms is None else since_ms
+    if since_ms is None or now.at_ms - since_ms < rules.blocked_after_ms:
+        return None
+    who = "an open transaction that the broker does not show" if now.holder is None else str(now.holder)
+    return Verdict(
+        Health.BLOCKED_BY_TRANSACTION,
+        f"{who} has kept back readers of {topic_partition} at offset {now.position} for "
+        f"{(now.at_ms - since_ms) // 1000} s; {now.records} records wait",
+    )
+
+
+def _stalled(
+    topic_partition: TopicPartition, earlier: Sequence[Sample], now: PartitionLook, rules: HealthRules
+) -> Verdict | None:
+    if not _unread(now, rules):
+        return None
+    waiting_since_ms = now.at_ms
+    for sample in reversed(earlier):
+        if sample.position != now.position or sample.records == 0:
+            break
+        waiting_since_ms = sample.at_ms
+    if now.next_time_ms is not None:  # a record that came later did not wait before
+        waiting_since_ms = max(waiting_since_ms, now.next_time_ms)
+    waited_ms = now.at_ms - waiting_since_ms
+    if waited_ms < rules.stalled_after_ms:
+        return None
+    return Verdict(
+        Health.STALLED,
+        f"the position in {topic_partition} has stood at {now.position} for {waited_ms // 1000} s, with "
+        f"{_unread(now, rules)} records to read",
+    )
+
+
+def _falling_behind(
+    topic_partition: TopicPartition, earlier: Sequence[Sample], now: PartitionLook, rules: HealthRules
+) -> Verdict | None:
+    seen = [sample for sample in earlier if sample.records is not None]
+    seen = [*seen, Sample.of(now, rules)][-rules.behind_looks :]
+    records = [sample.records or 0 for sample in seen]
+    grows = all(before <= after for before, after in pairwise(records))
+    if len(seen) < rules.behind_looks or not grows or records[0] == 0 or records[0] == records[-1]:
+        return None
+    age_ms = now.age_ms
+    if age_ms is not None and age_ms < rules.behind_after_ms:
+        return None
+    span_s = (seen[-1].at_ms - seen[0].at_ms) / 1000
+    return Verdict(
+        Health.FALLING_BEHIND,
+        f"the lag in {topic_partition} grew from {records[0]} to {records[-1]} records in {span_s:.0f} s",
+    )

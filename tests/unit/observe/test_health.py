@@ -1,0 +1,164 @@
+"""The word about a reader: each rule at its limit, and what holds for all readers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.observe.health import Health, HealthRules, Sample, judge, worst
+from penstock.observe.lag import Holder, PartitionLook
+from penstock.types import TopicPartition
+
+TP = TopicPartition("orders", 3)
+RULES = HealthRules(stalled_after_ms=60_000, blocked_after_ms=10_000, behind_looks=4, behind_after_ms=10_000)
+NOW_MS = 1_000_000
+
+
+def look(
+    position: int,
+    end: int,
+    *,
+    stable: int | None = None,
+    next_time_ms: int | None = None,
+    holder: Holder | None = None,
+) -> PartitionLook:
+    return PartitionLook(NOW_MS, position, 0, end if stable is None else stable, end, next_time_ms, holder)
+
+
+def held(open_since_ms: int | None, transactional_id: str | None = "billing-7") -> Holder:
+    return Holder(TP, 42, transactional_id, 5, open_since_ms)
+
+
+def word(now: PartitionLook, *earlier: Sample, rules: HealthRules = RULES) -> Health:
+    return judge(TP, earlier, now, rules).health
+
+
+def test_a_reader_at_the_end_is_ok() -> None:
+    assert word(look(9, 9)) is Health.OK
+    assert judge(TP, (), look(9, 9), RULES).reason == ""
+
+
+def test_a_lag_alone_says_nothing() -> None:
+    assert word(look(0, 1_000_000, next_time_ms=0)) is Health.OK
+
+
+@pytest.mark.parametrize(("age_ms", "expected"), [(60_000, Health.STALLED), (59_999, Health.OK)])
+def test_a_reader_that_leaves_records_unread_is_stalled(age_ms: int, expected: Health) -> None:
+    assert word(look(5, 9), Sample(NOW_MS - age_ms, 5, 4)) is expected
+    assert word(look(5, 9, next_time_ms=0), Sample(NOW_MS - age_ms, 5)) is expected
+
+
+def test_the_wait_begins_with_the_record_and_not_with_the_silence_before_it() -> None:
+    silent_for_an_hour = Sample(NOW_MS - 3_600_000, 5)
+    assert word(look(5, 9, next_time_ms=NOW_MS - 59_999), silent_for_an_hour) is Health.OK
+    assert word(look(5, 9, next_time_ms=NOW_MS - 60_000), silent_for_an_hour) is Health.STALLED
+    seen_empty = Sample(NOW_MS - 1_000, 5, 0)
+    assert word(look(5, 9, next_time_ms=0), silent_for_an_hour, seen_empty) is Health.OK
+
+
+def test_a_reader_that_moved_is_not_stalled() -> None:
+    assert word(look(6, 9), Sample(NOW_MS - 90_000, 5, 4), Sample(NOW_MS - 1, 6, 3)) is Health.OK
+
+
+def test_a_position_that_went_back_is_rewound() -> None:
+    verdict = judge(TP, [Sample(NOW_MS - 2, 7), Sample(NOW_MS - 1, 4)], look(5, 9), RULES)
+    assert verdict.health is Health.REWOUND
+    assert verdict.reason == "the position in orders-3 went back from 7 to 4"
+    assert word(look(3, 9), Sample(NOW_MS - 1, 4)) is Health.REWOUND
+
+
+def test_a_log_that_ends_before_the_position_is_rewound() -> None:
+    assert word(look(5, 4)) is Health.REWOUND
+    assert word(look(5, 5)) is Health.OK
+
+
+def test_a_transaction_blocks_after_a_while() -> None:
+    young, old = held(NOW_MS - 9_999), held(NOW_MS - 10_000)
+    assert word(look(5, 9, stable=5, holder=young)) is Health.OK
+    verdict = judge(TP, (), look(5, 9, stable=5, holder=old), RULES)
+    assert verdict.health is Health.BLOCKED_BY_TRANSACTION
+    assert verdict.reason == (
+        "transaction billing-7 (producer 42) has kept back readers of orders-3 at offset 5 for 10 s; "
+        "4 records wait"
+    )
+
+
+def test_a_transaction_that_no_coordinator_shows_blocks_since_its_first_record() -> None:
+    hanging = look(5, 9, stable=5, holder=held(None, None), next_time_ms=NOW_MS - 10_000)
+    assert "a transaction of producer 42, which no coordinator shows" in judge(TP, (), hanging, RULES).reason
+    assert word(replace(hanging, holder=None)) is Health.BLOCKED_BY_TRANSACTION
+    assert word(replace(hanging, next_time_ms=None)) is Health.OK
+
+
+def test_a_transaction_does_not_block_who_has_other_work_or_reads_uncommitted() -> None:
+    old = held(0)
+    assert word(look(4, 9, stable=5, holder=old)) is Health.OK
+    assert word(look(6, 9, stable=5, holder=old)) is Health.OK
+    uncommitted = replace(RULES, reads_committed=False)
+    assert word(look(5, 9, stable=5, holder=old), rules=uncommitted) is Health.OK
+    waits = Sample(NOW_MS - 60_000, 5, 4)
+    assert word(look(5, 9, stable=5, holder=old), waits, rules=uncommitted) is Health.STALLED
+
+
+def falling(*records: int, age_ms: int = 10_000) -> Health:
+    *earlier, last = records
+    samples = [Sample(NOW_MS - 1_000 * (len(earlier) - at), 10 + at, of) for at, of in enumerate(earlier)]
+    return word(look(50, 50 + last, next_time_ms=NOW_MS - age_ms), *samples)
+
+
+def test_a_lag_that_only_grows_is_falling_behind() -> None:
+    assert falling(10, 10, 11, 12) is Health.FALLING_BEHIND
+    assert falling(99, 10, 10, 11, 12) is Health.FALLING_BEHIND  # the newest looks count
+    assert falling(10, 11, 12) is Health.OK  # too few looks
+    assert falling(10, 12, 11, 13) is Health.OK  # it shrank once
+    assert falling(10, 10, 10, 10) is Health.OK  # it keeps up
+    assert falling(0, 10, 11, 12) is Health.OK  # it was at the end
+    assert falling(10, 10, 11, 12, age_ms=9_999) is Health.OK  # it is fresh
+
+
+def test_samples_of_unknown_lag_do_not_count_for_falling_behind() -> None:
+    unknown = [Sample(NOW_MS - 4_000 + at, at) for at in range(5)]
+    assert word(look(50, 60, next_time_ms=0), *unknown) is Health.OK
+
+
+def test_the_worst_word_wins() -> None:
+    assert worst([]) is Health.OK
+    assert worst([Health.OK, Health.STALLED, Health.FALLING_BEHIND]) is Health.STALLED
+    assert worst(Health) is Health.REWOUND
+
+
+samples = st.lists(
+    st.builds(
+        Sample, st.integers(NOW_MS - 200_000, NOW_MS - 1), st.integers(0, 10), st.none() | st.integers(0, 10)
+    ),
+    max_size=6,
+).map(lambda found: sorted(found, key=lambda each: each.at_ms))
+
+
+@given(
+    earlier=samples,
+    position=st.integers(0, 10),
+    stable=st.integers(0, 10),
+    more=st.integers(0, 10),
+    next_time_ms=st.none() | st.integers(NOW_MS - 200_000, NOW_MS),
+    open_since_ms=st.none() | st.integers(NOW_MS - 200_000, NOW_MS),
+    reads_committed=st.booleans(),
+)
+def test_more_records_never_make_the_word_better(
+    earlier: list[Sample],
+    position: int,
+    stable: int,
+    more: int,
+    next_time_ms: int | None,
+    open_since_ms: int | None,
+    reads_committed: bool,
+) -> None:
+    rules = replace(RULES, reads_committed=reads_committed)
+    end = max(stable, position)
+    now = look(position, end, stable=stable, next_time_ms=next_time_ms, holder=held(open_since_ms))
+    later = replace(now, high_watermark=end + more)
+    before, after = word(now, *earlier, rules=rules), word(later, *earlier, rules=rules)
+    assert worst([before, after]) is after
