@@ -28,6 +28,30 @@ from penstock.api._deserialization import LongDeserializer as LongDeserializer
 from penstock.api._deserialization import ShortDeserializer as ShortDeserializer
 from penstock.api._deserialization import StringDeserializer as StringDeserializer
 from penstock.api.json_row import JsonRowSerializationSchema as JsonRowSerializationSchema
+from penstock.api.older.consumer import FlinkKafkaConsumer as FlinkKafkaConsumer
+from penstock.api.older.consumer import FlinkKafkaConsumer010 as FlinkKafkaConsumer010
+from penstock.api.older.consumer import FlinkKafkaConsumer011 as FlinkKafkaConsumer011
+from penstock.api.older.consumer import FlinkKafkaConsumer08 as FlinkKafkaConsumer08
+from penstock.api.older.consumer import FlinkKafkaConsumer081 as FlinkKafkaConsumer081
+from penstock.api.older.consumer import FlinkKafkaConsumer082 as FlinkKafkaConsumer082
+from penstock.api.older.consumer import FlinkKafkaConsumer09 as FlinkKafkaConsumer09
+from penstock.api.older.partitioners import FlinkFixedPartitioner as FlinkFixedPartitioner
+from penstock.api.older.partitioners import FlinkKafkaPartitioner as FlinkKafkaPartitioner
+from penstock.api.older.producer import FlinkKafkaProducer as FlinkKafkaProducer
+from penstock.api.older.producer import FlinkKafkaProducer010 as FlinkKafkaProducer010
+from penstock.api.older.producer import FlinkKafkaProducer011 as FlinkKafkaProducer011
+from penstock.api.older.producer import FlinkKafkaProducer08 as FlinkKafkaProducer08
+from penstock.api.older.producer import FlinkKafkaProducer09 as FlinkKafkaProducer09
+from penstock.api.older.producer import Semantic as Semantic
+from penstock.api.older.serialization import KafkaSerializationSchema as KafkaSerializationSchema
+from penstock.api.older.serialization import KeyedSerializationSchema as KeyedSerializationSchema
+from penstock.api.older.serialization import ProducerRecord as ProducerRecord
+from penstock.api.older.serialization import (
+    TypeInformationKeyValueSerializationSchema as TypeInformationKeyValueSerializationSchema,
+)
+from penstock.api.older.serialization import (
+    TypeInformationSerializationSchema as TypeInformationSerializationSchema,
+)
 from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
 from penstock.spark.why import Why as Why
@@ -36,6 +60,9 @@ from penstock.spark.write_batch import write_batch as write_batch
 from penstock.table.json_key_value import (
     JSONKeyValueDeserializationSchema as JSONKeyValueDeserializationSchema,
 )
+from penstock.table.older_schemas import JsonDeserializationSchema as JsonDeserializationSchema
+from penstock.table.older_schemas import KafkaDeserializationSchema as KafkaDeserializationSchema
+from penstock.table.older_schemas import KeyedDeserializationSchema as KeyedDeserializationSchema
 from penstock.table.user_decoder import ArrowDeserializationSchema as ArrowDeserializationSchema
 from penstock.table.user_decoder import ConsumerRecord as ConsumerRecord
 from penstock.table.user_decoder import DeserializationSchema as DeserializationSchema

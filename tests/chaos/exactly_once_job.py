@@ -10,14 +10,44 @@ import argparse
 import dataclasses
 import os
 import sys
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock import (
+    FlinkKafkaConsumer,
+    FlinkKafkaProducer,
+    KeyedDeserializationSchema,
+    KeyedSerializationSchema,
+    Semantic,
+)
 from tests import quick_jvm
 
 POLL_S = 1
+
+
+class KeyAndValue(KeyedDeserializationSchema):
+    """Rows of key and value."""
+
+    def deserialize(
+        self, message_key: bytes | None, message: bytes | None, topic: str, partition: int, offset: int
+    ) -> Any:
+        return message_key, message
+
+    def get_produced_type(self) -> str:
+        return "key BINARY, value BINARY"
+
+
+class KeyAndValueBytes(KeyedSerializationSchema):
+    """Records of rows of key and value."""
+
+    def serialize_key(self, element: Row) -> bytes | None:
+        return None if element.key is None else bytes(element.key)
+
+    def serialize_value(self, element: Row) -> bytes | None:
+        return None if element.value is None else bytes(element.value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +64,8 @@ class Copy:
     is_deterministic: bool = True
     shuffle_partition_count: int | None = None
     format: str = "penstock"
+    is_older: bool = False
+    """Whether the copy uses FlinkKafkaConsumer and FlinkKafkaProducer."""
 
     def rows(self, spark: SparkSession) -> DataFrame:
         read = (
@@ -53,6 +85,8 @@ class Copy:
 
     def start(self, spark: SparkSession, *, drains: bool) -> StreamingQuery:
         """Start the query. With `drains` it ends when it has read all records."""
+        if self.is_older:
+            return self._start_older(spark, drains=drains)
         writer = (
             self.rows(spark)
             .writeStream.format(self.format)
@@ -67,6 +101,18 @@ class Copy:
         if drains:
             writer = writer.trigger(availableNow=True)
         return writer.start()
+
+    def _start_older(self, spark: SparkSession, *, drains: bool) -> StreamingQuery:
+        servers = {"bootstrap.servers": self.bootstrap}
+        consumer = FlinkKafkaConsumer(
+            self.source, KeyAndValue(), {**servers, "isolation.level": "read_committed"}
+        )
+        consumer.set_start_from_earliest().set_option("scan.max-records-per-batch", str(self.per_trigger))
+        consumer.set_option("scan.pack-small-ranges", "false")
+        producer = FlinkKafkaProducer(self.target, KeyAndValueBytes(), servers, None, Semantic.EXACTLY_ONCE)
+        producer.set_transactional_id_prefix(self.prefix)
+        trigger = {"availableNow": True} if drains else None
+        return producer.write_stream(consumer.load(spark), self.checkpoint, trigger=trigger)
 
     def as_arguments(self) -> list[str]:
         """For a process that runs this copy."""
@@ -113,6 +159,7 @@ def _copies(arguments: argparse.Namespace) -> list[Copy]:
         if name in given:
             given[name] = int(given[name])
     given["is_deterministic"] = given.get("is_deterministic", "True") == "True"
+    given["is_older"] = given.get("is_older", "False") == "True"
     whole = Copy(**given)
     if arguments.middle is None:
         return [whole]

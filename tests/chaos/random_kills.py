@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import random
 import sys
 import tempfile
@@ -117,7 +118,9 @@ class RandomKills:
                 return
 
 
-def make_scene(cluster: DevCluster, folder: Path, name: str, *, is_chained: bool) -> Scene:
+def make_scene(
+    cluster: DevCluster, folder: Path, name: str, *, is_chained: bool, is_older: bool = False
+) -> Scene:
     """Make topics and a copy with new names."""
     topics = {part: f"{name}-{part}" for part in ("source", "middle", "target")}
     for topic in topics.values():
@@ -125,6 +128,7 @@ def make_scene(cluster: DevCluster, folder: Path, name: str, *, is_chained: bool
     copy = Copy(
         cluster.bootstrap_servers, topics["source"], topics["target"], name, str(folder / "checkpoint")
     )
+    copy = dataclasses.replace(copy, is_older=is_older)
     return Scene(copy, folder, topics["middle"] if is_chained else None)
 
 

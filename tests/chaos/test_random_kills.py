@@ -10,11 +10,12 @@ from penstock.devbroker import DevCluster
 from tests.chaos.random_kills import RandomKills, make_scene
 
 
-@pytest.mark.parametrize("is_chained", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "chained", "older"])
 def test_every_record_once_whatever_is_killed(
-    broker: DevCluster, topic_name: str, tmp_path: Path, is_chained: bool
+    broker: DevCluster, topic_name: str, tmp_path: Path, kind: str
 ) -> None:
-    scene = make_scene(broker, tmp_path, topic_name[-20:], is_chained=is_chained)
+    is_chained, is_older = kind == "chained", kind == "older"
+    scene = make_scene(broker, tmp_path, topic_name[-20:], is_chained=is_chained, is_older=is_older)
     chaos = RandomKills(broker, scene, seed=3)
     chaos.run(3)
     assert chaos.kills.total() == 3

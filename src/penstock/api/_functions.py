@@ -28,6 +28,8 @@ class RecordPart(Enum):
     VALUE = "value"
     TOPIC = "topic"
     HEADERS = "headers"
+    RECORD = "record"
+    """Everything at once: a ProducerRecord of the older API."""
 
 
 def functions_for(rows: DataFrame) -> ModuleType:
@@ -40,19 +42,24 @@ def _spark_type(role: RecordPart) -> DataType:
     """Return the type of a column. A text would need a classic session on Spark Connect."""
     from pyspark.sql import types  # noqa: PLC0415 - `import penstock` stays light
 
+    header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
     if role is RecordPart.HEADERS:
-        header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
         return types.ArrayType(header)
+    if role is RecordPart.RECORD:
+        record = types.StructType().add("topic", types.StringType()).add("partition", types.IntegerType())
+        record = record.add("timestamp_ms", types.LongType()).add("key", types.BinaryType())
+        return record.add("value", types.BinaryType()).add("headers", types.ArrayType(header))
     return types.StringType() if role is RecordPart.TOPIC else types.BinaryType()
 
 
-def function_column(rows: DataFrame, function: Callable[[Any], Any], role: RecordPart) -> Column:
+def function_column(rows: DataFrame, function: Callable[..., Any], role: RecordPart, *more: Column) -> Column:
     """Return a column with the result of `function` for each row.
 
     Args:
         rows: the DataFrame.
         function: is called with a Row of all columns.
         role: the part of a record that it returns.
+        more: further arguments of the function.
 
     Raises:
         OptionError: the function cannot be pickled.
@@ -61,8 +68,8 @@ def function_column(rows: DataFrame, function: Callable[[Any], Any], role: Recor
     checked = RowFunction(to_text(function, FUNCTION), role)
     # Spark needs a plain function and reads its type hints, so it may not have any.
     # Arrow is off even if the session turns it on, so that a row is a Row and pairs are structs.
-    wrapped = functions.udf(lambda row: checked(row), _spark_type(role), useArrow=False)  # noqa: PLW0108
-    column: Column = wrapped(functions.struct("*"))
+    wrapped = functions.udf(lambda row, *more: checked(row, *more), _spark_type(role), useArrow=False)  # noqa: PLW0108
+    column: Column = wrapped(functions.struct("*"), *more)
     return column
 
 
@@ -72,17 +79,17 @@ class RowFunction:
     def __init__(self, text: str, role: RecordPart) -> None:
         self._text = text
         self._role = role
-        self._function: Callable[[Any], Any] | None = None
+        self._function: Callable[..., Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_function": None}
 
-    def __call__(self, row: Any) -> Any:
+    def __call__(self, row: Any, *more: Any) -> Any:
         """Return the key, value, topic or headers of a row."""
         if self._function is None:
             self._function = FUNCTION.load(self._text, "record serializer")
         try:
-            given = self._function(row)
+            given = self._function(row, *more)
         except PenstockError:
             raise
         except Exception as error:
@@ -128,11 +135,29 @@ def _headers(given: Any, role: RecordPart) -> list[tuple[str, bytes | None]] | N
     return found
 
 
+def _record(given: Any, role: RecordPart) -> tuple[Any, ...]:
+    names = ("topic", "partition", "timestamp", "key", "value", "headers")
+    if any(not hasattr(given, name) for name in names):
+        raise _refused(role, given, "a ProducerRecord")
+    for number in (given.partition, given.timestamp):
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise _refused(role, number, "whole numbers of at least 0 as partition and timestamp, or None")
+    return (
+        _topic(given.topic, role),
+        given.partition,
+        given.timestamp,
+        _bytes(given.key, role),
+        _bytes(given.value, role),
+        _headers(given.headers or None, role),
+    )
+
+
 _CHECKS: Mapping[RecordPart, Callable[[Any, RecordPart], Any]] = {
     RecordPart.KEY: _bytes,
     RecordPart.VALUE: _bytes,
     RecordPart.TOPIC: _topic,
     RecordPart.HEADERS: _headers,
+    RecordPart.RECORD: _record,
 }
 
 

@@ -124,6 +124,10 @@ class ProduceSettings:
     max_block_ms: int = default_of("max.block.ms")
     buffer_memory_bytes: int = default_of("buffer.memory")
     property_prefix: str = ""
+    logs_failures: bool = False
+    """Whether a batch that Kafka does not take is logged and lost. Not with idempotence."""
+    is_flushed: bool = True
+    """Whether each task flushes. Without it a failure after the end of the task can only be logged."""
 
 
 def connection_settings(properties: KafkaProperties, *, client_id: str) -> ConnectionSettings:
@@ -198,7 +202,13 @@ def fetch_settings(properties: KafkaProperties) -> FetchSettings:
     )
 
 
-def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProduceSettings:
+def produce_settings(
+    properties: KafkaProperties,
+    guarantee: DeliveryGuarantee,
+    *,
+    logs_failures: bool = False,
+    is_flushed: bool = True,
+) -> ProduceSettings:
     """Make the settings of a produce loop, and check them against the delivery guarantee.
 
     Raises:
@@ -224,4 +234,6 @@ def produce_settings(properties: KafkaProperties, guarantee: DeliveryGuarantee) 
         max_block_ms=value("max.block.ms"),
         buffer_memory_bytes=value("buffer.memory"),
         property_prefix=properties.prefix,
+        logs_failures=logs_failures,
+        is_flushed=is_flushed,
     )

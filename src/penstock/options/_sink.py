@@ -5,6 +5,7 @@ Runs on the driver. Invariant: no other option contradicts the delivery guarante
 
 from __future__ import annotations
 
+import logging
 import re
 
 from penstock.errors import MissingOptionError, OptionError
@@ -18,10 +19,14 @@ from penstock.options.config import (
     SinkConfig,
 )
 from penstock.options.declare import raise_not_allowed
+from penstock.options.properties import property_value
 from penstock.options.properties.promise import produce_promise
 from penstock.options.python_objects import PARTITIONER
 from penstock.options.table import KEY_FIELDS
 from penstock.options.values import as_word, check_topic_name
+from penstock.options.warn import warn_once
+
+_log = logging.getLogger("penstock.options")
 
 _DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _WRITE_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,200}")
@@ -49,6 +54,8 @@ def sink_config(given: GivenOptions) -> SinkConfig:
         batch_id=batch_id,
         write_id=_write_id(given, guarantee),
         sibling_prefixes=frozenset((given.text(flink.SIBLING_PREFIXES) or "").split(",")) - {""},
+        logs_failures=_logs_failures(given, guarantee),
+        flushes_on_checkpoint=_flushes_on_checkpoint(given, guarantee),
         checkpoint_location=given.text(CHECKPOINT_LOCATION),
     )
 
@@ -106,6 +113,47 @@ def _partitioner(given: GivenOptions) -> str:
     if not _DOTTED_NAME.fullmatch(text):
         raise_not_allowed(flink.PARTITIONER.key, text, flink.PARTITIONER.type.allowed)
     return text
+
+
+def _logs_failures(given: GivenOptions, guarantee: DeliveryGuarantee) -> bool:
+    if given.value_or_default(flink.ON_DELIVERY_FAILURE) == "fail":
+        return False
+    _check_may_lose(f"'{flink.ON_DELIVERY_FAILURE.key}' = 'log'", guarantee)
+    if property_value(given.properties, "enable.idempotence"):
+        key = given.properties.spelled("enable.idempotence")
+        raise OptionError(
+            f"Option '{key}' = 'true' contradicts '{flink.ON_DELIVERY_FAILURE.key}' = 'log': an idempotent "
+            "producer cannot continue after a lost batch. Leave one of them out.",
+            option=key,
+        )
+    warn_once(
+        _log,
+        f"'{flink.ON_DELIVERY_FAILURE.key}' = 'log': records that Kafka does not take are LOST. The query "
+        "continues, and an error is logged for each lost batch.",
+    )
+    return True
+
+
+def _flushes_on_checkpoint(given: GivenOptions, guarantee: DeliveryGuarantee) -> bool:
+    if given.value_or_default(flink.FLUSH_ON_CHECKPOINT):
+        return True
+    _check_may_lose(f"'{flink.FLUSH_ON_CHECKPOINT.key}' = 'false'", guarantee)
+    warn_once(
+        _log,
+        f"'{flink.FLUSH_ON_CHECKPOINT.key}' = 'false': a stream does not wait until Kafka has acknowledged "
+        "its records, so records may be LOST when a worker process or a broker fails. Set it to 'true' for "
+        "at-least-once.",
+    )
+    return False
+
+
+def _check_may_lose(what: str, guarantee: DeliveryGuarantee) -> None:
+    if guarantee is not DeliveryGuarantee.NONE:
+        raise OptionError(
+            f"Option {what} may lose records, which contradicts '{flink.DELIVERY_GUARANTEE.key}' = "
+            f"'{guarantee.value}'. Leave it out, or set '{flink.DELIVERY_GUARANTEE.key}' = 'none'.",
+            option=flink.DELIVERY_GUARANTEE.key,
+        )
 
 
 def _micro_batch(given: GivenOptions) -> tuple[str | None, int | None]:

@@ -235,6 +235,8 @@ class SinkConfig:
         write_id: the user's name for a batch write, which identifies it when it is repeated. Never set
             together with `query_id`.
         sibling_prefixes: other prefixes that have written the same micro-batch before.
+        logs_failures: whether records that Kafka does not take are logged and lost. Only with NONE.
+        flushes_on_checkpoint: whether a task of a stream waits for acknowledgements. False only with NONE.
         checkpoint_location: of the stream, where Spark says it.
     """
 
@@ -248,4 +250,6 @@ class SinkConfig:
     batch_id: int | None = None
     write_id: str | None = None
     sibling_prefixes: frozenset[str] = frozenset()
+    logs_failures: bool = False
+    flushes_on_checkpoint: bool = True
     checkpoint_location: str | None = field(default=None, compare=False)

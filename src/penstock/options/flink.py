@@ -385,6 +385,27 @@ SIBLING_PREFIXES = Option(
     "already written the same micro-batch. `penstock.write_batch` sets it. (Ours.)",
 )
 
+ON_DELIVERY_FAILURE = Option(
+    "sink.on-delivery-failure",
+    Dialect.SHARED,
+    _SINK,
+    choice("fail", "log"),
+    "What happens when Kafka does not take records: `fail` fails the task, `log` logs an error, **loses "
+    "these records** and continues. `log` needs `sink.delivery-guarantee` = `none`, and turns idempotence "
+    "off. (Flink's older producers: `setLogFailuresOnly`.)",
+    default="fail",
+)
+FLUSH_ON_CHECKPOINT = Option(
+    "sink.flush-on-checkpoint",
+    Dialect.SHARED,
+    _SINK,
+    BOOLEAN,
+    "Streams: whether a micro-batch ends only after Kafka has acknowledged its records. With `false`, which "
+    "needs `sink.delivery-guarantee` = `none`, **records are lost** if a worker process ends or its broker "
+    "fails before that. Batch writes always wait. (Flink's older producers: `setFlushOnCheckpoint`.)",
+    default=SinkConfig.flushes_on_checkpoint,
+)
+
 _CHANGELOGS = (
     "It belongs to a changelog (CDC) format, and penstock has no changelog formats yet; docs/formats.md says "
     "how to read these records."

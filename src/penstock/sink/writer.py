@@ -1,8 +1,9 @@
 """Write the rows of one task to Kafka, and wait until they are acknowledged.
 
 Runs on the executor, inside Spark's Python worker. Guarantee: when `write_rows` returns, every row of the
-task is in Kafka. When it raises, the task fails, and any of its rows may have been written (at-least-once).
-A task without rows opens no producer and no connection.
+task is in Kafka, unless the user has turned this off (`sink.on-delivery-failure` = `log`,
+`sink.flush-on-checkpoint` = `false`). When it raises, the task fails, and any of its rows may have been
+written (at-least-once). A task without rows opens no producer and no connection.
 """
 
 from __future__ import annotations
@@ -65,13 +66,22 @@ def write_rows(
         return 0
     check_write_schema(first.schema, config)
     connection = connection_settings(config.properties, client_id=CLIENT_ID)
-    produce = produce_settings(config.properties, config.delivery_guarantee)
+    is_flushed = config.flushes_on_checkpoint
+    produce = produce_settings(
+        config.properties,
+        config.delivery_guarantee,
+        logs_failures=config.logs_failures,
+        is_flushed=is_flushed,
+    )
     with borrowed_producer(connection, produce) as producer:
-        before = producer.acknowledged_record_count
+        before = producer.acknowledged_record_count + producer.given_up_record_count
         rows = RowWriter(producer, config, spark_partition_id=spark_partition_id, batch_id=batch_id)
         row_count = rows.write(with_first(first, filled))
+        if not is_flushed:
+            producer.send_all()
+            return row_count
         producer.flush()
-        written = producer.acknowledged_record_count - before
+        written = producer.acknowledged_record_count + producer.given_up_record_count - before
     if written != row_count:
         raise ProduceError(
             f"Expected {row_count} acknowledged records, one for each row, got {written}. The task fails "

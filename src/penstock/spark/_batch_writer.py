@@ -8,6 +8,7 @@ of its rows; rows of a failed job may stay in Kafka. So there is nothing to comm
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,7 +31,8 @@ class PenstockWriter(DataSourceArrowWriter):
     ) -> None:
         refuse_overwrite(overwrite)
         check_rows_fit(schema, config, table)
-        self._config = config
+        # Only streams have checkpoints.
+        self._config = replace(config, flushes_on_checkpoint=True)
         self._table = table
 
     @short_errors

@@ -31,7 +31,9 @@ class ConsumerRecord(NamedTuple):
     leader_epoch: int | None
 
 
-class _Deserializer(ABC):  # noqa: B024 - only its subclasses are abstract
+class BaseDeserializer(ABC):  # noqa: B024 - only its subclasses are abstract
+    """The optional methods of all deserializers."""
+
     def open(self) -> None:  # noqa: B027 - overriding it is optional
         """Open connections and caches. Called once in each task, before the first record."""
 
@@ -43,7 +45,7 @@ class _Deserializer(ABC):  # noqa: B024 - only its subclasses are abstract
         return None
 
 
-class DeserializationSchema(_Deserializer):
+class DeserializationSchema(BaseDeserializer):
     """Deserializes values: Flink's `DeserializationSchema`. Subclass it; instances are pickled by value."""
 
     @abstractmethod
@@ -55,7 +57,7 @@ class DeserializationSchema(_Deserializer):
         """
 
 
-class KafkaRecordDeserializationSchema(_Deserializer):
+class KafkaRecordDeserializationSchema(BaseDeserializer):
     """Deserializes whole records: Flink's `KafkaRecordDeserializationSchema`. Subclass it."""
 
     @abstractmethod
@@ -68,7 +70,7 @@ class KafkaRecordDeserializationSchema(_Deserializer):
         return ValueOnly(deserializer() if isinstance(deserializer, type) else deserializer)
 
 
-class ArrowDeserializationSchema(_Deserializer):
+class ArrowDeserializationSchema(BaseDeserializer):
     """Deserializes batches, Arrow in and Arrow out: far faster than row by row. Subclass it."""
 
     @abstractmethod

@@ -192,3 +192,22 @@ def test_properties_that_contradict_the_guarantee_are_found_on_the_driver(prefix
 def test_without_a_guarantee_they_do_not_contradict() -> None:
     config = parse_write(FLINK | {"sink.delivery-guarantee": "none", "properties.acks": "1"}).sink
     assert config.properties.get("acks") == "1"
+
+
+@pytest.mark.parametrize("option", ["sink.on-delivery-failure=log", "sink.flush-on-checkpoint=false"])
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_options_that_may_lose_records_need_the_guarantee_none(option: str, guarantee: str) -> None:
+    key, value = option.split("=")
+    options = {"properties.bootstrap.servers": "a:1", "topic": "t", key: value}
+    prefix = {"sink.transactional-id-prefix": "p"}
+    with pytest.raises(OptionError, match=r"may lose records, which contradicts 'sink\.deliv"):
+        parse_write({**options, **prefix, "sink.delivery-guarantee": guarantee})
+    config = parse_write({**options, "sink.delivery-guarantee": "none"}).sink
+    assert config.logs_failures is (value == "log")
+    assert config.flushes_on_checkpoint is (value == "log")
+
+
+def test_an_idempotent_producer_cannot_lose_a_batch() -> None:
+    options = {"properties.bootstrap.servers": "a:1", "topic": "t", "sink.delivery-guarantee": "none"}
+    with pytest.raises(OptionError, match="cannot continue after a lost batch"):
+        parse_write({**options, "sink.on-delivery-failure": "log", "properties.enable.idempotence": "true"})

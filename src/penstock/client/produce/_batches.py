@@ -45,6 +45,8 @@ class ProducerBatch:
     node_id: int | None = None
     last_problem: str = ""
     """The reason of the last resend, for the error after a delivery that took too long."""
+    is_given_up: bool = False
+    """Whether it is lost, and the loss is logged. A later answer no longer matters."""
     is_forgettable: bool = False
     """Whether its timestamps are so old that a restarted broker forgets the batch and its producer."""
 
@@ -146,6 +148,13 @@ class TopicPartitionQueue:
         self._is_known_to_broker = not (self._is_idempotent and batch.is_forgettable)
         self._acknowledged_at_ms = now_ms
         self._failure_count = self._refusal_count = 0
+
+    def give_up(self, batch: ProducerBatch) -> None:
+        """Take out a batch that is lost. Not with idempotence, because of its sequence number."""
+        if batch.is_under_way:
+            self._came_back(batch)
+        batch.is_given_up = True
+        self.batches.remove(batch)
 
     def take_back(self, batch: ProducerBatch) -> bool:
         """Keep an unanswered or rejected batch for a resend; return whether it is the first to come back.

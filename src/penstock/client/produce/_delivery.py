@@ -1,8 +1,8 @@
 """Decide what a producer sends next, over all topic partitions and brokers, and track the outcome.
 
 Runs on the executor. Pure: no I/O, time comes in as an argument, leaders through a function. Invariant:
-each batch that was added is exactly one of waiting, under way, or acknowledged; `unacknowledged_bytes` is the
-memory of the first two.
+each batch that was added is exactly one of waiting, under way, acknowledged, or given up (only if the user
+accepts the loss); `unacknowledged_bytes` is the memory of the first two.
 
     add -> plan -> (answer | no_answer) -> ... -> acknowledged
                       ^---- again ----'
@@ -78,6 +78,7 @@ class DeliveryQueue:
         self.unacknowledged_bytes = 0
         self.acknowledged_record_count = 0
         self.acknowledged_bytes = 0
+        self.given_up_record_count = 0
         self._limits = limits
         self._jitter = jitter
         self._queues: dict[TopicPartition, TopicPartitionQueue] = {}
@@ -192,6 +193,15 @@ class DeliveryQueue:
     def _pause(self, queue: TopicPartitionQueue, now_ms: int) -> None:
         limits = self._limits
         queue.pause_until(now_ms, limits.retry_backoff_ms, limits.retry_backoff_max_ms, self._jitter())
+
+    def give_up(self, batch: ProducerBatch) -> None:
+        """Take out a batch that is lost; the caller logs it."""
+        queue = self._queues[batch.topic_partition]
+        queue.give_up(batch)
+        self.unacknowledged_bytes -= len(batch.data)
+        self.given_up_record_count += batch.record_count
+        if not queue.batches:
+            self._busy.pop(batch.topic_partition, None)
 
     def _acknowledged(self, batches: list[ProducerBatch]) -> None:
         for batch in batches:

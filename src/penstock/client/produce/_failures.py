@@ -11,6 +11,9 @@ from penstock.client.produce._verdicts import describe
 from penstock.errors import PenstockError, ProduceError
 
 
+_RETRY = "; the task fails, and writes all its rows again when Spark retries it."
+
+
 def refused(batch: ProducerBatch, error_code: int, broker_message: str) -> ProduceError:
     """Return the error for a batch that the broker refuses permanently."""
     name, advice = describe(error_code)
@@ -96,13 +99,18 @@ def crashed(error: BaseException) -> ProduceError:
     )
 
 
+def without_retry(error: PenstockError) -> str:
+    """Return the message of an error after which the task does not fail."""
+    return error.message.replace(_RETRY, ".")
+
+
 def _subject(batch: ProducerBatch) -> str:
     return f"{batch.record_count} records for {batch.topic_partition} ({len(batch.data)} bytes)"
 
 
 def _fate(*, may_be_written: bool) -> str:
     fate = "may or may not have been written" if may_be_written else "were not written"
-    return f"They {fate}; the task fails, and writes all its rows again when Spark retries it."
+    return f"They {fate}{_RETRY}"
 
 
 def _facts(batch: ProducerBatch) -> dict[str, object]:

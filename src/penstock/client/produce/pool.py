@@ -1,9 +1,9 @@
 """Open producers, and keep one for the next task of this process.
 
 Runs on the executor. Invariant: a producer serves one task at a time, and is kept only after a task that
-flushed it. A producer that failed, or whose task failed, is closed. A kept producer holds no records and
-keeps its producer id, because brokers remember every id for a day: a new id for each task of each micro-batch
-would fill their memory.
+flushed it, or whose user has turned flushing off. A producer that failed, or whose task failed, is closed. A
+kept producer holds no records if it was flushed. It keeps its producer id, because brokers remember every id
+for a day: a new id for each task of each micro-batch would fill their memory.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ producer's sender thread sends them, reads the answers and sends again if needed
 while earlier rows are acknowledged, and a slow query and a slow broker do not stop each other.
 
 Guarantee: after `flush()` Kafka holds every appended record, once (with an identity), in order within each
-topic partition; otherwise `flush()` raises. Each batch is acknowledged within `delivery_timeout_ms` or fails
-the producer. A failed producer stays failed; make a new one.
+topic partition; otherwise `flush()` raises. Each batch is acknowledged within
+`delivery_timeout_ms` or fails the producer. A failed producer stays failed; make a new one. Only with
+`logs_failures` a batch that Kafka does not take is logged as lost, and the producer continues.
 
     append -> FillingBatches -> DeliveryQueue.plan -> Produce -> answer -> acknowledged
                                       ^------------ again ----------'
@@ -31,6 +32,7 @@ from penstock.client.cluster.metadata import TopicMetadata
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import PendingResponse
 from penstock.client.produce import _failures as failures
+from penstock.client.produce._batches import ProducerBatch
 from penstock.client.produce._delivery import DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.produce._filling import FillingBatches
 from penstock.client.produce._log_search import LogSearches
@@ -133,6 +135,11 @@ class Producer:
         return self._delivery.acknowledged_record_count
 
     @property
+    def given_up_record_count(self) -> int:
+        """Return the number of records lost since the producer was made; 0 unless the user accepts it."""
+        return self._delivery.given_up_record_count
+
+    @property
     def acknowledged_bytes(self) -> int:
         """Return the bytes of the acknowledged batches, compressed."""
         return self._delivery.acknowledged_bytes
@@ -225,6 +232,11 @@ class Producer:
                 self._changed.wait(1.0)
                 self._check_usable()
         self._check_usable()
+
+    def send_all(self) -> None:
+        """Send everything, and do not wait for acknowledgements. A later failure is logged."""
+        self._check_usable()
+        self._close_all()
 
     def close(self) -> None:
         """End the sender thread and drop unflushed records. Calling it again does nothing."""
@@ -356,10 +368,10 @@ class Producer:
         """Send the batches that may be sent now."""
         if self._failure is not None:
             return
-        if (batch := self._delivery.expired(now_ms)) is not None:
+        while (batch := self._delivery.expired(now_ms)) is not None:
             option = f"{self._settings.property_prefix}delivery.timeout.ms"
-            self._fail(failures.expired(batch, option, self._settings.delivery_timeout_ms))
-            return
+            if not self._lose(batch, failures.expired(batch, option, self._settings.delivery_timeout_ms)):
+                return
         for request in self._delivery.plan(now_ms, self._topics.leader_of):
             self._send(request)
         self._searches.start(self._topics.leader_of)
@@ -390,9 +402,11 @@ class Producer:
             return
         self.writes_by_name |= is_by_name(response)
         for batch, answer in produce_answers(response, request.batches, self._topics.topic_ids):
+            if batch.is_given_up:
+                continue
             verdict = self._delivery.answer(batch, answer, now_ms)
             if verdict is Verdict.FAILED:
-                self._fail(failures.refused(batch, answer.error_code, answer.words))
+                self._lose(batch, failures.refused(batch, answer.error_code, answer.words))
             elif verdict is Verdict.RETRY_ELSEWHERE:
                 self._want_metadata(batch.topic_partition.topic)
             elif verdict is Verdict.ACKNOWLEDGED and self.first_written is None and answer.base_offset >= 0:
@@ -400,10 +414,12 @@ class Producer:
 
     def _on_unanswered(self, request: PlannedRequest, error: PenstockError, now_ms: int) -> None:
         """Take back the batches of an unanswered request; the broker may have written them."""
+        batches = [batch for batch in request.batches.values() if not batch.is_given_up]
         if not is_retriable(error):
-            self._fail(failures.broken(next(iter(request.batches.values())), error))
+            for batch in batches:
+                self._lose(batch, failures.broken(batch, error))
             return
-        for batch in request.batches.values():
+        for batch in batches:
             self._delivery.no_answer(batch, now_ms, error.message)
             self._want_metadata(batch.topic_partition.topic)
 
@@ -424,9 +440,31 @@ class Producer:
         if error is not None:
             self._fail(error)
 
+    def _lose(self, batch: ProducerBatch, error: PenstockError) -> bool:
+        """Log the loss of a batch that Kafka did not take, and return True; fail if this is not allowed."""
+        if not self._settings.logs_failures:
+            self._fail(error)
+            return False
+        self._delivery.give_up(batch)
+        _log.error(
+            "%d records for %s are LOST, because 'sink.on-delivery-failure' = 'log': %s",
+            batch.record_count,
+            batch.topic_partition,
+            failures.without_retry(error),
+        )
+        return True
+
     def _fail(self, error: PenstockError) -> None:
-        if self._failure is None:
-            self._failure = error
+        if self._failure is not None:
+            return
+        self._failure = error
+        if not self._settings.is_flushed:
+            _log.error(
+                "Unacknowledged records (%d bytes) may be LOST, because 'sink.flush-on-checkpoint' = "
+                "'false': %s",
+                self.held_bytes,
+                error.message,
+            )
 
 
 def _limits(settings: ProduceSettings, identity: ProducerIdentity) -> DeliveryLimits:

@@ -1,0 +1,89 @@
+"""Writes that may lose records because the user asked for it: they really lose, and they say so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from penstock.client.produce.pool import close_kept_producers
+from penstock.devbroker import DevCluster
+from penstock.errors import ProduceError
+from penstock.options.config import SinkConfig
+from penstock.options.parse import parse_write
+from penstock.sink.writer import write_rows
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.waiting import wait_until
+
+LARGE = b"x" * 2_000
+
+
+@pytest.fixture(autouse=True)
+def no_producer_left() -> Iterator[None]:
+    close_kept_producers()
+    yield
+    close_kept_producers()
+
+
+def config(bootstrap: str, topic: str, **more: str) -> SinkConfig:
+    given = {
+        "properties.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "sink.delivery-guarantee": "none",
+        "properties.batch.size": "1",  # a batch for each record
+        "properties.linger.ms": "0",
+        "properties.request.timeout.ms": "1500",
+        "properties.delivery.timeout.ms": "1500",
+    }
+    return parse_write({**given, **more}).sink
+
+
+def rows(*values: bytes) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})]
+
+
+def written(bootstrap: str, topic: str) -> list[bytes | None]:
+    return sorted(record.value or b"" for record in judge.consume_all(bootstrap, topic))  # type: ignore[return-value]
+
+
+def test_failures_that_are_only_logged(
+    bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic(1, config={"max.message.bytes": "1000"})
+    with pytest.raises(ProduceError, match="MESSAGE_TOO_LARGE"):
+        write_rows(config(bootstrap, topic), rows(b"1", LARGE, b"2"))
+    loses = config(bootstrap, topic, **{"sink.on-delivery-failure": "log"})
+    for _ in range(2):  # the kept producer goes on
+        write_rows(loses, rows(b"3", LARGE, b"4", LARGE))
+    assert [value for value in written(bootstrap, topic) if value in (b"3", b"4", LARGE)] == [
+        b"3",
+        b"3",
+        b"4",
+        b"4",
+    ]
+    said = [record for record in caplog.records if "0 are LOST" in record.getMessage()]
+    assert len(said) == 4
+    assert all(record.levelno == logging.ERROR for record in said)
+    assert f"1 records for {topic}-0 are LOST" in said[0].getMessage()
+    assert said[0].getMessage().endswith("They were not written.")
+    assert "MESSAGE_TOO_LARGE" in said[0].getMessage()
+
+
+def test_a_write_without_a_flush_may_lose_what_it_reported_as_written(
+    own_broker: DevCluster, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap, topic = own_broker.bootstrap_servers, make_topic(1, cluster=own_broker)
+    loses = config(bootstrap, topic, **{"sink.flush-on-checkpoint": "false"})
+    write_rows(loses, rows(b"1"))
+    wait_until(lambda: written(bootstrap, topic) == [b"1"], "the record arrives by itself")
+    own_broker.pause()
+    write_rows(loses, rows(b"2"))  # it returns, although no broker can have the record
+    own_broker.kill()
+    wait_until(lambda: "may be LOST" in caplog.text, "the loss is logged")
+    own_broker.restart()
+    assert written(bootstrap, topic) == [b"1"]
+    write_rows(loses, rows(b"3"))
+    wait_until(lambda: written(bootstrap, topic) == [b"1", b"3"], "a new producer continues")
