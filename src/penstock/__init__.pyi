@@ -52,11 +52,20 @@ from penstock.api.older.serialization import (
 from penstock.api.older.serialization import (
     TypeInformationSerializationSchema as TypeInformationSerializationSchema,
 )
+from penstock.api.older.watermarks import AscendingTimestampExtractor as AscendingTimestampExtractor
+from penstock.api.older.watermarks import AssignerWithPeriodicWatermarks as AssignerWithPeriodicWatermarks
+from penstock.api.older.watermarks import AssignerWithPunctuatedWatermarks as AssignerWithPunctuatedWatermarks
+from penstock.api.older.watermarks import (
+    BoundedOutOfOrdernessTimestampExtractor as BoundedOutOfOrdernessTimestampExtractor,
+)
+from penstock.api.older.watermarks import Duration as Duration
+from penstock.api.older.watermarks import WatermarkStrategy as WatermarkStrategy
 from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
 from penstock.spark.why import Why as Why
 from penstock.spark.why import why as why
 from penstock.spark.write_batch import write_batch as write_batch
+from penstock.table.event_time import TimestampAssigner as TimestampAssigner
 from penstock.table.json_key_value import (
     JSONKeyValueDeserializationSchema as JSONKeyValueDeserializationSchema,
 )

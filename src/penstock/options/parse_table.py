@@ -18,6 +18,8 @@ from penstock.options.formats import FORMATS, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.table import (
     DEAD_LETTER_TOPIC,
     DESERIALIZER,
+    EVENT_TIME_ASSIGNER,
+    EVENT_TIME_COLUMN,
     FORMAT,
     FORMAT_OPTIONS,
     KEY_FIELDS,
@@ -31,9 +33,11 @@ from penstock.options.table import (
     VALUE_FORMAT,
 )
 from penstock.options.table_spec import (
+    RECORD_TIMESTAMP,
     BadRecordsSpec,
     Connector,
     DeserializerSpec,
+    EventTimeSpec,
     FieldsInclude,
     FormatSpec,
     OnDecodeError,
@@ -44,7 +48,17 @@ DeadLetters = Callable[[str], SinkConfig]
 """Makes the config that writes dead letters to a topic."""
 
 _PLACES = tuple(option.key.removesuffix("*") for option in FORMAT_OPTIONS)
-_OF_DESERIALIZERS = frozenset({DESERIALIZER.key, ON_DECODE_ERROR.key, MAX_SHARE.key, DEAD_LETTER_TOPIC.key})
+_OF_DESERIALIZERS = frozenset(
+    option.key
+    for option in (
+        DESERIALIZER,
+        ON_DECODE_ERROR,
+        MAX_SHARE,
+        DEAD_LETTER_TOPIC,
+        EVENT_TIME_COLUMN,
+        EVENT_TIME_ASSIGNER,
+    )
+)
 _NAMES = tuple(entry.name for entry in FORMATS)
 
 
@@ -102,6 +116,7 @@ def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
         fields_include=include,
         metadata_columns=given.value(METADATA_COLUMNS),
         bad_records=bad_records,
+        event_time=_event_time(given),
     )
 
 
@@ -116,7 +131,21 @@ def _deserializer(given: GivenOptions, dead_letters: DeadLetters) -> Deserialize
                 "this read. Leave one of them out.",
                 option=key,
             )
-    return DeserializerSpec(text, _connector(given), _bad_records(given, dead_letters))
+    return DeserializerSpec(text, _connector(given), _bad_records(given, dead_letters), _event_time(given))
+
+
+def _event_time(given: GivenOptions) -> EventTimeSpec | None:
+    column, assigner = given.text(EVENT_TIME_COLUMN), given.text(EVENT_TIME_ASSIGNER)
+    if column is None:
+        if assigner is not None:
+            raise MissingOptionError(
+                f"Option '{EVENT_TIME_ASSIGNER.key}' needs '{EVENT_TIME_COLUMN.key}': the column to fill.",
+                option=EVENT_TIME_COLUMN.key,
+            )
+        return None
+    if assigner not in (None, RECORD_TIMESTAMP):
+        python_objects.ASSIGNER.split(assigner or "", EVENT_TIME_ASSIGNER.key)
+    return EventTimeSpec(column, assigner)
 
 
 def _connector(given: GivenOptions) -> Connector:

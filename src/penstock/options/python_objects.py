@@ -113,6 +113,12 @@ PARTITIONER = ObjectKind(
 DESERIALIZER = ObjectKind(
     "penstock-deserializer-1", "deserializer", "penstock.KafkaSource.builder()", "on the executors"
 )
+ASSIGNER = ObjectKind(
+    "penstock-assigner-1",
+    "timestamp assigner",
+    "assign_timestamps_and_watermarks",
+    "on the executors and on the driver",
+)
 FUNCTION = ObjectKind(
     "penstock-function-1",
     "function of the record serializer",

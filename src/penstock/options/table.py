@@ -124,6 +124,25 @@ DESERIALIZER = Option(
     "it. It replaces a format. (Ours.)",
 )
 
+EVENT_TIME_COLUMN = Option(
+    "scan.event-time.column",
+    _ANY,
+    _SOURCE,
+    TEXT,
+    "The TIMESTAMP column of the rows that holds the event time. With `scan.watermark.alignment.max-drift` "
+    "topic partitions are aligned by it, and not by the timestamps of records. Then the driver decodes the "
+    "records too, and a micro-batch has at most 10,000 records of each topic partition. (Ours.)",
+)
+EVENT_TIME_ASSIGNER = Option(
+    "scan.event-time.assigner",
+    _ANY,
+    _SOURCE,
+    TEXT,
+    "Fills `scan.event-time.column`: `record-timestamp`, or a Python object that "
+    "`assign_timestamps_and_watermarks` sets. With `record-timestamp` topic partitions are aligned by the "
+    "timestamps of records. (Ours.)",
+)
+
 TABLE_OPTIONS = declared_in(globals())
 FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
     Option(

@@ -77,6 +77,29 @@ class BadRecordsSpec:
         return None if self.dead_letters is None else self.dead_letters.topic
 
 
+RECORD_TIMESTAMP = "record-timestamp"
+"""The assigner that takes the timestamp of the Kafka record."""
+
+
+@dataclass(frozen=True)
+class EventTimeSpec:
+    """The column of rows that holds the event time.
+
+    Attributes:
+        column: its name.
+        assigner: RECORD_TIMESTAMP, or the text of an object that fills the column. None: the column is
+            filled like the others.
+    """
+
+    column: str
+    assigner: str | None = None
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Return whether the times are in the rows, and not in the Kafka records."""
+        return self.assigner != RECORD_TIMESTAMP
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """A table whose keys and values have formats.
@@ -91,6 +114,7 @@ class TableSpec:
         metadata_columns: columns and their metadata keys. None: the options do not say which columns are
             metadata.
         bad_records: of a read. A write has the default.
+        event_time: of a read; None if the options name no column.
     """
 
     value_format: FormatSpec
@@ -101,6 +125,7 @@ class TableSpec:
     fields_include: FieldsInclude = FieldsInclude.ALL
     metadata_columns: tuple[tuple[str, str], ...] | None = None
     bad_records: BadRecordsSpec = BadRecordsSpec()
+    event_time: EventTimeSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -111,8 +136,10 @@ class DeserializerSpec:
         text: holds the deserializer (see `python_objects`), which executors load.
         connector: the value of the option `connector`.
         bad_records: for records that the deserializer cannot decode.
+        event_time: None if the options name no column.
     """
 
     text: str
     connector: Connector = Connector.PENSTOCK
     bad_records: BadRecordsSpec = BadRecordsSpec()
+    event_time: EventTimeSpec | None = None

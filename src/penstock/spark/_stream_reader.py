@@ -34,6 +34,7 @@ from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.source.alignment import RecordClock
     from penstock.source.enumerator import SplitEnumerator
     from penstock.source.kafka_lookup import KafkaOffsetAdmin
     from penstock.source.offset_committer import OffsetCommitter
@@ -135,7 +136,6 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Imported here because executors, which load this module, plan nothing.
             from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
-            from penstock.source.kafka_event_times import KafkaRecordClock  # noqa: PLC0415
             from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
 
             stop_in_order_on_sigterm()
@@ -144,11 +144,22 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Connections of its own, not the shared ones, because this reader decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
             admin = KafkaOffsetAdmin(self._connections)
-            alignment = Alignment.of(self._config, KafkaRecordClock(self._connections, self._config))
+            alignment = Alignment.of(self._config, self._clock(self._connections))
             self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
             self._metrics = SourceMetrics()
             self._committer = _committer(self._config, admin, self._metrics)
         return self._opened
+
+    def _clock(self, connections: KafkaConnections) -> RecordClock:
+        """Return the source of event times: timestamps of records, or a column of decoded rows."""
+        from penstock.source.kafka_event_times import KafkaRecordClock  # noqa: PLC0415 - the driver's
+
+        column = None if self._table is None else self._table.row_time_column
+        if self._table is None or column is None or self._config.max_drift_ms is None:
+            return KafkaRecordClock(connections, self._config)
+        from penstock.source.row_event_times import KafkaRowClock  # noqa: PLC0415 - the driver's
+
+        return KafkaRowClock(connections, self._config, self._table.decoder(), column)
 
 
 def _committer(

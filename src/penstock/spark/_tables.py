@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from penstock.errors import SchemaError
-from penstock.options.table import DEAD_LETTER_TOPIC
-from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, TableSpec
+from penstock.options.table import DEAD_LETTER_TOPIC, EVENT_TIME_COLUMN
+from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, EventTimeSpec, TableSpec
 from penstock.spark._table_schema import marked_metadata, table_schema
 from penstock.table import BadRecords, Table, TableDecoder, TableEncoder, make_table
 from penstock.table.read import RecordDecoder, TableRowMaker
@@ -57,12 +57,22 @@ class TableSource(ABC):
 
             write_rows(self.bad_records.dead_letters, [dead_letters])
 
-    @abstractmethod
-    def open(self) -> TableRowMaker:
-        """Return the decoder for the records of one task."""
+    @property
+    def row_time_column(self) -> str | None:
+        """Return the column by which topic partitions are aligned; None: by the timestamps of records."""
+        return None
 
-    def _row_maker(self, decoder: RecordDecoder) -> TableRowMaker:
-        spec = self.bad_records
+    @abstractmethod
+    def decoder(self) -> RecordDecoder:
+        """Return a decoder of records, for one task or for the driver.
+
+        Raises:
+            OptionError: an object of the user cannot be loaded here.
+        """
+
+    def open(self) -> TableRowMaker:
+        """Return the maker of rows for the records of one task; see `decoder`."""
+        decoder, spec = self.decoder(), self.bad_records
         policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share)
         return TableRowMaker(decoder, policy, self._deliver)
 
@@ -72,15 +82,21 @@ class FormatSource(TableSource):
     """A read whose rows are made by formats."""
 
     table: Table
+    time_column: str | None = None
+
+    @property
+    def row_time_column(self) -> str | None:
+        """See `TableSource`."""
+        return self.time_column
 
     @property
     def bad_records(self) -> BadRecordsSpec:
         """Return the policy for records that cannot be decoded."""
         return self.table.bad_records
 
-    def open(self) -> TableRowMaker:
-        """Make what decodes the records of one task."""
-        return self._row_maker(TableDecoder(self.table))
+    def decoder(self) -> RecordDecoder:
+        """See `TableSource`."""
+        return TableDecoder(self.table)
 
 
 @dataclass(frozen=True)
@@ -89,22 +105,50 @@ class PythonSource(TableSource):
 
     schema: pa.Schema
     spec: DeserializerSpec
+    time_column: str | None = None
+
+    @property
+    def row_time_column(self) -> str | None:
+        """See `TableSource`."""
+        return self.time_column
 
     @property
     def bad_records(self) -> BadRecordsSpec:
         """Return the policy for records that cannot be decoded."""
         return self.spec.bad_records
 
-    def open(self) -> TableRowMaker:
-        """Load the deserializer for one task.
-
-        Raises:
-            OptionError: it cannot be loaded here.
-        """
+    def decoder(self) -> RecordDecoder:
+        """See `TableSource`."""
         # Imported here because other reads do not need it.
         from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
 
-        return self._row_maker(PythonDecoder(self.spec.text, self.schema))
+        return PythonDecoder(self.spec.text, self.schema)
+
+
+@dataclass(frozen=True)
+class EventTimeSource(TableSource):
+    """A read with a column that a timestamp assigner fills; `inner` makes the other columns."""
+
+    inner: TableSource
+    spec: EventTimeSpec
+    schema: pa.Schema
+
+    @property
+    def bad_records(self) -> BadRecordsSpec:
+        """Return the policy for records that cannot be decoded."""
+        return self.inner.bad_records
+
+    @property
+    def row_time_column(self) -> str | None:
+        """See `TableSource`."""
+        return self.spec.column if self.spec.is_of_rows else None
+
+    def decoder(self) -> RecordDecoder:
+        """See `TableSource`."""
+        # Imported here because other reads do not need it.
+        from penstock.table.event_time import EventTimeDecoder  # noqa: PLC0415
+
+        return EventTimeDecoder(self.inner.decoder(), self.spec, self.schema)
 
 
 @dataclass(frozen=True)
@@ -141,11 +185,32 @@ def table_source(schema: StructType, spec: TableSpec | DeserializerSpec) -> Tabl
         OptionError: options contradict the columns, or a format has no such option.
         SchemaError: a column cannot be read.
     """
+    event_time = spec.event_time
+    if event_time is None:
+        return _source(schema, spec, None)
+    _check_time_column(schema, event_time.column)
+    if event_time.assigner is None:
+        return _source(schema, spec, event_time.column)
+    others = StructType([field for field in schema if field.name != event_time.column])
+    whole = to_arrow_schema(schema, timezone="UTC")
+    return EventTimeSource(_source(others, spec, None), event_time, whole)
+
+
+def _source(schema: StructType, spec: TableSpec | DeserializerSpec, time_column: str | None) -> TableSource:
     if isinstance(spec, DeserializerSpec):
-        return PythonSource(to_arrow_schema(schema, timezone="UTC"), spec)
+        return PythonSource(to_arrow_schema(schema, timezone="UTC"), spec, time_column)
     table = _table_of(schema, spec)
     TableDecoder(table)
-    return FormatSource(table)
+    return FormatSource(table, time_column)
+
+
+def _check_time_column(schema: StructType, name: str) -> None:
+    found = next((field for field in schema if field.name == name), None)
+    if found is None or not isinstance(found.dataType, TimestampType):
+        kind = "is not declared" if found is None else f"is {found.dataType.simpleString()}"
+        raise SchemaError(
+            f"Column '{name}' of '{EVENT_TIME_COLUMN.key}' {kind}. Declare it as TIMESTAMP.", column=name
+        )
 
 
 def table_sink(schema: StructType, spec: TableSpec, topic: str | None) -> TableSink:

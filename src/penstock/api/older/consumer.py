@@ -9,18 +9,24 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock.api._kafka_source import KafkaSource, KafkaSourceBuilder
+from penstock.api._watermark import with_watermark
 from penstock.api.offsets_initializer import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from penstock.api.older import _properties as properties_of
 from penstock.api.older._properties import discovery_interval_ms
 from penstock.api.older._starting import SpecificOffsets
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options.flink import ALIGNMENT_MAX_DRIFT
+from penstock.options.values import parse_duration_ms
 from penstock.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.api.older.watermarks import WatermarkStrategy
 
 _C = TypeVar("_C", bound="FlinkKafkaConsumer")
 _DIVIDED_BY = ("scan.min-splits", "scan.max-records-per-split")
@@ -66,6 +72,8 @@ class FlinkKafkaConsumer:
         self._produced_type = produced_type
         self._own: dict[str, str] = {}
         self._commits = True
+        self._strategy: WatermarkStrategy | None = None
+        self._event_time = "event_time"
         if self._needs_group_id:
             self._check_group_id(f"{type(self).__name__} is used")
         # The group may be missing until the user chooses another start.
@@ -144,6 +152,28 @@ class FlinkKafkaConsumer:
         """Return the columns in the form of `DataFrameReader.schema`; None: Spark's columns of Kafka."""
         return self._builder(is_bounded=False, start=KafkaOffsetsInitializer.earliest()).build().schema
 
+    def assign_timestamps_and_watermarks(
+        self: _C, strategy: Any, *, event_time_column: str = "event_time"
+    ) -> _C:
+        """Add the event time to the rows, and let `load` set Spark's watermark on it.
+
+        Topic partitions are aligned, so that Spark drops no row of a slow one as late. The delay of the
+        watermark is the drift between topic partitions (1 min by default) plus the disorder in each of them.
+
+        Args:
+            strategy: a WatermarkStrategy, or a subclass of BoundedOutOfOrdernessTimestampExtractor or
+                AscendingTimestampExtractor.
+            event_time_column: the name of the column, of type TIMESTAMP.
+
+        Raises:
+            OptionError: it is not a strategy.
+            UnsupportedOptionError: it makes watermarks by itself (punctuated, or its own periodic ones).
+        """
+        from penstock.api.older.watermarks import strategy_of  # noqa: PLC0415 - it loads Arrow
+
+        self._strategy, self._event_time = strategy_of(strategy), event_time_column
+        return self
+
     def set_option(self: _C, key: str, value: str) -> _C:
         """Set an option of penstock, such as `scan.max-records-per-batch`. Flink does not have it."""
         self._own[key] = value
@@ -159,7 +189,10 @@ class FlinkKafkaConsumer:
             MissingOptionError: the start needs `group.id`.
             OptionError: an option is not allowed.
         """
-        return self._builder(is_bounded=is_bounded, start=self._starting()).build()
+        source = self._builder(is_bounded=is_bounded, start=self._starting()).build()
+        if self._strategy is None:
+            return source
+        return replace(source, schema=_with_column(source.schema, self._event_time))
 
     def load(self, spark: SparkSession) -> DataFrame:
         """Return the rows as a streaming DataFrame. It stands for `env.add_source(consumer)`.
@@ -173,7 +206,13 @@ class FlinkKafkaConsumer:
                 "know what earlier micro-batches have read, so rows after the end could appear. Nothing was "
                 "read. Use load_batch(spark), or leave is_end_of_stream out."
             )
-        return self.source().load(spark)
+        source = self.source()
+        rows, strategy = source.load(spark), self._strategy
+        if strategy is None or strategy.disorder_ms is None:
+            return rows
+        drift_ms = parse_duration_ms(source.options[ALIGNMENT_MAX_DRIFT.key])
+        delay = f"{drift_ms + strategy.disorder_ms} milliseconds"
+        return with_watermark(rows, self._event_time, delay, source=source)
 
     def load_batch(self, spark: SparkSession) -> DataFrame:
         """Return the rows up to the present end of each topic partition, as a batch DataFrame.
@@ -206,6 +245,7 @@ class FlinkKafkaConsumer:
         disable_filter_restored_partitions_with_subscribed_topics
     )
     getProducedType = get_produced_type
+    assignTimestampsAndWatermarks = assign_timestamps_and_watermarks
 
     def _starting(self) -> KafkaOffsetsInitializer:
         """Return where reading begins; without a group, "group offsets" is the place of the reset."""
@@ -232,9 +272,12 @@ class FlinkKafkaConsumer:
         if not self._commits:
             builder.set_property("commit.offsets.on.checkpoint", "false")
         self._set_deserializer(builder)
-        for key, value in self._own.items():
+        for key, value in {**self._time_options(), **self._own}.items():
             builder.set_option(key, value)
         return builder.set_bounded(KafkaOffsetsInitializer.latest()) if is_bounded else builder
+
+    def _time_options(self) -> dict[str, str]:
+        return {} if self._strategy is None else self._strategy.options(self._event_time)
 
     def _set_deserializer(self, builder: KafkaSourceBuilder) -> None:
         from penstock.table.older_schemas import (  # noqa: PLC0415 - it loads Arrow
@@ -318,6 +361,13 @@ def _strategy(text: str) -> KafkaOffsetResetStrategy:
             option=properties_of.RESET,
             value=text,
         ) from None
+
+
+def _with_column(schema: Any, name: str) -> Any:
+    """Return the columns of a read with one more of event time."""
+    if isinstance(schema, str):
+        return f"{schema}, `{name}` TIMESTAMP"
+    return type(schema)(list(schema.fields)).add(name, "timestamp")
 
 
 def _pattern(pattern: re.Pattern[str]) -> str:

@@ -10,7 +10,6 @@ from penstock.client.produce._batches import ProducerBatch
 from penstock.client.produce._verdicts import describe
 from penstock.errors import PenstockError, ProduceError
 
-
 _RETRY = "; the task fails, and writes all its rows again when Spark retries it."
 
 
