@@ -10,6 +10,8 @@
 | `Deserializer` | a topic and a value | Kafka's own interface, for `value_only` |
 | `KafkaOffsetsInitializer` | topic partitions, a `PartitionOffsetsRetriever` | where a read starts or ends |
 | `KafkaPartitioner` | a record and the partitions | the partition of each row that is written |
+| `TimestampAssigner` | an element and its timestamp | the event time of each row that is read |
+| `BoundedOutOfOrdernessTimestampExtractor` and other assigners | the same | the same, in the older API |
 | `FlinkKafkaPartitioner` | a record and the partitions | the same, in the older API |
 | `KeyedSerializationSchema` | a row | key, value and topic of each record, in the older API |
 | `KafkaSerializationSchema` | a row and its event time | a whole `ProducerRecord`, in the older API |
@@ -23,10 +25,17 @@ a method fails the task with an error that names the record, unless the class sa
 from penstock.api.offsets_initializer import KafkaOffsetsInitializer
 from penstock.api.older.partitioners import FlinkKafkaPartitioner
 from penstock.api.older.serialization import KafkaSerializationSchema, KeyedSerializationSchema
+from penstock.api.older.watermarks import (
+    AscendingTimestampExtractor,
+    AssignerWithPeriodicWatermarks,
+    AssignerWithPunctuatedWatermarks,
+    BoundedOutOfOrdernessTimestampExtractor,
+)
 from penstock.api.record_serialization import HeaderProvider, KafkaTopicSelector
 from penstock.api.schemas import SerializationSchema
 from penstock.sink.custom_partitioner import KafkaPartitioner
 from penstock.source.user_initializer import PartitionOffsetsRetriever
+from penstock.table.event_time import TimestampAssigner
 from penstock.table.older_schemas import KafkaDeserializationSchema, KeyedDeserializationSchema
 from penstock.table.user_decoder import (
     ArrowDeserializationSchema,
@@ -38,6 +47,10 @@ from penstock.table.user_decoder import (
 
 __all__ = [
     "ArrowDeserializationSchema",
+    "AscendingTimestampExtractor",
+    "AssignerWithPeriodicWatermarks",
+    "AssignerWithPunctuatedWatermarks",
+    "BoundedOutOfOrdernessTimestampExtractor",
     "ConsumerRecord",
     "DeserializationSchema",
     "Deserializer",
@@ -53,4 +66,5 @@ __all__ = [
     "KeyedSerializationSchema",
     "PartitionOffsetsRetriever",
     "SerializationSchema",
+    "TimestampAssigner",
 ]

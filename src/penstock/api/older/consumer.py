@@ -16,6 +16,7 @@ from penstock.api._kafka_source import KafkaSource, KafkaSourceBuilder
 from penstock.api._watermark import with_watermark
 from penstock.api.offsets_initializer import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from penstock.api.older import _properties as properties_of
+from penstock.api.older._missing import NamesWhatToUse
 from penstock.api.older._properties import discovery_interval_ms
 from penstock.api.older._starting import SpecificOffsets
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
@@ -33,7 +34,7 @@ _DIVIDED_BY = ("scan.min-splits", "scan.max-records-per-split")
 """Options that divide a topic partition among tasks."""
 
 
-class FlinkKafkaConsumer:
+class FlinkKafkaConsumer(NamesWhatToUse):
     """A source with Flink's older methods. Each `set_` method returns the consumer.
 
     Args:
@@ -52,6 +53,15 @@ class FlinkKafkaConsumer:
         MissingOptionError: a property or the columns are missing.
         OptionError: an argument is not allowed.
     """
+
+    KEY_PARTITION_DISCOVERY_INTERVAL_MILLIS = properties_of.DISCOVERY
+    """The property that turns discovery on."""
+    KEY_DISABLE_METRICS = "flink.disable-metrics"
+    """A property without an effect."""
+    KEY_POLL_TIMEOUT = "flink.poll-timeout"
+    """A property without an effect."""
+    GET_PARTITIONS_RETRIES_KEY = "flink.get-partitions.retry"
+    """A property without an effect."""
 
     _needs_group_id: ClassVar[bool] = False
 
@@ -252,7 +262,7 @@ class FlinkKafkaConsumer:
         start, has_group = self._start, bool(self._properties.get("group.id"))
         needs_offsets = start is None or isinstance(start, SpecificOffsets)
         if needs_offsets and self._reset is KafkaOffsetResetStrategy.NONE:
-            self._check_group_id("auto.offset.reset is none")
+            self._check_group_id("auto.offset.reset = 'none'")
         if start is not None:
             return start
         if has_group:

@@ -12,7 +12,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock.api._kafka_sink import KafkaSink
+from penstock.api.older._missing import NamesWhatToUse
 from penstock.api.older._properties import BOOTSTRAP, producer_properties
+from penstock.api.older.conformance import MEMBERS, Verdict
 from penstock.api.older.partitioners import FlinkFixedPartitioner
 from penstock.api.older.serialization import (
     KafkaSerializationSchema,
@@ -49,7 +51,7 @@ _Promise = Semantic
 """For annotations in a class that has the name `Semantic` too."""
 
 
-class _Producer:
+class _Producer(NamesWhatToUse):
     """The shared part of all producers."""
 
     _default_semantic: ClassVar[Semantic] = Semantic.AT_LEAST_ONCE
@@ -67,6 +69,7 @@ class _Producer:
             producer_config = {BOOTSTRAP: brokers}
         self._topic = topic
         self._schema = serialization_schema
+        _check_members(serialization_schema)
         self._properties = producer_properties(producer_config)
         self._partitioner = _checked_partitioner(partitioner, serialization_schema)
         self._semantic = self._default_semantic
@@ -121,10 +124,16 @@ class _Producer:
         """
         return self.sink().write_stream(rows, checkpoint_location, trigger=trigger)
 
+    @staticmethod
+    def get_properties_from_broker_list(broker_list: str) -> dict[str, str]:
+        """Return the properties of a producer for these brokers, `host:port,host:port`."""
+        return {BOOTSTRAP: broker_list}
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._topic!r})"
 
     setLogFailuresOnly = set_log_failures_only
+    getPropertiesFromBrokerList = get_properties_from_broker_list
 
     def _guarantee(self) -> DeliveryGuarantee:
         if not self._logs_failures:
@@ -208,6 +217,8 @@ class FlinkKafkaProducer(_Producer):
     """It has no meaning here: the decision log knows every transaction, whatever the number of tasks."""
     DEFAULT_KAFKA_PRODUCERS_POOL_SIZE = 5
     """It has no meaning here; see `kafka_producer_pool_size`."""
+    KEY_DISABLE_METRICS = "flink.disable-metrics"
+    """A property without an effect."""
     Semantic = Semantic
 
     def __init__(
@@ -379,7 +390,7 @@ class FlinkKafkaProducer010(FlinkKafkaProducer09):
     writeToKafkaWithTimestamps = write_to_kafka_with_timestamps
 
 
-class FlinkKafkaProducer010Configuration:
+class FlinkKafkaProducer010Configuration(NamesWhatToUse):
     """The settings of `write_to_kafka_with_timestamps`. Each `set_` method returns them."""
 
     def __init__(self, in_stream: DataFrame, producer: FlinkKafkaProducer010) -> None:
@@ -433,6 +444,20 @@ class _TargetTopic:
 
 def _chooses_topics(schema: KeyedSerializationSchema) -> bool:
     return type(schema).get_target_topic is not KeyedSerializationSchema.get_target_topic
+
+
+def _check_members(schema: Any) -> None:
+    """Refuse a schema with methods that nothing would call."""
+    if not isinstance(schema, KafkaSerializationSchema):
+        return
+    owner = KafkaSerializationSchema.__name__
+    for one in MEMBERS:
+        is_refused = one.owner == owner and one.verdict is Verdict.ERROR
+        if is_refused and (hasattr(schema, one.name) or hasattr(schema, one.python_name)):
+            raise UnsupportedOptionError(
+                f"{type(schema).__name__} has the method {one.python_name}, which penstock never calls. "
+                f"{one.note}"
+            )
 
 
 def _checked_partitioner(partitioner: Any, schema: Any) -> Any:

@@ -88,7 +88,7 @@ def test_without_a_group_the_reset_is_the_start(reset: str, mode: str) -> None:
 
 def test_a_group_that_is_needed() -> None:
     made = consumer({**SERVERS, "auto.offset.reset": "none"})
-    with pytest.raises(MissingOptionError, match=r"group\.id is required, because auto\.offset\.reset is no"):
+    with pytest.raises(MissingOptionError, match=r"group\.id is required, because auto\.offset\.reset = 'no"):
         made.source()
     made.set_start_from_latest().source()
     with pytest.raises(MissingOptionError, match=r"group\.id is required, because FlinkKafkaConsumer082 is"):
