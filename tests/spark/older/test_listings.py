@@ -58,7 +58,7 @@ def test_every_java_listing_has_a_python_listing() -> None:
     blocks = re.findall(r"```(java|python|xml|bash)\n", text)
     pairs = list(zip(blocks[::2], blocks[1::2], strict=True))
     assert set(pairs) == {("java", "python"), ("xml", "bash")}
-    assert len(LISTINGS) == 12
+    assert len(LISTINGS) == 11
 
 
 @pytest.mark.parametrize("code", LISTINGS, ids=range(len(LISTINGS)))
