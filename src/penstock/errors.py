@@ -35,6 +35,7 @@ has its facts as attributes; none holds a secret.
     │   ├── TransactionsInDoubtError  a replay differs from the lost transactions
     │   ├── PrefixChangedError      the batch is decided under the prefix that the query had before
     │   ├── BatchOrderError         the batch is older than the last one in the decision log
+    │   ├── NoTransactionsError     a topic cannot take part in transactions (diskless)
     │   └── DecisionLogError        the decision log is gone, damaged, or has a wrong configuration
     ├── RowError                    a row cannot become a Kafka record
     ├── CheckpointError             stored state cannot be read by this version
@@ -191,6 +192,10 @@ class TransactionsInDoubtError(ExactlyOnceError):
 
 class TargetTopicError(ExactlyOnceError):
     """A topic was deleted or recreated while a batch was written to it."""
+
+
+class NoTransactionsError(ExactlyOnceError):
+    """A topic cannot take part in transactions, so that nothing can be written to it exactly-once."""
 
 
 class BatchOrderError(ExactlyOnceError):

@@ -13,6 +13,7 @@ import typer
 import penstock
 from penstock.cli.broker import broker_app
 from penstock.cli.demo import demo
+from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
 from penstock.cli.topics import topics_app
@@ -22,7 +23,7 @@ from penstock.errors import PenstockError
 app = typer.Typer(
     name="penstock",
     help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, the lag "
-    "of its readers, a demo, transactions of its sink.",
+    "of its readers, a demo, transactions of its sink, a doctor.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
@@ -35,6 +36,7 @@ app.command()(produce)
 app.command()(cat)
 app.command()(lag)
 app.command()(demo)
+app.command()(doctor)
 
 
 def _show_version(is_wanted: bool) -> None:

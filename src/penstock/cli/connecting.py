@@ -50,7 +50,7 @@ def client_properties(bootstrap_server: str | None, command_config: Path | None)
     from penstock.options.config import KafkaProperties  # noqa: PLC0415 - lazy
 
     given = {} if command_config is None else read_properties(command_config)
-    given["bootstrap.servers"] = bootstrap_server or _development_broker()
+    given["bootstrap.servers"] = bootstrap_server or given.get("bootstrap.servers") or _development_broker()
     return KafkaProperties(tuple(sorted(given.items())))
 
 

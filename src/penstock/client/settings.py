@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from penstock import __version__
@@ -52,6 +52,13 @@ class ConnectionSettings:
     max_response_bytes: int = MAX_RESPONSE_BYTES
     property_prefix: str = ""
     """The prefix that the user writes before the names of properties; for messages."""
+
+    @cached_property
+    def principal(self) -> str | None:
+        """Return the name by which the brokers know this user, as ACLs have it; None: unknown here."""
+        from penstock.security.principal import principal_of  # noqa: PLC0415 - for errors only
+
+        return principal_of(self.security)
 
     def kafka_python_kwargs(self) -> dict[str, Any]:
         """Return the keyword arguments for kafka-python's `KafkaConnectionManager`."""

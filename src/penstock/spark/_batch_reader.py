@@ -39,11 +39,16 @@ class PenstockReader(DataSourceReader):
         from penstock.source.bounded import plan_bounded  # noqa: PLC0415
         from penstock.source.connections import source_connection_settings  # noqa: PLC0415
         from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
+        from penstock.source.rights import ReadRights  # noqa: PLC0415
 
         if self._table is not None:
             self._table.check_dead_letter_topic()
         connections = connections_for(source_connection_settings(self._config))
-        return [SplitPartition(split) for split in plan_bounded(self._config, KafkaOffsetAdmin(connections))]
+        splits = plan_bounded(self._config, KafkaOffsetAdmin(connections))
+        ReadRights(connections).check(
+            each.offset_range.topic_partition for split in splits for each in split.ranges
+        )
+        return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one split."""

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.options.config import SourceConfig
-from penstock.source.checkpoint_offset import SourceOffset, positions_to_json
+from penstock.source.checkpoint_offset import Positions, SourceOffset, positions_to_json
 from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import SourceMetrics
 from penstock.spark.process.short_errors import short_errors
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.source.enumerator import SplitEnumerator
     from penstock.source.kafka_lookup import KafkaOffsetAdmin
     from penstock.source.offset_committer import OffsetCommitter
+    from penstock.source.rights import ReadRights
     from penstock.spark._tables import TableSource
 
 _log = logging.getLogger(__name__)
@@ -56,15 +57,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened: SplitEnumerator | None = None
         self._committer: OffsetCommitter | None = None
         self._metrics: SourceMetrics | None = None
+        self._rights: ReadRights | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        on_the_driver = ("_connections", "_opened", "_committer", "_metrics")
+        on_the_driver = ("_connections", "_opened", "_committer", "_metrics", "_rights")
         return {**self.__dict__, **dict.fromkeys(on_the_driver)}
 
     @short_errors
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a new query. Spark asks again after a crash in the first batch."""
-        return self._enumerator.initial_offset().to_json()
+        initial = self._enumerator.initial_offset()
+        self._check_rights(initial.positions)
+        return initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return a limit if the options set any; one limit stands for all of them."""
@@ -84,6 +88,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         in_checkpoint = enumerator.in_checkpoint(offset)
         if self._committer is not None and in_checkpoint is not None:
             self._committer.submit(in_checkpoint)
+        self._check_rights(offset.positions)
         max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_lifted = isinstance(limit, ReadAllAvailable)
         max_bytes = None if is_lifted else self._config.max_bytes_per_batch
@@ -112,7 +117,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the splits of a batch; the same offsets give the same splits."""
-        splits = self._enumerator.plan(SourceOffset.from_json(start), SourceOffset.from_json(end))
+        offset = SourceOffset.from_json(end)
+        splits = self._enumerator.plan(SourceOffset.from_json(start), offset)
+        self._check_rights(offset.positions)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -130,6 +137,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connections.close()
             self._connections = None
 
+    def _check_rights(self, positions: Positions) -> None:
+        if self._rights is not None:
+            self._rights.check(positions)
+
     @property
     def _enumerator(self) -> SplitEnumerator:
         if self._opened is None:
@@ -137,6 +148,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
             from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
+            from penstock.source.rights import ReadRights  # noqa: PLC0415
 
             stop_in_order_on_sigterm()
             if self._table is not None:
@@ -147,6 +159,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             alignment = Alignment.of(self._config, self._clock(self._connections))
             self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
             self._metrics = SourceMetrics()
+            self._rights = ReadRights(
+                self._connections, self._config.group_id if self._config.commits_offsets else None
+            )
             self._committer = _committer(self._config, admin, self._metrics)
         return self._opened
 

@@ -23,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.client.cluster.results import Results
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import Backoff, left_ms
-from penstock.client.net.broker_errors import is_retriable
+from penstock.client.net.broker_errors import is_retriable, naming_principal
 from penstock.client.net.connection import KafkaConnections, PendingResponse
 from penstock.client.net.patience import Patience, Problem, ProblemKind
 from penstock.errors import PenstockError
@@ -117,7 +117,11 @@ def ask(
         problems = _ask_once(
             connections, pending, problems, locator, question, results, left_ms(patience.deadline)
         )
-        final = {key: it.error for key, it in problems.items() if it.kind is ProblemKind.FINAL}
+        final = {
+            key: naming_principal(it.error, connections.settings)
+            for key, it in problems.items()
+            if it.kind is ProblemKind.FINAL
+        }
         results.errors |= final
         pending = [key for key in pending if key in problems and key not in final]
         # Ask on until the latest deadline of any key.

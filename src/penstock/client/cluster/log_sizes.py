@@ -16,6 +16,7 @@ from penstock.client.cluster.leaders import Asked, ask_leaders, by_topic
 from penstock.client.cluster.results import Results
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections
+from penstock.client.net.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from penstock.errors import AuthorizationError
 from penstock.types import TopicPartition
 
@@ -47,6 +48,12 @@ def log_sizes(
 
 
 def _read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
+    if response.error_code == CLUSTER_AUTHORIZATION_FAILED:
+        raise AuthorizationError(
+            "Asking for the sizes of logs failed: the user lacks the right DESCRIBE on the cluster. Grant "
+            "it, or limit batches by records instead of bytes.",
+            error_code=CLUSTER_AUTHORIZATION_FAILED,
+        )
     if response.error_code:
         raise error_from_code(response.error_code, "Asking for the sizes of logs")
     if not response.results:

@@ -13,6 +13,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
@@ -20,7 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
 from penstock.client.net.backoff import left_ms
-from penstock.client.net.broker_errors import error_from_code, is_retriable
+from penstock.client.net.broker_errors import error_from_code, is_retriable, naming_principal
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.patience import Patience, Problem, ProblemKind
 from penstock.errors import BrokerUnavailableError, PenstockError, UnknownTopicOrPartitionError
@@ -60,6 +61,8 @@ class TopicMetadata:
     is_internal: bool
     error_code: int
     partitions: Mapping[int, TopicPartitionMetadata] = field(default_factory=dict)
+    authorized_operations: object = None
+    """The rights on the topic if they were asked for, as the broker told them; see `rights.known_rights`."""
 
     @property
     def topic_partitions(self) -> list[TopicPartition]:
@@ -87,18 +90,22 @@ class Leader:
 
 
 def fetch_metadata(
-    connections: KafkaConnections, topics: Collection[str] | None, *, timeout_ms: int | None = None
+    connections: KafkaConnections,
+    topics: Collection[str] | None,
+    *,
+    with_rights: bool = False,
+    timeout_ms: int | None = None,
 ) -> ClusterMetadata:
     """Ask any broker about these topics (None: all topics; empty: brokers only).
 
-    Errors of single topics stand in their `error_code`.
+    Errors of single topics stand in their `error_code`. `with_rights` also asks what this user may do.
     """
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(
         topics=wanted,
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
+        include_topic_authorized_operations=with_rights,
         **versions.METADATA.bounds,
     )
     response = connections.request(request, timeout_ms=timeout_ms)
@@ -124,6 +131,7 @@ def _topic_metadata(described: Any, is_epoch_reliable: bool) -> TopicMetadata:
         topic_id=topic_id if topic_id is not None and topic_id.int else None,
         is_internal=bool(described.is_internal),
         error_code=described.error_code,
+        authorized_operations=described.authorized_operations,
         partitions={
             partition.partition_index: TopicPartitionMetadata(
                 leader_id=partition.leader_id,
@@ -148,8 +156,12 @@ class ClusterView:
         """Return the topic, from the cache or the cluster. Raises as `topics()`."""
         return self.topics([topic], timeout_ms=timeout_ms)[topic]
 
-    def topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
+    def topics(
+        self, topics: Iterable[str], *, with_rights: bool = False, timeout_ms: int | None = None
+    ) -> dict[str, TopicMetadata]:
         """Return several topics; ask the cluster in one request for those that are not cached.
+
+        `with_rights` asks about all of them, and also what this user may do.
 
         Raises:
             UnknownTopicOrPartitionError: a topic does not exist.
@@ -160,6 +172,7 @@ class ClusterView:
             wanted,
             lambda known: [(topic, problem) for topic in wanted if (problem := topic_problem(known, topic))],
             timeout_ms,
+            with_rights=with_rights,
         )
 
     def leader_of(self, topic_partition: TopicPartition, *, timeout_ms: int | None = None) -> Leader:
@@ -184,9 +197,11 @@ class ClusterView:
         )
         return {tp: leader_in(topics[tp.topic], tp.partition) for tp in wanted}
 
-    def reload(self, topics: Collection[str], *, timeout_ms: int | None = None) -> dict[str, TopicMetadata]:
+    def reload(
+        self, topics: Collection[str], *, with_rights: bool = False, timeout_ms: int | None = None
+    ) -> dict[str, TopicMetadata]:
         """Ask the cluster without the cache; single topics may come back with an error code."""
-        cluster = fetch_metadata(self._connections, topics, timeout_ms=timeout_ms)
+        cluster = fetch_metadata(self._connections, topics, with_rights=with_rights, timeout_ms=timeout_ms)
         with self._lock:
             return {name: self._remember(topic) for name, topic in cluster.topics.items()}
 
@@ -241,7 +256,12 @@ class ClusterView:
         return known | self.reload(missing, timeout_ms=timeout_ms) if missing else known
 
     def _settle(
-        self, topics: Collection[str], find_problems: _FindProblems, timeout_ms: int | None
+        self,
+        topics: Collection[str],
+        find_problems: _FindProblems,
+        timeout_ms: int | None,
+        *,
+        with_rights: bool = False,
     ) -> dict[str, TopicMetadata]:
         """Ask again for the topics with a problem, until none has one or the patience is over."""
         connections = self._connections
@@ -250,7 +270,8 @@ class ClusterView:
         worst: Problem | None = None
         while True:
             try:
-                known = self.look_up(topics, timeout_ms=left_ms(patience.deadline))
+                look_up = partial(self.reload, with_rights=True) if with_rights else self.look_up
+                known = look_up(topics, timeout_ms=left_ms(patience.deadline))
             except BrokerUnavailableError as error:
                 # The time is up. The problem before says more than the missing answer now.
                 raise worst.error if worst is not None else error from None
@@ -259,7 +280,7 @@ class ClusterView:
                 return known
             worst = min((problem for _, problem in problems), key=lambda problem: problem.kind)
             if not backoff.pause(patience.ends_for(worst)):
-                raise worst.error
+                raise naming_principal(worst.error, connections.settings)
             for topic, _ in problems:
                 self.invalidate(topic)
 

@@ -12,12 +12,13 @@ from typing import Any
 from kafka.protocol.admin import CreateTopicsRequest
 
 from penstock.client.cluster.metadata import cluster_view, fetch_metadata
+from penstock.client.cluster.rights import Operation, denied
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import left_ms
 from penstock.client.net.broker_errors import error_from_code, is_retriable
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.patience import Patience
-from penstock.errors import PenstockError
+from penstock.errors import AuthorizationError, PenstockError
 
 _EXISTS = codes.TOPIC_ALREADY_EXISTS
 
@@ -96,6 +97,9 @@ def _create(
                 continue
             where = f"Creating topic {result.name!r}"
             error = error_from_code(result.error_code, where, result.error_message, topic=result.name)
+            if isinstance(error, AuthorizationError):
+                effect = "The topic was not created."
+                raise denied(connections, Operation.CREATE, f"topic {result.name!r}", effect)
             if not is_retriable(error):
                 raise error
             failed[result.name] = error

@@ -19,7 +19,7 @@ from penstock.client.fetch._replica import Replica
 from penstock.client.fetch.requests import NO_REPLICA, EpochEnd, FetchedPartition, Records
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import left_ms
-from penstock.client.net.broker_errors import error_from_code, is_retriable
+from penstock.client.net.broker_errors import error_from_code, is_retriable, naming_principal
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.patience import UNKNOWN_TOPIC_GRACE_MS, ProblemKind
 from penstock.client.settings import FetchSettings
@@ -312,4 +312,4 @@ class RangeFetch:
         """Return another try for a temporary error; otherwise the error with its place."""
         if is_retriable(error) and not isinstance(error, UnknownTopicOrPartitionError):
             return TryAgain(error)
-        return self.place.failed(error)
+        return self.place.failed(naming_principal(error, self._connections.settings))

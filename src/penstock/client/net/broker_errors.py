@@ -12,6 +12,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 
 from penstock.client.net._transport import TlsHandshakeError
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -35,10 +36,12 @@ _WHAT_TO_DO: dict[str, str] = {
         "The answer is not a Kafka response, or is larger than any limit. Check host, port and "
         "`security.protocol`: is this a TLS listener, or another service?"
     ),
-    "TopicAuthorizationFailedError": "Ask for READ and DESCRIBE (to write: WRITE and DESCRIBE) on the topic.",
-    "GroupAuthorizationFailedError": "Ask for DESCRIBE and READ on the consumer group.",
+    "TopicAuthorizationFailedError": ("Ask for READ (to write: WRITE) on the topic. Both include DESCRIBE."),
+    "GroupAuthorizationFailedError": ("Ask for READ on the consumer group (only to look at it: DESCRIBE)."),
     "ClusterAuthorizationFailedError": "Ask for the cluster permission (IDEMPOTENT_WRITE, CREATE or ALTER).",
-    "TransactionalIdAuthorizationFailedError": "Ask for DESCRIBE and WRITE on the transactional id.",
+    "TransactionalIdAuthorizationFailedError": (
+        "Ask for WRITE on the transactional id (only to look at it: DESCRIBE)."
+    ),
     "SaslAuthenticationFailedError": "Check `sasl.jaas.config` (user and password) and `sasl.mechanism`.",
     "UnsupportedSaslMechanismError": "Set `sasl.mechanism` to one that the broker's listener offers.",
     "IllegalSaslStateError": "This listener does not use SASL: check `security.protocol` and the port.",
@@ -89,6 +92,18 @@ def error_from_exception(
         return error
     detail = " ".join(str(argument) for argument in error.args)
     return _translate(type(error), where, detail, getattr(error, "errno", None), facts, property_prefix)
+
+
+def naming_principal(error: PenstockError, settings: ConnectionSettings) -> PenstockError:
+    """Return an error about a missing right with the principal that lacks it; another error as it is."""
+    if not isinstance(error, AuthorizationError) or "principal" in error.facts:
+        return error
+    principal = settings.principal
+    if principal is None:
+        return error
+    return AuthorizationError(
+        f"{error.message} The Kafka user is {principal}.", **error.facts, principal=principal
+    )
 
 
 def reason_of(error: BaseException, place: str) -> str:

@@ -71,6 +71,8 @@ FIND_COORDINATOR = Versions("FindCoordinator", 1)
 """Tells groups from transactional ids (KIP-98)."""
 FIND_COORDINATORS = Versions("FindCoordinator", 4)
 """Takes many keys in one request (KIP-699). A broker without it cannot list transactions either (KIP-664)."""
+DESCRIBE_GROUPS = Versions("DescribeGroups", 0, 5)
+"""Describes a group that does not exist, too. From 6 on that is an error (KIP-1043)."""
 OFFSET_COMMIT = Versions("OffsetCommit", 0, 9)
 """Names topics. From 10 on a topic is named by its id only (KIP-848)."""
 OFFSET_FETCH = Versions("OffsetFetch", 0, 9)

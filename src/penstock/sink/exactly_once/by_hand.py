@@ -8,6 +8,7 @@ change. A command refuses what would lose or double rows, unless a resolution as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -53,9 +54,17 @@ class Resolution(Enum):
 class TransactionTools:
     """Commands on one prefix."""
 
-    def __init__(self, names: TransactionNames, kafka: SinkTransactions, store: LogStore) -> None:
+    def __init__(
+        self,
+        names: TransactionNames,
+        kafka: SinkTransactions,
+        store: LogStore,
+        *,
+        check_rights: Callable[[], None] = lambda: None,
+    ) -> None:
         self._names = names
         self._kafka = kafka
+        self._check_rights = check_rights
         self._log = DecisionLog(store, names.prefix)
 
     # ----- looking
@@ -82,7 +91,13 @@ class TransactionTools:
         return list(self._log.catch_up(waits=False).values()) if self.has_log() else []
 
     def open_transactions(self) -> list[OpenTransaction]:
-        """Return all open transactions of the prefix by name, with that of the committer."""
+        """Return all open transactions of the prefix by name, with that of the committer.
+
+        Raises:
+            AuthorizationError: the transactional ids of the prefix may not be described.
+        """
+        # Kafka leaves out of its list what this user may not describe; here it says so.
+        self._kafka.describe([self._names.committer_id])
         decided = {
             committable.identity.transactional_id: decision
             for decision in self.decisions()
@@ -152,6 +167,7 @@ class TransactionTools:
             raise doubts[0]
 
     def _settle(self) -> tuple[ProducerSession, list[ExactlyOnceError]]:
+        self._check_rights()
         timeouts = choose_timeouts(self._kafka, self._names, None)
         return bring_to_end(self._kafka, self._log, self._names, timeouts, self._kafka.protocol())
 
@@ -189,12 +205,15 @@ def _not_in_doubt(decision: Decision, why: str) -> ExactlyOnceError:
     )
 
 
-def transaction_tools(settings: ExactlyOnceSettings) -> TransactionTools:
-    """Make the tools for the prefix of these settings, on their cluster."""
-    connections = connections_for(settings.connection)
+def transaction_tools(
+    settings: ExactlyOnceSettings, connections: KafkaConnections | None = None
+) -> TransactionTools:
+    """Make the tools for the prefix of these settings; without connections over those that are kept."""
+    connections = connections or connections_for(settings.connection)
     topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
     topic = DecisionTopic(connections, log_topic_of(settings), topic_settings)
-    return TransactionTools(settings.names, KafkaSinkTransactions(connections), topic)
+    kafka = KafkaSinkTransactions(connections)
+    return TransactionTools(settings.names, kafka, topic, check_rights=topic.check_rights)
 
 
 def known_prefixes(connections: KafkaConnections) -> list[str]:

@@ -57,11 +57,13 @@ class DriverSide:
         store: LogStore,
         *,
         wanted_timeout_ms: int | None = None,
+        check_rights: Callable[[], None] = lambda: None,
     ) -> None:
         self._names = names
         self._kafka = kafka
         self._store = store
         self._wanted_timeout_ms = wanted_timeout_ms
+        self._check_rights = check_rights
         self._lock = threading.Lock()
         self._log: DecisionLog | None = None
         self._timeouts: TransactionTimeouts | None = None
@@ -84,6 +86,7 @@ class DriverSide:
 
     def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
         if self._timeouts is None:
+            self._check_rights()
             self._timeouts = choose_timeouts(self._kafka, self._names, self._wanted_timeout_ms)
         return recover(self._kafka, log, self._names, self._timeouts, query_id)
 
@@ -115,11 +118,13 @@ def driver_side(settings: ExactlyOnceSettings) -> DriverSide:
 
 def _driver_side(connections: KafkaConnections, settings: ExactlyOnceSettings) -> DriverSide:
     topic_settings = DecisionTopicSettings(timeout_ms=settings.connection.default_api_timeout_ms)
+    topic = DecisionTopic(connections, log_topic_of(settings), topic_settings)
     return DriverSide(
         settings.names,
         KafkaSinkTransactions(connections),
-        DecisionTopic(connections, log_topic_of(settings), topic_settings),
+        topic,
         wanted_timeout_ms=settings.transaction_timeout_ms,
+        check_rights=topic.check_rights,
     )
 
 

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from penstock.client.cluster.log_offsets import NewTopic, create_topics, list_offsets
 from penstock.client.cluster.metadata import TopicMetadata, cluster_view, fetch_metadata
+from penstock.client.cluster.rights import Operation, check_topics
 from penstock.client.fetch.fetcher import fetch_range
 from penstock.client.net.backoff import Backoff
-from penstock.client.net.broker_errors import error_from_code, is_retriable
+from penstock.client.net.broker_errors import error_from_code, is_retriable, naming_principal
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.error_codes import INVALID_TOPIC_EXCEPTION
 from penstock.client.settings import FetchSettings
@@ -27,7 +28,7 @@ from penstock.client.transactions.append import (
     append_plainly,
     appended_bytes,
 )
-from penstock.client.transactions.limits import topic_config
+from penstock.client.transactions.limits import NO_TRANSACTIONS, mark_in, topic_config
 from penstock.errors import (
     ClientError,
     DecisionLogError,
@@ -121,6 +122,18 @@ class DecisionTopic:
             if error.facts.get("error_code") == INVALID_TOPIC_EXCEPTION:
                 raise self._name_refused(error) from error
             raise
+        self.check_rights()
+
+    def check_rights(self) -> None:
+        """Raise AuthorizationError when this user may not read or write the topic. It need not exist."""
+        check_topics(
+            self._connections,
+            [self.topic],
+            [Operation.READ, Operation.WRITE],
+            "This is the decision log of the exactly-once sink. Nothing was written.",
+            may_be_missing=True,
+            timeout_ms=self._settings.timeout_ms,
+        )
 
     def check_settings(self) -> None:
         """Raise DecisionLogError if the topic has several partitions, or may delete decisions."""
@@ -129,10 +142,12 @@ class DecisionTopic:
         if count != 1:
             raise self._unusable(f"one partition, got {count} partitions")
         timeout_ms = self._settings.timeout_ms
-        wanted = ["cleanup.policy", "max.message.bytes", "compression.type"]
+        wanted = ["cleanup.policy", "max.message.bytes", "compression.type", *NO_TRANSACTIONS]
         config = topic_config(self._connections, self.topic, wanted, timeout_ms=timeout_ms) or {}
         self._record_bytes_max = int(config.get("max.message.bytes") or _ASSUMED_RECORD_BYTES)
         self._is_recompressed = config.get("compression.type", "producer") not in ("producer", "zstd")
+        if (mark := mark_in(config)) is not None:
+            raise self._unusable(f"a topic with transactions, got {mark}")
         policy = config.get("cleanup.policy")
         if policy is not None and {each.strip() for each in policy.split(",")} != {"compact"}:
             raise self._unusable(f"cleanup.policy=compact, got cleanup.policy={policy}")
@@ -240,7 +255,7 @@ class DecisionTopic:
                 cluster_view(self._connections).invalidate(self.topic)
                 return None
             if not is_unknown and not (is_retriable(error) and backoff.pause(deadline)):
-                raise error
+                raise naming_principal(error, self._connections.settings)
 
     def _replica_count(self) -> int:
         """Return the number of replicas of Kafka's transaction log, or the number that it would get."""

@@ -1,0 +1,79 @@
+"""`penstock doctor`: check a cluster before a query runs on it.
+
+Runs on any machine that reaches the brokers, best on the driver's. Invariant: changes nothing in Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.connecting import OptionalServers, client_properties
+
+if TYPE_CHECKING:
+    from penstock.doctor.facts import PythonFacts
+
+_Properties = Annotated[
+    Path | None,
+    typer.Option(
+        "--properties",
+        "--command-config",
+        help="A file of Kafka client properties (key=value), for TLS and logins. `bootstrap.servers` may be "
+        "in it.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
+def doctor(
+    topic: Annotated[str | None, typer.Option(help="A topic that the query reads or writes.")] = None,
+    group: Annotated[str | None, typer.Option(help="The consumer group that the query commits to.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="The query's sink.transactional-id-prefix.")] = None,
+    log_topic: Annotated[
+        str | None, typer.Option("--log-topic", help="The query's sink.commit-log.topic, if it has one.")
+    ] = None,
+    bootstrap_server: OptionalServers = None,
+    properties: _Properties = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also start a Spark session and look at its workers' Python.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check brokers, login, rights and settings. Ends with 0 (good), 1 (warnings) or 2 (something is bad)."""
+    from penstock.doctor.findings import as_json as findings_as_json  # noqa: PLC0415 - lazy
+    from penstock.doctor.findings import bad, exit_code  # noqa: PLC0415 - lazy
+    from penstock.doctor.gather import Wanted, gather  # noqa: PLC0415 - lazy
+    from penstock.doctor.judge import judge  # noqa: PLC0415 - lazy
+    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
+
+    try:
+        given = client_properties(bootstrap_server, properties)
+        facts = gather(given, Wanted(topic, group, prefix, log_topic))
+        if spark:
+            facts = replace(facts, workers=_workers())
+        findings = judge(facts)
+    except OptionError as error:
+        findings = [bad("options", error.message, "")]
+    if as_json:
+        typer.echo(json.dumps(findings_as_json(findings)))
+    else:
+        for finding in findings:
+            typer.echo(str(finding))
+    raise typer.Exit(exit_code(findings))
+
+
+def _workers() -> tuple[PythonFacts, ...]:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
+
+    from penstock.doctor.workers import worker_facts  # noqa: PLC0415 - lazy
+
+    session = SparkSession.builder.appName("penstock doctor").getOrCreate()
+    try:
+        return worker_facts(session)
+    finally:
+        session.stop()

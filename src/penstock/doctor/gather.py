@@ -1,0 +1,191 @@
+"""Find out the facts about a cluster for the doctor.
+
+Runs on any machine that reaches the brokers. Invariants: changes nothing in Kafka; each question ends within
+its time-out, and one that fails leaves the others to be asked.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from penstock.client.cluster.health import ask_broker, controller_clock, may_write_ids
+from penstock.client.cluster.metadata import ClusterMetadata, TopicMetadata, cluster_view, fetch_metadata
+from penstock.client.cluster.rights import Operation, describe_group, known_rights
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
+from penstock.client.transactions.limits import broker_config, topic_config
+from penstock.doctor._exactly_once import BROKER_CONFIGS
+from penstock.doctor._handshake import shake_hands
+from penstock.doctor._topics import TOPIC_CONFIGS
+from penstock.doctor.facts import (
+    BrokerFacts,
+    ClockFacts,
+    Facts,
+    GroupFacts,
+    PrefixFacts,
+    PythonFacts,
+    TopicFacts,
+)
+from penstock.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    PenstockError,
+    UnknownTopicOrPartitionError,
+)
+from penstock.options.properties import property_value
+from penstock.security.principal import certificate_expiry
+from penstock.sink.exactly_once.by_hand import transaction_tools
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
+
+if TYPE_CHECKING:
+    from penstock.options.config import KafkaProperties
+
+PACKAGES = ("penstock", "pyspark", "pyarrow", "kafka-python", "cramjam")
+_TIMEOUT_MS = 10_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asks about."""
+
+    topic: str | None = None
+    group_id: str | None = None
+    prefix: str | None = None
+    log_topic: str | None = None
+
+
+def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
+    """Ask the cluster.
+
+    Raises:
+        OptionError: a property is missing, malformed or contradicts another.
+    """
+    settings = connection_settings(properties, client_id="penstock-doctor")
+    tls = settings.security.tls
+    identity = "" if tls is None else tls.identity or ""
+    about_us = Facts(
+        now=datetime.now(timezone.utc),
+        servers=", ".join(settings.bootstrap_servers),
+        login=settings.principal or "this user",
+        certificate_expires_at=certificate_expiry(identity),
+        wanted_timeout_ms=property_value(properties, "transaction.timeout.ms"),
+        driver=python_facts("here"),
+    )
+    connections = KafkaConnections(settings)
+    try:
+        try:
+            cluster = fetch_metadata(connections, [], timeout_ms=_TIMEOUT_MS)
+        except PenstockError as error:
+            return replace(about_us, connect_error=error.message)
+        return replace(
+            about_us,
+            brokers=tuple(_broker(connections, cluster, node_id) for node_id in sorted(cluster.brokers)),
+            topic=None if wanted.topic is None else topic_facts(connections, wanted.topic),
+            group=None if wanted.group_id is None else _group(connections, wanted.group_id),
+            prefix=None if wanted.prefix is None else _prefix(connections, wanted),
+            clock=_clock(connections),
+        )
+    finally:
+        connections.close()
+
+
+def python_facts(where: str) -> PythonFacts:
+    """Return the versions of this process."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return PythonFacts(where, python, {name: _installed(name) for name in PACKAGES})
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _broker(connections: KafkaConnections, cluster: ClusterMetadata, node_id: int) -> BrokerFacts:
+    at = cluster.brokers[node_id]
+    address = f"{at.host}:{at.port}"
+    security = connections.settings.security
+    tls = None if security.tls is None else shake_hands(security.tls.ssl_context(), at.host, at.port)
+    try:
+        answer = ask_broker(connections, node_id, timeout_ms=_TIMEOUT_MS)
+        config = broker_config(connections, node_id, BROKER_CONFIGS, timeout_ms=_TIMEOUT_MS)
+    except PenstockError as error:
+        is_refused = isinstance(error, AuthenticationError)
+        return BrokerFacts(node_id, address, error.message, is_login_refused=is_refused, tls=tls)
+    return BrokerFacts(node_id, address, kafka_version=answer.kafka_version, tls=tls, config=config)
+
+
+def topic_facts(connections: KafkaConnections, topic: str) -> TopicFacts:
+    """Ask about one topic."""
+    try:
+        view = cluster_view(connections)
+        found = view.topics([topic], with_rights=True, timeout_ms=_TIMEOUT_MS)[topic]
+        config = topic_config(connections, topic, TOPIC_CONFIGS, timeout_ms=_TIMEOUT_MS)
+    except UnknownTopicOrPartitionError:
+        return TopicFacts(topic, is_missing=True)
+    except PenstockError as error:
+        return TopicFacts(topic, error=error.message)
+    return TopicFacts(
+        topic,
+        partition_count=len(found.partitions),
+        replicas=min((len(each.replica_ids) for each in found.partitions.values()), default=0),
+        leaderless=_leaderless(found),
+        rights=known_rights(found.authorized_operations),
+        config=config,
+    )
+
+
+def _leaderless(topic: TopicMetadata) -> tuple[int, ...]:
+    return tuple(sorted(number for number, each in topic.partitions.items() if each.leader_id < 0))
+
+
+def _group(connections: KafkaConnections, group_id: str) -> GroupFacts:
+    try:
+        found = describe_group(connections, group_id, timeout_ms=_TIMEOUT_MS)
+    except PenstockError as error:
+        return GroupFacts(group_id, error=error.message)
+    may_describe = None if found.rights is None else Operation.DESCRIBE in found.rights
+    may_read = None if found.rights is None else Operation.READ in found.rights
+    return GroupFacts(group_id, "", found.member_count, may_describe, may_read)
+
+
+def _prefix(connections: KafkaConnections, wanted: Wanted) -> PrefixFacts:
+    settings = ExactlyOnceSettings(connections.settings, wanted.prefix or "", wanted.log_topic)
+    log_topic = log_topic_of(settings)
+    tools = transaction_tools(settings, connections)
+    try:
+        refused = may_write_ids(connections, settings.prefix, timeout_ms=_TIMEOUT_MS)
+        if refused is not None:
+            return PrefixFacts(settings.prefix, log_topic, write_error=refused.message)
+        problem = tools.log_problem() or ""
+        opened = [] if problem else tools.open_transactions()
+        log = topic_facts(connections, log_topic) if not problem and tools.has_log() else None
+    except PenstockError as error:
+        return PrefixFacts(settings.prefix, log_topic, error=error.message)
+    return PrefixFacts(
+        settings.prefix,
+        log_topic,
+        log_problem=problem,
+        has_log=log is not None,
+        log_rights=None if log is None else log.rights,
+        log=log,
+        open_since_ms=tuple(each.description.started_at_ms for each in opened),
+    )
+
+
+def _clock(connections: KafkaConnections) -> ClockFacts:
+    try:
+        reading = controller_clock(connections, timeout_ms=_TIMEOUT_MS)
+    except AuthorizationError:
+        return ClockFacts(error="the user lacks the right DESCRIBE on the cluster.")
+    except PenstockError as error:
+        return ClockFacts(error=error.message)
+    if reading is None:
+        return ClockFacts(error="the cluster does not tell its time.")
+    middle_ms = (reading.before_ms + reading.after_ms) // 2
+    return ClockFacts(reading.broker_ms - middle_ms, reading.after_ms - reading.before_ms)

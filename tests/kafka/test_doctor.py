@@ -1,0 +1,247 @@
+"""`penstock doctor` on real brokers: a healthy one, and each trouble by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from typer.testing import CliRunner
+
+from penstock.cli import app
+from penstock.devbroker import DevCluster
+from penstock.devbroker import cluster as devbroker_cluster
+from penstock.devbroker.properties import server_properties
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.waiting import PATIENCE_S, wait_until
+
+TLS = Path(__file__).parents[1] / "data" / "tls"
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOPIC = "doctored"
+LISTENERS = {"SASL": "SASL_PLAINTEXT", "EXPIRED": "SSL", "LOST": "PLAINTEXT"}
+DEAD_ADDRESS = "127.0.0.1:1"
+
+
+class Report:
+    """What the doctor has said."""
+
+    def __init__(self, exit_code: int, text: str) -> None:
+        self.exit_code = exit_code
+        self.told: dict[str, Any] = json.loads(text)
+
+    def of(self, level: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for each in self.told["findings"]:
+            if each["level"] == level:
+                found[each["subject"]] = f"{found.get(each['subject'], '')} {each['text']} {each['advice']}"
+        return found
+
+    @property
+    def bad(self) -> dict[str, str]:
+        return self.of("bad")
+
+
+def doctor(bootstrap: str, *arguments: str) -> Report:
+    result = CliRunner().invoke(app, ["doctor", "--json", "-b", bootstrap, *arguments])
+    assert result.exit_code in (0, 1, 2), result.output
+    report = Report(result.exit_code, result.stdout)
+    assert report.told["exit_code"] == report.exit_code
+    return report
+
+
+def test_a_development_broker_is_healthy_but_for_its_one_replica(
+    bootstrap: str, make_topic: MakeTopic, topic_name: str
+) -> None:
+    topic = make_topic(3)
+    report = doctor(bootstrap, "--topic", topic, "--group", topic_name, "--prefix", topic_name)
+    assert report.bad == {}
+    assert set(report.of("warning")) == {f"topic {topic}"}
+    assert "development only" in report.of("warning")[f"topic {topic}"]
+    assert report.exit_code == 1
+    good = report.of("good")
+    assert {"connection", "clock", "transaction time-outs", f"prefix {topic_name}"} <= set(good)
+    assert any("Kafka 4" in text for subject, text in good.items() if subject.startswith("broker 1"))
+    described = judge.admin(bootstrap).list_topics(timeout=PATIENCE_S).topics
+    assert f"{topic_name}-decisions" not in described, "the doctor changes nothing"
+
+
+def test_text_has_a_line_for_each_finding(bootstrap: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", "-b", bootstrap])
+    assert result.exit_code == 0, result.output
+    assert all(line.startswith("good     ") for line in result.stdout.splitlines())
+
+
+def test_a_missing_topic(bootstrap: str, topic_name: str) -> None:
+    report = doctor(bootstrap, "--topic", topic_name)
+    assert "does not exist" in report.bad[f"topic {topic_name}"]
+    assert report.exit_code == 2
+
+
+def test_a_group_with_members(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    consumer.subscribe([topic])
+    try:
+        wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "the consumer to be a member")
+        report = doctor(bootstrap, "--topic", topic, "--group", topic)
+    finally:
+        consumer.close()
+    assert "in use by 1 consumers" in report.bad[f"consumer group {topic}"]
+
+
+def test_a_prefix_with_an_open_transaction(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    producer = judge.transactional_producer(bootstrap, f"{topic}-0-0")
+    producer.begin_transaction()
+    judge.send(producer, topic, [b"x"])
+    judge.flush(producer)
+    try:
+        report = doctor(bootstrap, "--topic", topic, "--prefix", topic)
+    finally:
+        producer.abort_transaction(PATIENCE_S)
+    assert "it is in use: 1 transactions are open" in report.bad[f"prefix {topic}"]
+
+
+def test_settings_that_endanger_data(cluster3: DevCluster) -> None:
+    bootstrap = cluster3.bootstrap_servers
+    judge.create_topic(bootstrap, "single", replication=1, config={"min.insync.replicas": "1"})
+    weak = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true", "retention.ms": "60000"}
+    judge.create_topic(bootstrap, "weak", config=weak)
+    judge.create_topic(bootstrap, "strong")
+    assert "lost with one broker" in doctor(bootstrap, "--topic", "single").bad["topic single"]
+    report = doctor(bootstrap, "--topic", "weak")
+    assert "min.insync.replicas is 1" in report.bad["topic weak"]
+    assert "unclean.leader.election.enable is true" in report.bad["topic weak"]
+    assert "retention.ms is 60000" in report.of("warning")["topic weak"]
+    assert doctor(bootstrap, "--topic", "strong").exit_code == 0
+
+
+# ----- a broker with troubled listeners
+
+
+def pem(name: str) -> str:
+    return (TLS / f"{name}.pem").read_text()
+
+
+@pytest.fixture(scope="module")
+def troubled() -> Iterator[DevCluster]:
+    """A broker with ACLs, a listener with an expired certificate, and one that advertises a dead port."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{JAAS} user_alice="horse";',
+        "listener.name.expired.ssl.keystore.type": "PEM",
+        "listener.name.expired.ssl.keystore.key": pem("expired-broker-key"),
+        "listener.name.expired.ssl.keystore.certificate.chain": pem("expired-broker"),
+    }
+
+    def advertising_a_dead_port(*args: Any) -> Mapping[str, str]:
+        found = server_properties(*args)
+        lost = f"LOST://127.0.0.1:{args[0].ports['LOST']}"
+        return found | {
+            "advertised.listeners": found["advertised.listeners"].replace(lost, f"LOST://{DEAD_ADDRESS}")
+        }
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(devbroker_cluster, "server_properties", advertising_a_dead_port)
+        cluster = DevCluster(properties=properties, listeners=LISTENERS)
+        cluster.start()
+    try:
+        judge.create_topic(cluster.bootstrap_servers, TOPIC)
+        grant(cluster, ResourceType.TOPIC, TOPIC, AclOperation.READ)
+        alice = AdminClient(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers_of("SASL"),
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "horse",
+            }
+        )
+        wait_until(
+            lambda: TOPIC in alice.list_topics(timeout=PATIENCE_S).topics, "the broker to know the ACL"
+        )
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def grant(cluster: DevCluster, resource: ResourceType, name: str, operation: AclOperation) -> None:
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    acl = AclBinding(resource, name, literal, "User:alice", "*", operation, allow)
+    admin = judge.admin(cluster.bootstrap_servers)
+    for future in admin.create_acls([acl], request_timeout=PATIENCE_S).values():
+        future.result(timeout=PATIENCE_S)
+
+
+def properties_file(folder: Path, **properties: str) -> str:
+    path = folder / "client.properties"
+    lines = [f"{name.replace('_', '.')}={value}" for name, value in properties.items()]
+    path.write_text("\n".join(lines).replace("\\", "\\\\"))
+    return str(path)
+
+
+def login_file(folder: Path, password: str) -> str:
+    jaas = f'{JAAS} username="alice" password="{password}";'
+    return properties_file(
+        folder, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=jaas
+    )
+
+
+def test_an_advertised_address_that_cannot_be_reached(troubled: DevCluster) -> None:
+    report = doctor(troubled.bootstrap_servers_of("LOST"))
+    assert f"broker 1 ({DEAD_ADDRESS})" in report.bad
+    said = report.bad[f"broker 1 ({DEAD_ADDRESS})"]
+    assert "cannot be reached at its advertised address" in said
+    assert "advertised.listeners" in said
+
+
+def test_a_wrong_password(troubled: DevCluster, tmp_path: Path) -> None:
+    config = login_file(tmp_path, "battery")
+    report = doctor(troubled.bootstrap_servers_of("SASL"), "--properties", config, "--topic", TOPIC)
+    assert "SaslAuthenticationFailedError" in report.bad["connection"]
+    assert "battery" not in json.dumps(report.told)
+    assert report.exit_code == 2
+
+
+def test_an_expired_certificate(troubled: DevCluster, tmp_path: Path) -> None:
+    trust = str(TLS / "ca.pem")
+    config = properties_file(
+        tmp_path, security_protocol="SSL", ssl_truststore_type="PEM", ssl_truststore_location=trust
+    )
+    report = doctor(troubled.bootstrap_servers_of("EXPIRED"), "--properties", config)
+    assert "certificate has expired" in report.bad["connection"]
+
+
+def test_missing_rights(troubled: DevCluster, tmp_path: Path) -> None:
+    config = login_file(tmp_path, "horse")
+    arguments = ["--properties", config, "--topic", TOPIC, "--group", "g", "--prefix", "p"]
+    report = doctor(troubled.bootstrap_servers_of("SASL"), *arguments)
+    assert "User:alice" in report.of("good")["connection"]
+    assert "lacks the right WRITE" in report.bad[f"topic {TOPIC}"]
+    assert "lacks the right READ" in report.bad["consumer group g"]
+    assert "Grant WRITE on the transactional ids that begin with 'p-'" in report.bad["prefix p"]
+    unknown = report.of("warning")
+    assert "DESCRIBE_CONFIGS" in unknown["transaction time-outs"]
+    assert "DESCRIBE on the cluster" in unknown["clock"]
+    assert report.exit_code == 2
+
+
+def test_a_mistake_in_the_properties_is_bad(tmp_path: Path) -> None:
+    config = properties_file(tmp_path, security_protocol="SASL_SSL")
+    report = doctor("unused:1", "--properties", config)
+    assert "sasl.mechanism" in report.bad["options"]
+    assert report.exit_code == 2

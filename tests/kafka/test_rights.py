@@ -1,0 +1,323 @@
+"""Each operation of the table in docs/security.md: with exactly its rights, and without each one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StructField, StructType
+
+from penstock.client.cluster.log_offsets import committed_offsets, describe_topics
+from penstock.client.net.connection import KafkaConnections, close_shared_connections
+from penstock.client.settings import ConnectionSettings, connection_settings
+from penstock.client.transactions.markers import TransactionEnd, Witness, transaction_end
+from penstock.client.transactions.steps import TransactionIdentity
+from penstock.devbroker import DevCluster
+from penstock.doctor.rights import NEEDED, NeededRights, Resource, Right
+from penstock.errors import AuthorizationError
+from penstock.options.config import KafkaProperties
+from penstock.options.parse import parse_write
+from penstock.sink.exactly_once.by_hand import transaction_tools
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
+from penstock.sink.exactly_once.log_topic import DecisionTopic
+from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.writer import write_rows
+from penstock.spark import _target_topics as target_topics
+from penstock.spark._target_topics import check_target_topic
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.schema import source_schema
+from penstock.types import TopicPartition
+from tests import judge
+from tests.waiting import PATIENCE_S, wait_until
+
+SOURCE, TARGET, DEAD = "rights-source", "rights-target", "rights-dead"
+LISTENER = "SASL"
+PASSWORD = "horse"  # noqa: S105  # guards nothing
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+RECORDS = [b"a", b"b", b"c"]
+AT_MOST_S = 30.0
+ROWS = pa.record_batch({"value": pa.array(RECORDS, pa.binary())})
+RESOURCES = {
+    Resource.TOPIC: ResourceType.TOPIC,
+    Resource.GROUP: ResourceType.GROUP,
+    Resource.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
+    Resource.CLUSTER: ResourceType.BROKER,
+}
+
+
+WRITES = {"write-at-least-once", "write-exactly-once", "create-log"}
+LOG_EXISTS = {"write-exactly-once", "transactions-look", "transactions-change"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One user: an operation, and the right that the user lacks (None: has all of them)."""
+
+    user: str
+    needed: NeededRights
+    missing: Right | None = None
+
+    @property
+    def rights(self) -> list[Right]:
+        return [right for right in self.needed.rights if right is not self.missing]
+
+    @property
+    def names(self) -> dict[str, str]:
+        topic = TARGET if self.needed.key in WRITES else SOURCE
+        names = {"topic": topic, "group": f"{self.user}-group", "prefix": self.user, "dead_letters": DEAD}
+        return names | {"log": f"{self.user}-decisions"}
+
+    def acls(self) -> list[AclBinding]:
+        return [self.acl(right) for right in self.rights]
+
+    def acl(self, right: Right) -> AclBinding:
+        is_prefixed = right.resource is Resource.TRANSACTIONAL_ID
+        name = "kafka-cluster" if right.resource is Resource.CLUSTER else right.name.format(**self.names)
+        return AclBinding(
+            RESOURCES[right.resource],
+            name,
+            ResourcePatternType.PREFIXED if is_prefixed else ResourcePatternType.LITERAL,
+            f"User:{self.user}",
+            "*",
+            AclOperation[right.operation],
+            AclPermissionType.ALLOW,
+        )
+
+
+def cases() -> list[Case]:
+    wanted = [(needed, missing) for needed in NEEDED for missing in (None, *needed.rights)]
+    return [Case(f"u{number}", needed, missing) for number, (needed, missing) in enumerate(wanted)]
+
+
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[DevCluster]:
+    """A broker with ACLs, and a user for each case."""
+    users = " ".join(f'user_{case.user}="{PASSWORD}"' for case in CASES)
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        f"listener.name.{LISTENER.lower()}.sasl.enabled.mechanisms": "PLAIN",
+        f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": f"{JAAS} {users};",
+    }
+    with DevCluster(properties=properties, listeners={LISTENER: "SASL_PLAINTEXT"}) as cluster:
+        admin = judge.admin(cluster.bootstrap_servers)
+        for topic in (SOURCE, TARGET, DEAD):
+            judge.create_topic(cluster.bootstrap_servers, topic)
+        acls = [acl for case in CASES for acl in case.acls()]
+        for future in admin.create_acls(acls, request_timeout=PATIENCE_S).values():
+            future.result(timeout=PATIENCE_S)
+        judge.produce(cluster.bootstrap_servers, SOURCE, *RECORDS)
+        connections = KafkaConnections(
+            ConnectionSettings(tuple(cluster.bootstrap_servers.split(",")), "test-rights")
+        )
+        try:
+            for case in CASES:
+                if case.needed.key in LOG_EXISTS:
+                    DecisionTopic(connections, case.names["log"]).create()
+        finally:
+            connections.close()
+        wait_until(lambda: _has_last_acl(cluster), "the broker to know the ACLs")
+        yield cluster
+
+
+def _has_last_acl(cluster: DevCluster) -> bool:
+    last = Case("u0", NEEDED[0])
+    with open_connections(cluster, last) as connections:
+        try:
+            return SOURCE in describe_topics(connections, [SOURCE])
+        except AuthorizationError:
+            return False
+
+
+@contextmanager
+def open_connections(cluster: DevCluster, case: Case) -> Iterator[KafkaConnections]:
+    connections = KafkaConnections(settings_of(cluster, case))
+    try:
+        yield connections
+    finally:
+        connections.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    yield
+    close_shared_connections()
+    target_topics._found.clear()
+
+
+def properties_of(cluster: DevCluster, case: Case) -> dict[str, str]:
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers_of(LISTENER),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{JAAS} username="{case.user}" password="{PASSWORD}";',
+    }
+
+
+def settings_of(cluster: DevCluster, case: Case) -> ConnectionSettings:
+    properties = KafkaProperties(tuple(sorted(properties_of(cluster, case).items())))
+    return connection_settings(properties, client_id="test-rights")
+
+
+def options_of(cluster: DevCluster, case: Case, **more: str) -> dict[str, str]:
+    own = {f"properties.{key}": value for key, value in properties_of(cluster, case).items()}
+    return {**own, **{key.replace("_", "."): value for key, value in more.items()}}
+
+
+# ----- the operations
+
+
+def list_topics(cluster: DevCluster, case: Case) -> None:
+    with open_connections(cluster, case) as connections:
+        assert set(describe_topics(connections, [SOURCE])) == {SOURCE}
+        assert SOURCE in describe_topics(connections)
+
+
+def read_batch(cluster: DevCluster, case: Case) -> None:
+    options = options_of(cluster, case, topic=SOURCE) | {"scan.bounded.mode": "latest-offset"}
+    schema = source_schema(include_headers=False)
+    reader = PenstockDataSource(options).reader(schema)
+    rows = sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+    assert rows == len(RECORDS)
+
+
+def read_stream(cluster: DevCluster, case: Case, **more: str) -> None:
+    options = options_of(cluster, case, topic=SOURCE) | {"scan.startup.mode": "earliest-offset"} | more
+    schema = source_schema(include_headers=False)
+    reader = PenstockDataSource(options).streamReader(schema)
+    try:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        parts = reader.partitions(start, end)
+        # Also when nothing has to be read: the error is there at the start of the query.
+        assert sum(batch.num_rows for part in parts for batch in reader.read(part)) in (0, len(RECORDS))
+        reader.latestOffset(end, ReadAllAvailable())
+    finally:
+        reader.stop()
+
+
+def read_stream_commits(cluster: DevCluster, case: Case) -> None:
+    group = case.names["group"]
+    read_stream(cluster, case, **{"properties.group.id": group})
+    with open_connections(cluster, case) as connections:
+        wanted = TopicPartition(SOURCE, 0)
+        assert committed_offsets(connections, group, [wanted]) == {wanted: len(RECORDS)}
+
+
+def read_from_committed(cluster: DevCluster, case: Case) -> None:
+    read_stream(
+        cluster,
+        case,
+        **{
+            "properties.group.id": case.names["group"],
+            "properties.auto.offset.reset": "earliest",
+            "scan.startup.mode": "group-offsets",
+            "commit.offsets.on.checkpoint": "false",
+        },
+    )
+
+
+def read_max_bytes(cluster: DevCluster, case: Case) -> None:
+    read_stream(cluster, case, **{"scan.max-bytes-per-batch": "1000000"})
+
+
+def read_with_dead_letters(cluster: DevCluster, case: Case) -> None:
+    options = options_of(cluster, case, topic=SOURCE) | {
+        "scan.bounded.mode": "latest-offset",
+        "format": "json",
+        "scan.on-decode-error": "dead-letter",
+        "scan.dead-letter.topic": DEAD,
+    }
+    reader = PenstockDataSource(options).reader(StructType([StructField("id", LongType())]))
+    assert sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)) == 0
+
+
+def write_at_least_once(cluster: DevCluster, case: Case) -> None:
+    config = parse_write(options_of(cluster, case, topic=TARGET)).sink
+    check_target_topic(config, "topic")
+    assert write_rows(config, [ROWS]).record_count == len(RECORDS)
+
+
+def write_exactly_once(cluster: DevCluster, case: Case) -> None:
+    more = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": case.user}
+    config = parse_write(options_of(cluster, case, topic=TARGET) | more).sink
+    check_target_topic(config, "topic")
+    side = driver_side(ExactlyOnceSettings(settings_of(cluster, case), case.user))
+    mandate = side.recover()
+    report = write_in_transaction(config, mandate, TaskPlace("query", 0, 0, 0), [ROWS])
+    side.commit([report])
+
+
+def read_outcome(cluster: DevCluster, case: Case) -> None:
+    with open_connections(cluster, case) as connections:
+        identity = TransactionIdentity("unused", 1, 0)
+        end = transaction_end(connections, Witness(TopicPartition(SOURCE, 0), 0), identity)
+        assert end is TransactionEnd.GONE
+
+
+def look_at_transactions(cluster: DevCluster, case: Case) -> None:
+    tools = transaction_tools(ExactlyOnceSettings(settings_of(cluster, case), case.user))
+    assert tools.log_problem() is None
+    assert (tools.open_transactions(), tools.decisions()) == ([], [])
+
+
+def change_transactions(cluster: DevCluster, case: Case) -> None:
+    of_all_rights = ConnectionSettings((cluster.bootstrap_servers,), "test-rights")
+    driver_side(ExactlyOnceSettings(of_all_rights, case.user)).recover()  # an earlier run of the query
+    transaction_tools(ExactlyOnceSettings(settings_of(cluster, case), case.user)).recover()
+
+
+OPERATIONS: dict[str, Callable[[DevCluster, Case], None]] = {
+    "list": list_topics,
+    "read-batch": read_batch,
+    "read-stream": read_stream,
+    "read-stream-commits": read_stream_commits,
+    "read-from-committed": read_from_committed,
+    "read-max-bytes": read_max_bytes,
+    "dead-letters": read_with_dead_letters,
+    "write-at-least-once": write_at_least_once,
+    "write-exactly-once": write_exactly_once,
+    "create-log": write_exactly_once,
+    "read-outcome": read_outcome,
+    "transactions-look": look_at_transactions,
+    "transactions-change": change_transactions,
+}
+
+
+def name_of(case: Case) -> str:
+    return f"{case.needed.key} {'with all' if case.missing is None else f'without {case.missing}'}"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.missing is None], ids=name_of)
+def test_the_rights_in_the_table_are_enough(guarded: DevCluster, case: Case) -> None:
+    OPERATIONS[case.needed.key](guarded, case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.missing is not None], ids=name_of)
+def test_each_right_is_needed_and_named_when_it_is_missing(guarded: DevCluster, case: Case) -> None:
+    assert case.missing is not None
+    started = time.monotonic()
+    with pytest.raises(AuthorizationError) as caught:
+        OPERATIONS[case.needed.key](guarded, case)
+    assert time.monotonic() - started < AT_MOST_S
+    said = caught.value.message
+    resource = case.missing.name.format(**case.names)
+    assert case.missing.operation in said
+    assert resource in said
+    assert f"User:{case.user}" in said
+    assert PASSWORD not in said

@@ -1,0 +1,198 @@
+"""Each finding of the doctor, from facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from penstock.client.cluster.rights import Operation
+from penstock.doctor.facts import (
+    BrokerFacts,
+    ClockFacts,
+    Facts,
+    GroupFacts,
+    PrefixFacts,
+    PythonFacts,
+    TlsFacts,
+    TopicFacts,
+)
+from penstock.doctor.findings import Level, as_json, bad, exit_code, good, warning
+from penstock.doctor.judge import judge
+
+NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
+READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
+ALL = frozenset({READ, WRITE, DESCRIBE})
+CONFIG = {
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "cleanup.policy": "delete",
+    "retention.ms": "604800000",
+}
+TIMEOUTS = {"transaction.max.timeout.ms": "900000", "transactional.id.expiration.ms": "604800000"}
+BROKERS = tuple(
+    BrokerFacts(number, f"b{number}:9092", kafka_version="4.3", config=TIMEOUTS) for number in (1, 2, 3)
+)
+TOPIC = TopicFacts("orders", partition_count=6, replicas=3, rights=ALL, config=CONFIG)
+LOG = TopicFacts("p-decisions", partition_count=1, replicas=3, rights=ALL, config=CONFIG)
+PREFIX = PrefixFacts("p", "p-decisions", has_log=True, log_rights=ALL, log=LOG)
+GROUP = GroupFacts("g", may_describe=True, may_read=True)
+HERE = PythonFacts("here", "3.11.4", {"penstock": "0.1.0", "pyspark": "4.2.0", "pyarrow": "20.0.0"})
+HEALTHY = Facts(
+    now=NOW,
+    servers="b1:9092",
+    login="User:alice",
+    brokers=BROKERS,
+    topic=TOPIC,
+    group=GROUP,
+    prefix=PREFIX,
+    clock=ClockFacts(3, 2),
+    driver=HERE,
+    workers=(replace(HERE, where="w1"),),
+)
+NO_RIGHTS = frozenset({DESCRIBE})
+
+
+def test_a_healthy_cluster_is_good_in_every_line() -> None:
+    findings = judge(HEALTHY)
+    assert [str(each) for each in findings if each.level is not Level.GOOD] == []
+    assert exit_code(findings) == 0
+    assert any("User:alice" in each.text for each in findings)
+
+
+def topic(**changes: Any) -> Facts:
+    return replace(HEALTHY, topic=replace(TOPIC, **changes))
+
+
+def topic_config(**changes: str) -> Facts:
+    return topic(config=CONFIG | {name.replace("_", "."): value for name, value in changes.items()})
+
+
+def broker(**changes: Any) -> Facts:
+    return replace(HEALTHY, brokers=(replace(BROKERS[0], **changes), *BROKERS[1:]))
+
+
+def prefix(**changes: Any) -> Facts:
+    return replace(HEALTHY, prefix=replace(PREFIX, **changes))
+
+
+def timeouts(**changes: str) -> Facts:
+    return broker(config=TIMEOUTS | {name.replace("_", "."): value for name, value in changes.items()})
+
+
+def worker(**changes: Any) -> Facts:
+    return replace(HEALTHY, workers=(replace(HERE, where="w1", **changes),))
+
+
+ONE_BROKER = replace(HEALTHY, brokers=BROKERS[:1])
+SOON, PAST = NOW + timedelta(days=3), NOW - timedelta(days=3)
+BAD, WARNING = Level.BAD, Level.WARNING
+
+WRONG: dict[str, tuple[Facts, Level, str]] = {
+    "no connection": (
+        Facts(NOW, "b1", "x", connect_error="No Kafka broker answered."),
+        BAD,
+        "No Kafka broker",
+    ),
+    "our certificate is over": (replace(HEALTHY, certificate_expires_at=PAST), BAD, "expired on 2026-04-28"),
+    "our certificate ends soon": (replace(HEALTHY, certificate_expires_at=SOON), WARNING, "expires on"),
+    "address": (broker(error="refused"), BAD, "advertised address: refused"),
+    "login of one broker": (broker(error="denied", is_login_refused=True), BAD, "denied"),
+    "TLS": (broker(tls=TlsFacts(error="certificate has expired")), BAD, "has expired"),
+    "TLS soon": (broker(tls=TlsFacts("TLSv1.3", SOON)), WARNING, "expires on 2026-05-04"),
+    "missing topic": (topic(is_missing=True), BAD, "does not exist"),
+    "topic error": (topic(error="no answer"), BAD, "no answer"),
+    "no leader": (topic(leaderless=(1, 4)), BAD, "partitions 1, 4 have no leader"),
+    "rights not told": (topic(rights=None), WARNING, "does not tell"),
+    "no READ on a source": (topic(rights=NO_RIGHTS | {WRITE}), BAD, "lacks the right READ"),
+    "no WRITE on a target": (topic(rights=NO_RIGHTS | {READ}), BAD, "lacks the right WRITE"),
+    "no READ on any topic": (
+        replace(topic(rights=NO_RIGHTS | {WRITE}), group=None, prefix=None),
+        WARNING,
+        "lacks the right READ",
+    ),
+    "no right on any topic": (replace(topic(rights=NO_RIGHTS), group=None, prefix=None), BAD, "WRITE"),
+    "one replica": (topic(replicas=1, config=CONFIG | {"min.insync.replicas": "1"}), BAD, "one replica"),
+    "one replica of one broker": (
+        replace(ONE_BROKER, topic=replace(TOPIC, replicas=1, config=CONFIG | {"min.insync.replicas": "1"})),
+        WARNING,
+        "cluster of one broker",
+    ),
+    "settings not told": (topic(config=None), WARNING, "DESCRIBE_CONFIGS"),
+    "min.insync 1": (topic_config(min_insync_replicas="1"), BAD, "min.insync.replicas is 1"),
+    "min.insync all": (topic_config(min_insync_replicas="3"), WARNING, "stops all writes"),
+    "min.insync too many": (topic_config(min_insync_replicas="4"), BAD, "no write succeeds"),
+    "unclean": (topic_config(unclean_leader_election_enable="true"), BAD, "unclean.leader.election.enable"),
+    "retention": (topic_config(retention_ms="60000"), WARNING, "retention.ms is 60000"),
+    "group in use": (replace(HEALTHY, group=replace(GROUP, member_count=2)), BAD, "in use by 2 consumers"),
+    "group error": (replace(HEALTHY, group=replace(GROUP, error="no coordinator")), BAD, "no coordinator"),
+    "group right": (replace(HEALTHY, group=replace(GROUP, may_read=False)), BAD, "lacks the right READ"),
+    "prefix error": (prefix(error="no answer"), BAD, "no answer"),
+    "prefix right": (prefix(write_error="denied"), BAD, "Grant WRITE on the transactional ids"),
+    "prefix in use": (prefix(open_since_ms=(int(NOW.timestamp() * 1000) - 7_000,)), BAD, "oldest for 7 s"),
+    "log problem": (prefix(log_problem="The log was deleted."), BAD, "The log was deleted."),
+    "log right": (prefix(log_rights=NO_RIGHTS | {READ}), BAD, "lacks the right WRITE"),
+    "log to create": (prefix(has_log=False, log=None, may_create_log=False), BAD, "may not create"),
+    "log of one replica": (prefix(log=replace(LOG, replicas=1)), BAD, "one replica"),
+    "time-outs not told": (broker(config=None), WARNING, "could not be read"),
+    "time-out too long": (replace(HEALTHY, wanted_timeout_ms=900_001), BAD, "allow 900000 at most"),
+    "time-out short": (timeouts(transaction_max_timeout_ms="60000"), WARNING, "longer than 60000 ms"),
+    "ids forgotten": (timeouts(transactional_id_expiration_ms="3600000"), WARNING, "after 3600000 ms"),
+    "clock not told": (replace(HEALTHY, clock=ClockFacts(error="No.")), WARNING, "could not be compared"),
+    "clock ahead": (replace(HEALTHY, clock=ClockFacts(6_000, 10)), WARNING, "6000 ms ahead of"),
+    "clock far behind": (replace(HEALTHY, clock=ClockFacts(-400_000, 10)), BAD, "400000 ms behind"),
+    "worker without penstock": (worker(packages={}), BAD, "not installed"),
+    "worker's Python": (worker(python="3.12.1"), BAD, "Python 3.12.1, here 3.11.4"),
+    "worker's pyarrow": (
+        worker(packages=dict(HERE.packages) | {"pyarrow": "19"}),
+        BAD,
+        "pyarrow 19, here 20",
+    ),
+    "no worker": (replace(HEALTHY, workers=()), WARNING, "none answered"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_with_what_to_do(name: str) -> None:
+    facts, level, text = WRONG[name]
+    findings = [each for each in judge(facts) if each.level is not Level.GOOD]
+    said = [each for each in findings if text in str(each)]
+    assert [each.level for each in said[:1]] == [level], "\n".join(map(str, findings))
+    assert exit_code(findings) == (2 if any(each.level is BAD for each in findings) else 1)
+    unsaid = {"log problem", "group error"}
+    assert name in unsaid or said[0].advice
+
+
+@pytest.mark.parametrize(
+    ("difference_ms", "precision_ms", "level"),
+    [(4_999, 0, Level.GOOD), (5_000, 0, WARNING), (7_000, 2_001, Level.GOOD), (300_000, 0, BAD)],
+)
+def test_a_slow_answer_is_no_wrong_clock(difference_ms: int, precision_ms: int, level: Level) -> None:
+    facts = replace(HEALTHY, clock=ClockFacts(difference_ms, precision_ms))
+    assert [each.level for each in judge(facts) if each.subject == "clock"] == [level]
+
+
+def test_a_patch_release_of_python_may_differ() -> None:
+    assert exit_code(judge(worker(python="3.11.9"))) == 0
+
+
+def test_a_prefix_that_was_never_used_needs_no_log() -> None:
+    assert exit_code(judge(prefix(has_log=False, log=None))) == 0
+
+
+def test_json_and_exit_code_count_the_levels() -> None:
+    findings = [good("a", "fine."), warning("b", "hm.", "Look."), bad("c", "no.", "Stop.")]
+    assert as_json(findings) == {
+        "exit_code": 2,
+        "counts": {"good": 1, "warning": 1, "bad": 1},
+        "findings": [
+            {"level": "good", "subject": "a", "text": "fine.", "advice": ""},
+            {"level": "warning", "subject": "b", "text": "hm.", "advice": "Look."},
+            {"level": "bad", "subject": "c", "text": "no.", "advice": "Stop."},
+        ],
+    }
+    assert exit_code(findings[:2]) == 1
+    assert exit_code([]) == 0
+    assert str(findings[1]) == "warning  b: hm. Look."

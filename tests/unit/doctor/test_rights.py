@@ -1,0 +1,18 @@
+"""The table of rights in the docs is the table that the tests on the broker use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.doctor.rights import NEEDED, rights_table
+
+DOCS = Path(__file__).parents[3] / "docs" / "security.md"
+
+
+def test_the_docs_show_the_rights_that_are_tested() -> None:
+    assert rights_table() in DOCS.read_text()
+
+
+def test_each_operation_has_its_own_key_and_needs_a_right() -> None:
+    assert len({needed.key for needed in NEEDED}) == len(NEEDED)
+    assert all(needed.rights for needed in NEEDED)
