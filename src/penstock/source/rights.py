@@ -1,7 +1,7 @@
 """Check before any task starts that this user may read the topics of a query and commit to its group.
 
-Runs on the driver. Invariants: each topic is checked once for each run of a query; only a missing right is an
-error. If no broker answers, planning or the tasks will report that.
+Runs on the driver. Invariants: each topic and the group are checked once for each run of a query; only a
+missing right is an error. If no broker answers, planning or the tasks will report that.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
 _PATIENCE_MS = 10_000
+_GROUP_PATIENCE_MS = 3_000
+"""Short, because the query can read without the group's coordinator."""
 
 
 class ReadRights:
@@ -38,16 +40,17 @@ class ReadRights:
             AuthorizationError: the right READ is missing.
         """
         topics = {each.topic for each in topic_partitions} - self._topics
+        group_id, self._unchecked_group_id = self._unchecked_group_id, None
+        self._topics |= topics
         try:
-            self._check(topics)
+            self._check(topics, group_id)
         except AuthorizationError:
             raise
         except PenstockError as error:
-            _log.info("Could not check the rights; the tasks will: %s", error)
-        self._topics |= topics
+            _log.info("Could not check the rights; a task or a commit will find out: %s", error)
 
-    def _check(self, topics: set[str]) -> None:
-        timeout_ms = min(_PATIENCE_MS, self._connections.settings.default_api_timeout_ms)
+    def _check(self, topics: set[str], group_id: str | None) -> None:
+        limit_ms = self._connections.settings.default_api_timeout_ms
         effect = "Nothing was read."
         check_topics(
             self._connections,
@@ -55,12 +58,11 @@ class ReadRights:
             [Operation.READ],
             effect,
             may_be_missing=True,
-            timeout_ms=timeout_ms,
+            timeout_ms=min(_PATIENCE_MS, limit_ms),
         )
-        if self._unchecked_group_id is not None:
+        if group_id is not None:
             effect = (
                 "Nothing was read. The query commits its offsets to this group; without commits "
                 "('commit.offsets.on.checkpoint' = 'false') it does not need the right."
             )
-            check_group(self._connections, self._unchecked_group_id, effect, timeout_ms=timeout_ms)
-            self._unchecked_group_id = None
+            check_group(self._connections, group_id, effect, timeout_ms=min(_GROUP_PATIENCE_MS, limit_ms))
