@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -44,6 +45,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 SOURCE, TARGET, DEAD = "rights-source", "rights-target", "rights-dead"
 LISTENER = "SASL"
+TLS = Path(__file__).parents[1] / "data" / "tls"
 PASSWORD = "horse"  # noqa: S105  # guards nothing
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 RECORDS = [b"a", b"b", b"c"]
@@ -104,6 +106,10 @@ def cases() -> list[Case]:
 CASES = cases()
 
 
+def pem(name: str) -> str:
+    return (TLS / f"{name}.pem").read_text()
+
+
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[DevCluster]:
     """A broker with ACLs, and a user for each case."""
@@ -113,8 +119,15 @@ def guarded() -> Iterator[DevCluster]:
         "super.users": "User:ANONYMOUS",
         f"listener.name.{LISTENER.lower()}.sasl.enabled.mechanisms": "PLAIN",
         f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": f"{JAAS} {users};",
+        "listener.name.mutual.ssl.keystore.type": "PEM",
+        "listener.name.mutual.ssl.keystore.key": pem("broker-key"),
+        "listener.name.mutual.ssl.keystore.certificate.chain": pem("broker"),
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.certificates": pem("ca"),
+        "listener.name.mutual.ssl.client.auth": "required",
     }
-    with DevCluster(properties=properties, listeners={LISTENER: "SASL_PLAINTEXT"}) as cluster:
+    listeners = {LISTENER: "SASL_PLAINTEXT", "MUTUAL": "SSL"}
+    with DevCluster(properties=properties, listeners=listeners) as cluster:
         admin = judge.admin(cluster.bootstrap_servers)
         for topic in (SOURCE, TARGET, DEAD):
             judge.create_topic(cluster.bootstrap_servers, topic)
@@ -321,3 +334,19 @@ def test_each_right_is_needed_and_named_when_it_is_missing(guarded: DevCluster, 
     assert resource in said
     assert f"User:{case.user}" in said
     assert PASSWORD not in said
+
+
+def test_the_subject_of_a_client_certificate_is_the_user(guarded: DevCluster) -> None:
+    properties = {
+        "bootstrap.servers": guarded.bootstrap_servers_of("MUTUAL"),
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": pem("ca"),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": pem("client"),
+        "ssl.keystore.key": pem("client-key"),
+    }
+    options = {f"properties.{key}": value for key, value in properties.items()}
+    config = parse_write(options | {"topic": TARGET}).sink
+    with pytest.raises(AuthorizationError, match="The Kafka user is User:CN=client"):
+        check_target_topic(config, "topic")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.client.cluster.rights import Operation
+from penstock.client.transactions.limits import NO_TRANSACTIONS, mark_in
 from penstock.doctor.facts import TopicFacts
 from penstock.doctor.findings import Finding, bad, good, warning
 
@@ -16,7 +17,7 @@ TOPIC_CONFIGS = (
     "unclean.leader.election.enable",
     "cleanup.policy",
     "retention.ms",
-    "retention.bytes",
+    *NO_TRANSACTIONS,
 )
 _SHORT_RETENTION_MS = 3_600_000
 
@@ -48,6 +49,9 @@ def topic_findings(
     yield from rights_findings(subject, topic.rights, is_source=is_source, is_target=is_target)
     yield from durability_findings(subject, topic, broker_count)
     yield from _retention(subject, topic)
+    if is_target and (mark := mark_in(topic.config or {})) is not None:
+        advice = "Write to another topic, or set 'sink.delivery-guarantee' to 'at-least-once'."
+        yield bad(subject, f"its setting is {mark}, so it has no transactions.", advice)
 
 
 def rights_findings(

@@ -125,6 +125,11 @@ WRONG: dict[str, tuple[Facts, Level, str]] = {
     "min.insync all": (topic_config(min_insync_replicas="3"), WARNING, "stops all writes"),
     "min.insync too many": (topic_config(min_insync_replicas="4"), BAD, "no write succeeds"),
     "unclean": (topic_config(unclean_leader_election_enable="true"), BAD, "unclean.leader.election.enable"),
+    "diskless": (
+        topic_config(diskless_enable="true"),
+        BAD,
+        "diskless.enable=true, so it has no transactions",
+    ),
     "retention": (topic_config(retention_ms="60000"), WARNING, "retention.ms is 60000"),
     "group in use": (replace(HEALTHY, group=replace(GROUP, member_count=2)), BAD, "in use by 2 consumers"),
     "group error": (replace(HEALTHY, group=replace(GROUP, error="no coordinator")), BAD, "no coordinator"),
@@ -176,6 +181,10 @@ def test_a_slow_answer_is_no_wrong_clock(difference_ms: int, precision_ms: int, 
 
 def test_a_patch_release_of_python_may_differ() -> None:
     assert exit_code(judge(worker(python="3.11.9"))) == 0
+
+
+def test_a_diskless_topic_may_be_read() -> None:
+    assert exit_code(judge(replace(topic_config(diskless_enable="true"), prefix=None))) == 0
 
 
 def test_a_prefix_that_was_never_used_needs_no_log() -> None:
