@@ -70,7 +70,7 @@ bench-check: $(SETUP) $(JARS) ## The same, held to benchmarks/bounds.json
 clean: ## Remove what the targets made (not the jars in the user's cache)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -f src/penstock/codec/*.so src/penstock/formats/*.so
+	rm -f src/penstock/codec/*.so src/penstock/formats/*.so src/penstock/state/*.so
 	rm -rf src/*.egg-info
 
 $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)

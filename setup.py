@@ -1,7 +1,7 @@
 """Build the compiled parts. Everything else is in pyproject.toml.
 
 The codec is a few Cython modules and one C file. The formats' decoders and encoders are C files under two
-Cython modules. Generated C goes to build/, never beside the sources. PENSTOCK_SANITIZE=address,undefined
+Cython modules. The state has one Cython module, for hashes. Generated C goes to build/, never beside the sources. PENSTOCK_SANITIZE=address,undefined
 builds for the fuzz test (tests/parity/test_codec_fuzz.py).
 """
 
@@ -55,6 +55,16 @@ def formats_extension(name: str, *c_files: str) -> Extension:
     )
 
 
+STATE = "src/penstock/state"
+STATE_HASH = Extension(
+    "penstock.state._hash",
+    [f"{STATE}/_hash.pyx"],
+    depends=[f"{STATE}/native/murmur3.h"],
+    include_dirs=[f"{STATE}/native"],
+    extra_compile_args=COMPILE_ARGS,
+    extra_link_args=LINK_ARGS,
+)
+
 setup(
     ext_modules=cythonize(
         [
@@ -87,6 +97,7 @@ setup(
                 "avro_encode.c",
                 "protobuf_encode.c",
             ),
+            STATE_HASH,
         ],
         include_path=["src"],
         build_dir="build/cython",

@@ -38,6 +38,7 @@ has its facts as attributes; none holds a secret.
     │   ├── NoTransactionsError     a topic cannot take part in transactions (diskless)
     │   └── DecisionLogError        the decision log is gone, damaged, or has a wrong configuration
     ├── RowError                    a row cannot become a Kafka record
+    ├── StateError                  the state of a query is damaged, or of another query or time
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
 """
@@ -212,6 +213,10 @@ class DecisionLogError(ExactlyOnceError):
 
 class RowError(PenstockError):
     """A row cannot become a Kafka record."""
+
+
+class StateError(PenstockError):
+    """The keyed state of a query is gone, damaged, or belongs to another query or another time."""
 
 
 class CheckpointError(PenstockError):

@@ -16,6 +16,7 @@ from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
+from penstock.cli.state import state_app
 from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
 from penstock.errors import PenstockError
@@ -23,7 +24,7 @@ from penstock.errors import PenstockError
 app = typer.Typer(
     name="penstock",
     help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, the lag "
-    "of its readers, a demo, transactions of its sink, a doctor.",
+    "of its readers, a demo, transactions of its sink, state of changelogs, a doctor.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.add_typer(broker_app, name="broker")
 app.add_typer(topics_app, name="topics")
 app.add_typer(transactions_app, name="transactions")
+app.add_typer(state_app, name="state")
 app.command()(produce)
 app.command()(cat)
 app.command()(lag)

@@ -44,6 +44,15 @@ def query_and_batch_of_task() -> tuple[str, int] | None:
     return None if query_id is None or batch_id is None else (query_id, int(batch_id))
 
 
+def batch_of_task() -> tuple[str, str, int] | None:
+    """Return the query id, run id and batch id of the current Spark task; None outside a streaming query."""
+    context = TaskContext.get()
+    found = query_and_batch_of_task()
+    if context is None or found is None:
+        return None
+    return found[0], context.getLocalProperty(RUN_ID_PROPERTY) or "", found[1]
+
+
 def driver_property(rows: Any, name: str) -> str | None:
     """Return a local property of the driver's thread; None on Spark Connect, which has none.
 

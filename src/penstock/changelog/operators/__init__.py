@@ -1,0 +1,8 @@
+"""The operators: pure functions of a batch and the rows that they kept before.
+
+    base.py         what each operator is
+    ordering.py     sorts rows by key, and by the columns that say which one is newer
+    normalize.py    upserts and deletes that may come twice, late or out of order -> a correct changelog
+
+They run on executors. Invariant: none of them imports Spark or Kafka.
+"""

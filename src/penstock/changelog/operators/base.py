@@ -1,0 +1,102 @@
+"""What every operator over a changelog is: a pure function of a batch and the rows that it kept before.
+
+Runs on executors; made on the driver. Invariant: an operator reads nothing else, no clock and no random
+number, and its result does not depend on the order of the rows in the batch. So a batch that is computed
+again gives the same rows and the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RowError, StateError
+from penstock.state.columns import Hashes, Mask, equal_columns
+
+Find = Callable[[Hashes], pa.Table]
+"""Returns the rows that were kept for keys. The keys ascend, each once."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The result of one batch.
+
+    Attributes:
+        out: the rows for downstream.
+        kept: the rows to keep, in the schema of the state, in the order of key and part.
+    """
+
+    out: pa.Table
+    kept: pa.Table
+
+
+class Operator(Protocol):
+    """A function over a changelog that keeps rows."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+
+    @property
+    def version(self) -> int:
+        """Changes when the function keeps something else."""
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The columns by which rows are found. Rows with equal keys come to the same task."""
+
+    @property
+    def arguments(self) -> str:
+        """The arguments that decide what the function keeps, as text."""
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """The columns that it keeps, without those of the state."""
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """The columns of its output."""
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it keeps several rows of a key."""
+
+    @property
+    def remembers_deleted(self) -> bool:
+        """Whether it wants to see the rows of deleted keys again."""
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the result of one batch. `now_ms` is its time."""
+
+
+def check_collisions(sorted_rows: pa.Table, keys: Sequence[str], is_same: Mask) -> None:
+    """Raise StateError if a row has the hash of the row before it, and another key.
+
+    Args:
+        sorted_rows: sorted by the hash of `keys`.
+        keys: columns.
+        is_same: whether a row has the same hash as the row before it.
+    """
+    places = np.flatnonzero(is_same)
+    here, before = (sorted_rows.select(list(keys)).take(pa.array(each)) for each in (places, places - 1))
+    if not equal_columns(here, before, keys).all():
+        raise StateError(
+            "Two different keys have the same hash of 128 bits, which does not happen by chance. Nothing was "
+            "written. Add a column to the keys.",
+            keys=list(keys),
+        )
+
+
+def check_not_null(batch: pa.Table, columns: Sequence[str], what: str) -> None:
+    """Raise RowError if one of the columns holds a null."""
+    for name in columns:
+        if batch.column(name).null_count:
+            raise RowError(
+                f"The column {name!r}, which is {what}, is null in {batch.column(name).null_count} rows. "
+                "Nothing of this batch was written. Filter these rows out, or use another column.",
+                column=name,
+            )

@@ -1,0 +1,232 @@
+"""`normalize`: make a correct changelog of upserts and deletes that may come twice, late or out of order.
+
+Runs on executors; made on the driver. Invariants: for each key the output is +I, then any number of (-U, +U),
+then perhaps -D, and so on again; each -U and -D is the row that was emitted before it, column by column.
+
+It keeps, for each key: the row that it emitted last, the highest place in `order_by` that it has seen, and
+whether the key is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
+from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before, sort
+from penstock.changelog.row_kinds import (
+    DELETE,
+    INSERT,
+    ROW_KIND,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    kind_column,
+    kinds_of,
+)
+from penstock.errors import RowError
+from penstock.state.columns import (
+    DELETED,
+    Hashes,
+    Mask,
+    Places,
+    equal_columns,
+    hash_columns,
+    keys_of,
+    mask_of,
+    one_array,
+    state_rows,
+)
+
+_SEEN = "#seen "
+"""Before the name of a column of `order_by`: the highest place that was seen."""
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """The operator. docs/changelogs.md says what it does with each kind of row.
+
+    Attributes:
+        columns: of the input, without `row_kind`.
+        keys: the primary key.
+        order_by: says which of two rows of a key is newer. Never null, and different for different rows.
+        collapse: whether a batch gives at most one change of each key.
+    """
+
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    order_by: tuple[str, ...]
+    collapse: bool = False
+    name: str = "normalize"
+    version: int = 1
+    has_parts: bool = False
+    remembers_deleted: bool = True
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments that decide what it keeps."""
+        return json.dumps({"keys": self.keys, "order_by": self.order_by})
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """Return the columns that it keeps."""
+        seen = (self.columns.field(name).with_name(_SEEN + name) for name in self.order_by)
+        return pa.schema([field.with_nullable(True) for field in (*self.columns, *seen)])
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """Return the columns of the output."""
+        return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the changes of one batch and the rows to keep."""
+        check_not_null(batch, self.order_by, "in order_by")
+        chains = self._chains(batch, find)
+        content = [name for name in self.columns.names if name not in {*self.keys, *self.order_by}]
+        before = np.arange(-1, len(chains.groups) - 1)
+        before[:1] = 0
+        equal = chains.equal_to(before, content)
+        is_new_group = ~same_as_before([chains.groups])
+        was_alive = ~is_new_group & ~chains.deleted[before]
+        arrived = ~chains.is_old
+        inserted = arrived & ~chains.deleted & ~was_alive
+        updated = arrived & ~chains.deleted & was_alive & ~equal
+        removed = arrived & chains.deleted & was_alive
+        # The row that downstream has: a row equal to it was not emitted.
+        unchanged = arrived & ~chains.deleted & was_alive & equal
+        emitted = np.maximum.accumulate(np.where(unchanged, 0, np.arange(len(unchanged))))
+        out = self._out(chains, emitted, inserted, updated, removed)
+        return Step(out, self._kept(chains, emitted, now_ms))
+
+    def _chains(self, batch: pa.Table, find: Find) -> _Chains:
+        """Return for each key the row that was kept, followed by its newer rows of the batch, in order."""
+        rows, deleted = self._changes(batch)
+        hashes = hash_columns(rows, self.keys)
+        old = find(groups_of(hashes)[1])
+        seen = old.select([_SEEN + name for name in self.order_by]).rename_columns(list(self.order_by))
+        places = pa.concat_tables([seen, rows.select(list(self.order_by))])
+        keys = keys_of(old)
+        groups, group_keys = groups_of(
+            Hashes(np.concatenate([keys.high, hashes.high]), np.concatenate([keys.low, hashes.low]))
+        )
+        ranked = ranks(places, self.order_by)
+        is_old = np.zeros(len(groups), bool)
+        is_old[: old.num_rows] = True
+        # A row with the place of the row that was kept comes before it, and is dropped with what is older.
+        order = sort(groups, ranked, is_old)
+        chains = _Chains(
+            pa.concat_tables([old.select(self.columns.names), rows]).take(pa.array(order)),
+            places.take(pa.array(order)),
+            group_keys,
+            groups[order],
+            is_old[order],
+            np.concatenate([mask_of(old.column(DELETED)), deleted])[order],
+        )
+        check_collisions(chains.rows, self.keys, same_as_before([chains.groups]))
+        repeated = same_as_before([chains.groups, *(ranked_column[order] for ranked_column in ranked)])
+        self._check_ties(chains, repeated)
+        old_place = np.full(len(group_keys), -1, np.int64)
+        old_place[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
+        is_newer = np.arange(len(order)) >= old_place[chains.groups]
+        chains = chains.take(np.flatnonzero(is_newer & (chains.is_old | ~repeated)))
+        return chains.ends() if self.collapse else chains
+
+    def _changes(self, batch: pa.Table) -> tuple[pa.Table, Mask]:
+        """Return the rows that say what a key is now, and which of them are deletes."""
+        rows = batch.select(self.columns.names).cast(self.columns)
+        rows = rows.cast(pa.schema([field.with_nullable(True) for field in self.columns]))
+        if ROW_KIND not in batch.column_names:
+            return rows, np.zeros(batch.num_rows, bool)
+        kinds = kinds_of(one_array(batch.column(ROW_KIND)))
+        is_change = kinds != UPDATE_BEFORE
+        return rows.filter(pa.array(is_change)), kinds[is_change] == DELETE
+
+    def _check_ties(self, chains: _Chains, repeated: Mask) -> None:
+        """Raise RowError if two different rows of a key have the same place in `order_by`."""
+        places = np.flatnonzero(repeated)
+        before = places - 1
+        content = [name for name in self.columns.names if name not in {*self.keys, *self.order_by}]
+        both = chains.deleted[places] & chains.deleted[before]
+        neither = ~chains.deleted[places] & ~chains.deleted[before]
+        here, earlier = chains.rows.take(pa.array(places)), chains.rows.take(pa.array(before))
+        equal = equal_columns(here, earlier, content)
+        wrong = np.flatnonzero(~(both | (neither & equal)))
+        if len(wrong):
+            place = int(places[wrong[0]])
+            where = chains.places.slice(place, 1).to_pylist()[0]
+            raise RowError(
+                f"Two different rows of a key have the same place in order_by: {where}. It is unknown which "
+                "is newer. Nothing of this batch was written. Add a column to order_by that tells them "
+                "apart, such as the offset of the record.",
+                order_by=list(self.order_by),
+            )
+
+    def _out(
+        self, chains: _Chains, emitted: Places, inserted: Mask, updated: Mask, removed: Mask
+    ) -> pa.Table:
+        """Return the changes: one row for an insert or a delete, two for an update."""
+        changed = np.flatnonzero(inserted | updated | removed)
+        counts = 1 + updated[changed]
+        source = np.repeat(changed, counts)
+        is_second = np.zeros(len(source), bool)
+        is_second[np.cumsum(counts)[updated[changed]] - 1] = True
+        kinds = np.where(removed[source], DELETE, np.where(is_second, UPDATE_AFTER, UPDATE_BEFORE))
+        kinds = np.where(inserted[source], INSERT, kinds).astype(np.int8)
+        is_before = (kinds == UPDATE_BEFORE) | (kinds == DELETE)
+        places = np.where(is_before, emitted[source - is_before], source)
+        rows = chains.rows.take(pa.array(places))
+        return rows.append_column(ROW_KIND, kind_column(kinds)).cast(self.out_columns)
+
+    def _kept(self, chains: _Chains, emitted: Places, now_ms: int) -> pa.Table:
+        """Return the newest row of each key that got one."""
+        is_last = np.ones(len(chains.groups), bool)
+        is_last[:-1] = chains.groups[1:] != chains.groups[:-1]
+        last = np.flatnonzero(is_last & ~chains.is_old)
+        deleted = chains.deleted[last]
+        rows = chains.rows.take(pa.array(emitted[last]))
+        # What a deleted key held is not needed, and may be large.
+        for index, name in enumerate(self.columns.names):
+            if name not in self.keys:
+                empty = pa.array(np.where(deleted, -1, np.arange(len(last))), mask=deleted)
+                rows = rows.set_column(index, rows.schema.field(index), rows.column(index).take(empty))
+        for name in self.order_by:
+            rows = rows.append_column(_SEEN + name, chains.places.column(name).take(pa.array(last)))
+        keys = chains.keys.take(chains.groups[last])
+        return state_rows(rows.cast(self.kept_columns), keys, deleted, now_ms)
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """Rows by key and in order; in each group the row that was kept is first."""
+
+    rows: pa.Table
+    places: pa.Table
+    keys: Hashes
+    groups: Places
+    is_old: Mask
+    deleted: Mask
+
+    def take(self, places: Places) -> _Chains:
+        """Return some of the rows."""
+        indices = pa.array(places)
+        return _Chains(
+            self.rows.take(indices),
+            self.places.take(indices),
+            self.keys,
+            self.groups[places],
+            self.is_old[places],
+            self.deleted[places],
+        )
+
+    def ends(self) -> _Chains:
+        """Return of each group only the row that was kept, if there is one, and the last row."""
+        is_last = np.ones(len(self.groups), bool)
+        is_last[:-1] = self.groups[1:] != self.groups[:-1]
+        return self.take(np.flatnonzero(is_last | self.is_old))
+
+    def equal_to(self, places: Places, columns: Sequence[str]) -> Mask:
+        """Return for each row whether these columns equal those of the row at its place in `places`."""
+        return equal_columns(self.rows, self.rows.take(pa.array(places)), columns)

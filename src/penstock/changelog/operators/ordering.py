@@ -1,0 +1,59 @@
+"""Sort rows by their keys and by the columns that say which row of a key is newer.
+
+Runs on executors. Invariant: the order depends only on the values of rows, never on the order in which a
+shuffle delivered them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from penstock.state.columns import Hashes, Mask, Places, one_array
+
+
+def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
+    """Return the number of each row's group, and the hashes of the groups. The groups ascend by hash."""
+    order = keys.order()
+    ascending = keys.take(order)
+    starts = ascending.starts()
+    groups = np.empty(len(keys), np.int64)
+    groups[order] = np.cumsum(starts) - 1
+    return groups, ascending.take(starts)
+
+
+def ranks(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """Return for each column an array that numpy sorts as the column's values sort. There are no nulls."""
+    return [_rank(one_array(table.column(name))) for name in columns]
+
+
+def _rank(array: pa.Array) -> npt.NDArray[Any]:
+    kind = array.type
+    if kinds.is_timestamp(kind) or kinds.is_time64(kind) or kinds.is_date64(kind):
+        array = array.cast(pa.int64())
+    elif kinds.is_date32(kind) or kinds.is_time32(kind):
+        array = array.cast(pa.int32())
+    elif not (kinds.is_integer(kind) or kinds.is_floating(kind)):
+        array = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def sort(groups: Places, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[Any]) -> Places:
+    """Return the order by group, then by the ranked columns in turn, then by `ties` in turn."""
+    return np.lexsort((*reversed(ties), *reversed(ranked), groups))
+
+
+def same_as_before(ascending: Sequence[npt.NDArray[Any]]) -> Mask:
+    """Return for each row whether all these sorted arrays equal those of the row before it."""
+    same = np.ones(len(ascending[0]), bool)
+    same[:1] = False
+    for values in ascending:
+        same[1:] &= values[1:] == values[:-1]
+    return same

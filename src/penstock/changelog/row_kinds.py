@@ -1,0 +1,44 @@
+"""The column `row_kind`: +I, -U, +U and -D.
+
+Runs on executors. Invariant: no other module spells the kinds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import RowError
+
+ROW_KIND = "row_kind"
+"""The name of the column, a STRING."""
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
+NAMES = ("+I", "-U", "+U", "-D")
+"""The texts of the four kinds, by their numbers."""
+
+Kinds = npt.NDArray[np.int8]
+
+
+def kinds_of(column: pa.Array) -> Kinds:
+    """Return the kinds of a column as numbers.
+
+    Raises:
+        RowError: a value is not a row kind.
+    """
+    found = pc.index_in(column, pa.array(NAMES, column.type))
+    if found.null_count:
+        wrong = pc.filter(column, pc.is_null(found))[0].as_py()
+        raise RowError(
+            f"Expected one of {', '.join(NAMES)} in the column {ROW_KIND}, got {wrong!r}. Nothing of this "
+            "batch was written. Correct the column.",
+            column=ROW_KIND,
+        )
+    kinds: Kinds = found.to_numpy().astype(np.int8)
+    return kinds
+
+
+def kind_column(kinds: Kinds) -> pa.Array:
+    """Return the texts of kinds."""
+    return pa.array(NAMES, pa.string()).take(pa.array(kinds))

@@ -1,0 +1,127 @@
+"""Run an operator over the rows of one task, with the state of its partitions.
+
+Runs on executors, inside `mapInArrow`. Invariants: the state of the batch is saved before its first row
+leaves the task; the partition of the state comes with the rows and not from Spark's task, because `coalesce`
+and `union` change the numbers of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Operator
+from penstock.errors import StateError
+from penstock.spark._task_context import batch_of_task
+from penstock.state.columns import Hashes, hash_columns, is_hashable, one_array, state_schema
+from penstock.state.files import open_files
+from penstock.state.identity import Identity
+from penstock.state.manifest import InputDigest
+from penstock.state.snapshot import Lifetime
+from penstock.state.store import BatchTask, StateStore
+
+PARTITION = "#partition"
+"""The column with the partition of the state that a row belongs to."""
+NOW_MS = "#now_ms"
+"""The column with the time of the batch, if rows have a time to live."""
+_ROWS_OUT = 50_000
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class KeyedTask:
+    """An operator and its state, as the driver describes them. Pickled to the tasks.
+
+    Attributes:
+        operator: the function.
+        columns: of the input, with the column of kinds if there is one.
+        place: the folder or URI of the state; None for a batch query, which needs none.
+        partition_count: of the state.
+        lifetime: of the rows that are kept.
+    """
+
+    operator: Operator
+    columns: pa.Schema
+    place: str | None
+    partition_count: int
+    lifetime: Lifetime
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows out of one task."""
+        received = list(batches)
+        rows = pa.Table.from_batches(received) if received else None
+        by_partition = {} if rows is None else _by_partition(rows)
+        out = self._stateless(by_partition) if self.place is None else self._stateful(by_partition)
+        for table in out:
+            yield from table.combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
+
+    def _stateless(self, by_partition: dict[int, pa.Table]) -> Iterator[pa.Table]:
+        nothing = state_schema(self.operator.kept_columns).empty_table()
+        for rows in by_partition.values():
+            yield self.operator.step(
+                rows.select(self.columns.names).cast(self.columns), lambda _: nothing, 0
+            ).out
+
+    def _stateful(self, by_partition: dict[int, pa.Table]) -> list[pa.Table]:
+        store, task = self._store_and_task()
+        begun = store.begin(task)
+        out = []
+        for partition, all_columns in by_partition.items():
+            now_ms = _now_ms(all_columns)
+            rows = all_columns.select(self.columns.names).cast(self.columns)
+            loaded = store.load(begun, partition)
+
+            def find(keys: Hashes, loaded=loaded, now_ms=now_ms) -> pa.Table:  # type: ignore[no-untyped-def]
+                return loaded.snapshot.find(keys, now_ms)
+
+            step = self.operator.step(rows, find, now_ms)
+            store.save(begun, loaded, step.kept, _digest(rows), now_ms)
+            out.append(step.out)
+        store.finish(begun)
+        return out
+
+    def _store_and_task(self) -> tuple[StateStore, BatchTask]:
+        place, found = self.place, batch_of_task()
+        if place is None or found is None:
+            raise StateError(
+                f"The state in {self.place} is given to a query that is not a stream and has no batches. "
+                "Nothing was written. Leave `state` out.",
+                path=self.place,
+            )
+        query_id, run_id, batch_id = found
+        operator = self.operator
+        identity = Identity(
+            query_id,
+            operator.name,
+            operator.version,
+            operator.arguments,
+            self.partition_count,
+            operator.kept_columns,
+        )
+        store = StateStore(open_files(place), identity, self.lifetime, has_parts=operator.has_parts)
+        return store, BatchTask(query_id, run_id, batch_id)
+
+
+def _by_partition(rows: pa.Table) -> dict[int, pa.Table]:
+    """Return the rows of each partition of the state. Usually a task has one."""
+    if rows.num_rows == 0:
+        return {}
+    numbers = one_array(rows.column(PARTITION)).to_numpy()
+    found = np.unique(numbers).tolist()
+    if len(found) == 1:
+        return {int(found[0]): rows}
+    return {int(number): rows.filter(pa.array(numbers == number)) for number in found}
+
+
+def _now_ms(rows: pa.Table) -> int:
+    return int(rows.column(NOW_MS)[0].as_py()) if NOW_MS in rows.column_names else 0
+
+
+def _digest(rows: pa.Table) -> InputDigest:
+    """Return a digest that does not depend on the order of rows. Nested columns do not count."""
+    names = [field.name for field in rows.schema if is_hashable(field.type)]
+    hashes = hash_columns(rows, names)
+    return InputDigest(rows.num_rows, int(hashes.high.sum()) & _MASK, int(hashes.low.sum()) & _MASK)

@@ -1,0 +1,168 @@
+"""The operators over changelogs as functions of DataFrames: `penstock.changelog.normalize` and others.
+
+Runs in the user's program, on Spark classic and Connect. Invariant: rows with equal keys go to the same
+partition of the state in every batch, because its number is computed from the keys alone and travels with
+each row.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.normalize import Normalize
+from penstock.changelog.row_kinds import ROW_KIND
+from penstock.errors import OptionError, SchemaError
+from penstock.options.values import parse_duration_ms
+from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
+from penstock.state.columns import check_columns
+from penstock.state.snapshot import Lifetime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Duration = str | timedelta
+_KIND_FIELD = StructField(ROW_KIND, StringType(), nullable=False)
+
+
+def normalize(
+    df: DataFrame,
+    keys: Sequence[str],
+    *,
+    order_by: Sequence[str],
+    state: str | None = None,
+    partitions: int | None = None,
+    ttl: Duration | None = None,
+    deleted_ttl: Duration | None = None,
+    collapse: bool = False,
+) -> DataFrame:
+    """Return a correct changelog of upserts and deletes that may come twice, late or out of order.
+
+    The first row of a key becomes +I, a changed row -U and +U, a delete -D. These vanish: a row equal to the
+    one before, a delete of an unknown key, and a row whose place in `order_by` is not after the newest one of
+    its key. Columns of `order_by` do not count when rows are compared. Each -U and -D is exactly the row that
+    was emitted before it.
+
+    Args:
+        df: the rows. Its column `row_kind` says what each row is; without it every row is an upsert. Rows
+            of the kind -U are ignored, because the operator knows the old row.
+        keys: the primary key.
+        order_by: columns that say which of two rows of a key is newer, such as the offset of the record.
+        state: the folder of the operator, as a path or URI that all executors reach. Each operator of
+            each query needs its own. A streaming DataFrame needs it.
+        partitions: number of partitions of the state, fixed at the first start; by default
+            `spark.sql.shuffle.partitions`.
+        ttl: forget a key for which no newer row has come for so long. Its next row becomes +I.
+        deleted_ttl: forget a deleted key after so long. Then a late row from before the delete becomes
+            +I. By default deleted keys are remembered as long as others.
+        collapse: emit at most one change of each key in a batch.
+
+    Returns:
+        The columns of `df`, with `row_kind` as the last one. Rows of a key are in order within a partition.
+
+    Raises:
+        SchemaError: a column does not exist, or cannot be a key.
+        OptionError: the stream has no `state`, or a number or duration is wrong.
+    """
+    columns = _columns_without_kind(df)
+    operator = Normalize(_arrow(columns), tuple(keys), tuple(order_by), collapse)
+    _check_names("keys", keys)
+    _check_names("order_by", order_by)
+    check_columns(operator.columns, [*keys, *order_by])
+    lifetime = Lifetime(_ms("ttl", ttl), _ms("deleted_ttl", deleted_ttl), operator.remembers_deleted)
+    out = StructType([*columns.fields, _KIND_FIELD])
+    return _apply(df, operator, out, state, partitions, lifetime)
+
+
+def _apply(
+    df: DataFrame,
+    operator: Operator,
+    out: StructType,
+    state: str | None,
+    partitions: int | None,
+    lifetime: Lifetime,
+) -> DataFrame:
+    """Return the rows out of an operator that runs on `df`."""
+    if state is None and df.isStreaming:
+        raise OptionError(
+            f"`{operator.name}` of a streaming DataFrame keeps rows, and needs a folder for them: set "
+            "`state` to a path or URI that all executors reach, such as a folder beside the checkpoint.",
+            option="state",
+        )
+    count = _partition_count(df, partitions)
+    task = KeyedTask(operator, _arrow(df.schema), state, count, lifetime)
+    added = [f"pmod(hash({', '.join(map(_quoted, operator.keys))}), {count}) AS {_quoted(PARTITION)}"]
+    if lifetime.ttl_ms is not None or lifetime.deleted_ttl_ms is not None:
+        added.append(f"unix_millis(current_timestamp()) AS {_quoted(NOW_MS)}")
+    rows = df.selectExpr("*", *added)
+    if state is not None:
+        rows = _never_left_out(rows, f"penstock {operator.name} {state}")
+    rows = rows.repartitionById(count, _quoted(PARTITION))
+    return rows.mapInArrow(task.run, out)
+
+
+def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
+    """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
+
+    Otherwise it leaves out a side of a union that has nothing new. The state would miss the mark of the batch,
+    as an old copy of it does. Spark counts the rows, as the observed metric `name`.
+    """
+    is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
+    functions = importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
+    return rows.observe(name, functions.count("*").alias("rows"))
+
+
+def _columns_without_kind(df: DataFrame) -> StructType:
+    """Return the columns beside `row_kind`, which must be a STRING."""
+    for field in df.schema:
+        if field.name == ROW_KIND and field.dataType != StringType():
+            raise SchemaError(
+                f"Expected STRING for the column {ROW_KIND}, got {field.dataType.simpleString()}. Cast it.",
+                column=ROW_KIND,
+            )
+    return StructType([field for field in df.schema if field.name != ROW_KIND])
+
+
+def _arrow(columns: StructType) -> pa.Schema:
+    return to_arrow_schema(columns, timezone="UTC")
+
+
+def _partition_count(df: DataFrame, partitions: int | None) -> int:
+    if partitions is None:
+        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    if partitions < 1:
+        raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
+    return partitions
+
+
+def _check_names(option: str, names: Sequence[str]) -> None:
+    if isinstance(names, str):
+        raise OptionError(f"Expected a list of columns for `{option}`, got {names!r}.", option=option)
+    if not names:
+        raise OptionError(f"`{option}` is empty. Name at least one column.", option=option)
+
+
+def _ms(option: str, duration: Duration | None) -> int | None:
+    if duration is None:
+        return None
+    if isinstance(duration, timedelta):
+        duration_ms = duration // timedelta(milliseconds=1)
+    else:
+        try:
+            duration_ms = parse_duration_ms(duration)
+        except ValueError as error:
+            raise OptionError(f"The duration in `{option}` is wrong: {error}", option=option) from None
+    if duration_ms <= 0:
+        raise OptionError(f"Expected a positive duration for `{option}`, got {duration}.", option=option)
+    return duration_ms
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

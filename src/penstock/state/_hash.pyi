@@ -1,0 +1,6 @@
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+def hash_bytes(data: bytes) -> tuple[int, int]: ...
+def hash_rows(arrays: list[pa.Array], high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> None: ...

@@ -1,0 +1,174 @@
+"""File systems for the state: files appear whole or not at all, and never change.
+
+Runs on executors, and in `penstock state`. Invariants: a file is visible under its name only when it is
+complete; on the local file system it is then also on the disk; `names` lists everything that `create` has
+completed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.fs
+
+TEMPORARY = ".tmp-"
+"""Stands in the names of files that are not complete."""
+
+
+class Files(Protocol):
+    """The files below one folder. Paths are relative and have '/'."""
+
+    @property
+    def root(self) -> str:
+        """The folder, for messages and as the name of a cache."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder in order, with those of incomplete files; [] without a folder."""
+
+    def read(self, path: str) -> pa.Buffer:
+        """Return the contents of a file.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+
+    def create(self, path: str) -> contextlib.AbstractContextManager[Any]:
+        """Return a context whose value has `write`. The file appears when it ends without an error."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+
+
+class LocalFiles:
+    """Files of this machine, or of a file system that is mounted on all machines. Reads map the file."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder in order."""
+        try:
+            return sorted(os.listdir(self._path(folder)))  # noqa: PTH208 - a list of names is all that is needed
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> pa.Buffer:
+        """Map a file into memory."""
+        file = self._path(path)
+        if file.stat().st_size == 0:
+            return pa.py_buffer(b"")
+        with pa.memory_map(str(file)) as mapped:
+            return mapped.read_buffer()
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[IO[bytes]]:
+        """Write a temporary file, and give it its name when it is complete and on the disk."""
+        file = self._path(path)
+        temporary = file.with_name(f"{file.name}{TEMPORARY}{uuid.uuid4().hex[:8]}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as sink:
+                yield sink
+                sink.flush()
+                os.fsync(sink.fileno())
+            self.publish(temporary, file)
+        except Exception:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def publish(self, temporary: Path, file: Path) -> None:
+        """Give a complete file its name."""
+        temporary.replace(file)
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        self._path(path).unlink(missing_ok=True)
+
+    def _path(self, path: str) -> Path:
+        return Path(self.root, path)
+
+
+class ArrowFiles:
+    """Files of any file system of pyarrow.fs. Reads copy a run to this machine once, by its name.
+
+    Object stores show an object when it is complete. Other file systems get a temporary file and a rename.
+
+    Args:
+        file_system: of pyarrow.
+        root: the folder in it.
+        cache_folder: of this machine, for the copies.
+    """
+
+    def __init__(self, file_system: pa.fs.FileSystem, root: str, cache_folder: str | None = None) -> None:
+        self.root = root
+        self._file_system = file_system
+        self._is_object_store = file_system.type_name in {"s3", "gcs", "abfs"}
+        folder = cache_folder or str(Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}"))
+        name = hashlib.sha256(f"{file_system.type_name}:{root}".encode()).hexdigest()[:16]
+        self._cache = LocalFiles(str(Path(folder, name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder in order."""
+        selector = pa.fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
+        return sorted(info.base_name for info in self._file_system.get_file_info(selector))
+
+    def read(self, path: str) -> pa.Buffer:
+        """Return a file; a run from the copy on this machine, if there is one."""
+        if not path.endswith(".arrow"):
+            with self._file_system.open_input_file(f"{self.root}/{path}") as source:
+                return source.read_buffer()
+        try:
+            return self._cache.read(path)
+        except FileNotFoundError:
+            pass
+        with self._file_system.open_input_file(f"{self.root}/{path}") as source:
+            contents = source.read_buffer()
+        with self._cache.create(path) as copy:
+            copy.write(contents)
+        return self._cache.read(path)
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        """Write a file that appears when it is complete."""
+        final = f"{self.root}/{path}"
+        written = final if self._is_object_store else f"{final}{TEMPORARY}{uuid.uuid4().hex[:8]}"
+        if not self._is_object_store:
+            self._file_system.create_dir(final.rpartition("/")[0], recursive=True)
+        with self._file_system.open_output_stream(written) as sink:
+            yield sink
+        if written != final:
+            self._file_system.move(written, final)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, and its copy."""
+        self._cache.delete(path)
+        with contextlib.suppress(FileNotFoundError):
+            self._file_system.delete_file(f"{self.root}/{path}")
+
+
+def open_files(place: str) -> Files:
+    """Return the files below a path of this machine, or below a URI such as s3://bucket/folder.
+
+    Raises:
+        pa.ArrowInvalid: pyarrow.fs does not know the scheme.
+    """
+    scheme, separator, rest = place.partition("://")
+    if not separator:
+        return LocalFiles(str(Path(place).absolute()))
+    if scheme == "file":
+        return LocalFiles(rest)
+    file_system, root = pa.fs.FileSystem.from_uri(place)
+    return ArrowFiles(file_system, root.rstrip("/"))

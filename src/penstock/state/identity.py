@@ -1,0 +1,155 @@
+"""Which query, operator and columns a state belongs to: the file `state.json` of its folder.
+
+Runs on executors, and in `penstock state`. Invariant: all tasks of all batches of a query write the same
+bytes, so it does not matter which task writes the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import StateError
+from penstock.state.files import Files
+
+FORMAT = 1
+"""The version of the files. docs/decisions/0008-own-keyed-state.md describes it."""
+IDENTITY_FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a state belongs to.
+
+    Attributes:
+        query_id: Spark's id of the streaming query, which changes with the checkpoint.
+        operator: the name of the function that keeps the state.
+        operator_version: changes when the function keeps something else.
+        arguments: of the function, as text; those that decide what it keeps.
+        partition_count: number of partitions, fixed at the first start.
+        columns: what the function keeps, without the state's own columns.
+    """
+
+    query_id: str
+    operator: str
+    operator_version: int
+    arguments: str
+    partition_count: int
+    columns: pa.Schema
+
+    def to_json(self) -> bytes:
+        """Return the contents of the file."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "query_id": self.query_id,
+                "operator": self.operator,
+                "operator_version": self.operator_version,
+                "arguments": self.arguments,
+                "partition_count": self.partition_count,
+                "columns": [f"{field.name} {field.type}" for field in self.columns],
+                "arrow_schema": base64.b64encode(self.columns.serialize().to_pybytes()).decode(),
+            },
+            indent=1,
+        ).encode()
+
+    def fingerprint(self) -> str:
+        """Return a short text that differs for different identities."""
+        return hashlib.sha256(self.to_json()).hexdigest()[:32]
+
+    def differences(self, expected: Identity) -> Iterator[str]:
+        """Yield what differs, as text for a message."""
+        names = {
+            "query_id": "the query id",
+            "operator": "the operator",
+            "operator_version": "the version of the operator",
+            "arguments": "the arguments",
+            "partition_count": "the number of partitions",
+        }
+        for name, shown in names.items():
+            if (found := getattr(self, name)) != (wanted := getattr(expected, name)):
+                yield f"{shown} is {found!r} in the state and {wanted!r} in the query"
+        if not self.columns.equals(expected.columns):
+            found, wanted = (
+                ", ".join(f"{f.name} {f.type}" for f in each.columns) for each in (self, expected)
+            )
+            yield f"the columns are [{found}] in the state and [{wanted}] in the query"
+
+
+def parse_identity(contents: bytes, where: str) -> Identity:
+    """Return the identity in a file.
+
+    Raises:
+        StateError: the file is damaged, or of a newer version of penstock.
+    """
+    try:
+        read = json.loads(contents)
+        form = read["format"]
+        if form == FORMAT:
+            schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(read["arrow_schema"])))
+            return Identity(
+                read["query_id"],
+                read["operator"],
+                read["operator_version"],
+                read["arguments"],
+                read["partition_count"],
+                schema,
+            )
+    except (ValueError, KeyError, TypeError, pa.ArrowInvalid, OSError) as error:
+        raise StateError(
+            f"The state is damaged: {where} cannot be read ({error}). Nothing was written. Restore the "
+            "folder together with the checkpoint of the same time.",
+            path=where,
+        ) from error
+    raise StateError(
+        f"{where} has format {form}, and this version of penstock reads format {FORMAT}. Nothing was "
+        "written. Use the version of penstock that wrote the state, or a newer one.",
+        path=where,
+    )
+
+
+def read_identity(files: Files) -> Identity | None:
+    """Return the identity of the state in a folder; None if there is none."""
+    try:
+        contents = files.read(IDENTITY_FILE)
+    except FileNotFoundError:
+        return None
+    return parse_identity(contents.to_pybytes(), f"{files.root}/{IDENTITY_FILE}")
+
+
+def write_identity(files: Files, identity: Identity) -> None:
+    """Write the identity of a new state."""
+    with files.create(IDENTITY_FILE) as sink:
+        sink.write(identity.to_json())
+
+
+def check_identity(files: Files, expected: Identity, batch_id: int) -> bool:
+    """Return whether the folder has a state already.
+
+    Raises:
+        StateError: the state belongs to something else, or the checkpoint is not new and there is no state.
+    """
+    found = read_identity(files)
+    if found is None:
+        if batch_id == 0:
+            return False
+        raise StateError(
+            f"There is no state in {files.root}, but the checkpoint is at batch {batch_id}. To continue "
+            "would give wrong rows. Nothing was written. Correct the folder, restore it together with the "
+            "checkpoint, or start with a new checkpoint.",
+            path=files.root,
+            batch_id=batch_id,
+        )
+    if differences := list(found.differences(expected)):
+        raise StateError(
+            f"The state in {files.root} does not belong to this query: {'; '.join(differences)}. Nothing was "
+            "written. A new checkpoint needs a new, empty folder; a restored checkpoint needs the state of "
+            "the same time.",
+            path=files.root,
+        )
+    return True

@@ -1,0 +1,121 @@
+"""The manifest of one version of one partition: it names the runs, oldest first.
+
+Runs on executors, and in `penstock state`. Invariant: a version exists if and only if a complete manifest
+names it; a manifest that its checksum does not confirm is an error and never ignored, because to ignore it
+would be to go back in time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import asdict, dataclass
+
+from penstock.errors import StateError
+from penstock.state.files import TEMPORARY, Files
+from penstock.state.identity import FORMAT
+from penstock.state.run import RunFile
+
+_NAME = re.compile(r"(\d+)-[0-9a-f]+\.(json|arrow)(?P<rest>.*)")
+
+
+@dataclass(frozen=True)
+class InputDigest:
+    """The number of rows that a batch gave to a partition, and the sums of their hashes, in any order."""
+
+    row_count: int = 0
+    high_sum: int = 0
+    low_sum: int = 0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of one partition, or the mark of one batch, which has no runs.
+
+    Attributes:
+        version: Spark's batch id.
+        query_id: of Spark's streaming query.
+        run_id: of one run of the query, from its start to its stop.
+        identity: the fingerprint of the state's identity.
+        input: what the batch gave to this partition.
+        runs: oldest first.
+    """
+
+    version: int
+    query_id: str
+    run_id: str
+    identity: str
+    input: InputDigest
+    runs: tuple[RunFile, ...]
+
+    def to_json(self) -> bytes:
+        """Return the contents of the file: one line for the manifest, one for its checksum."""
+        line = json.dumps({"format": FORMAT, **asdict(self)}).encode()
+        return b"%s\n%08x\n" % (line, zlib.crc32(line))
+
+
+@dataclass(frozen=True)
+class FileName:
+    """A file of a partition: its version, and whether it is a complete manifest or a complete run."""
+
+    name: str
+    version: int
+    is_manifest: bool
+    is_run: bool
+
+
+def parse_name(name: str) -> FileName | None:
+    """Return what a name says; None for a file that the state did not write."""
+    found = _NAME.fullmatch(name)
+    if found is None or not (found["rest"] == "" or found["rest"].startswith(TEMPORARY)):
+        return None
+    is_complete = not found["rest"]
+    return FileName(
+        name, int(found[1]), is_complete and found[2] == "json", is_complete and found[2] == "arrow"
+    )
+
+
+def list_files(files: Files, folder: str) -> list[FileName]:
+    """Return the files of a folder of the state."""
+    return [parsed for name in files.names(folder) if (parsed := parse_name(name)) is not None]
+
+
+def parse_manifest(contents: bytes, where: str) -> Manifest:
+    """Return the manifest in a file.
+
+    Raises:
+        StateError: the file is damaged, or of a newer version of penstock.
+    """
+    line, _, checksum = contents.partition(b"\n")
+    if checksum != b"%08x\n" % zlib.crc32(line):
+        raise StateError(
+            f"The state is damaged: the manifest {where} does not match its checksum. Nothing was written. "
+            "Restore the folder together with the checkpoint of the same time.",
+            path=where,
+        )
+    read = json.loads(line)
+    if (form := read.pop("format")) != FORMAT:
+        raise StateError(
+            f"The manifest {where} has format {form}, and this version of penstock reads format {FORMAT}. "
+            "Nothing was written. Use the version of penstock that wrote the state, or a newer one.",
+            path=where,
+        )
+    runs = tuple(RunFile(**run) for run in read.pop("runs"))
+    return Manifest(**{**read, "input": InputDigest(**read["input"])}, runs=runs)
+
+
+def read_manifest(files: Files, folder: str, name: str) -> Manifest | None:
+    """Return a manifest; None if it was deleted in the meantime."""
+    path = f"{folder}/{name}"
+    try:
+        contents = files.read(path)
+    except FileNotFoundError:
+        return None
+    return parse_manifest(contents.to_pybytes(), f"{files.root}/{path}")
+
+
+def write_manifest(files: Files, folder: str, name: str, manifest: Manifest) -> None:
+    """Write a manifest. From here on the version exists."""
+    with files.create(f"{folder}/{name}") as sink:
+        sink.write(manifest.to_json())

@@ -1,0 +1,112 @@
+"""Look at a state and check it: behind `penstock state`.
+
+Runs on any machine that reaches the folder. Invariant: nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import StateError
+from penstock.state.columns import state_schema
+from penstock.state.files import Files
+from penstock.state.identity import Identity, read_identity
+from penstock.state.manifest import FileName, Manifest, list_files, read_manifest
+from penstock.state.run import Run, open_run
+from penstock.state.snapshot import ordered
+from penstock.state.store import MARKS
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What one partition has in its newest version."""
+
+    number: int
+    version: int
+    run_count: int
+    row_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What a state is, and how large."""
+
+    identity: Identity
+    batch_id: int
+    partitions: list[Partition]
+
+
+def inspect(files: Files) -> Inspected:
+    """Return what a state is, and its newest version. Rows that do not count any more are counted too.
+
+    Raises:
+        StateError: there is no state, or a manifest is damaged.
+    """
+    identity = _identity(files)
+    marks = [file.version for file in list_files(files, MARKS) if file.is_manifest]
+    found = []
+    for number in range(identity.partition_count):
+        manifests = _manifests(files, number)
+        if manifests:
+            runs = manifests[-1].runs
+            rows, size = sum(run.row_count for run in runs), sum(run.size_bytes for run in runs)
+            found.append(Partition(number, manifests[-1].version, len(runs), rows, size))
+    return Inspected(identity, max(marks, default=-1), found)
+
+
+def verify(files: Files) -> Iterator[str]:
+    """Yield each problem of a state, as text. It reads every file that a version names.
+
+    Raises:
+        StateError: there is no state, or a manifest is damaged.
+    """
+    identity = _identity(files)
+    schema = state_schema(identity.columns)
+    fingerprint = identity.fingerprint()
+    for number in range(identity.partition_count):
+        seen: set[str] = set()
+        for manifest in _manifests(files, number):
+            where = f"partition {number}, batch {manifest.version}"
+            if (manifest.query_id, manifest.identity) != (identity.query_id, fingerprint):
+                yield f"{where}: written by another query or with other arguments"
+            for file in manifest.runs:
+                if file.name in seen:
+                    continue
+                seen.add(file.name)
+                try:
+                    run = open_run(files, f"{number}/{file.name}", file, schema)
+                except StateError as error:
+                    yield f"{where}: {error}"
+                else:
+                    yield from (f"{where}, {file.name}: {problem}" for problem in _problems(run, schema))
+
+
+def _problems(run: Run, schema: pa.Schema) -> Iterator[str]:
+    rows = pa.Table.from_batches(run.pieces, schema)
+    order, starts = ordered(rows, has_parts=True)
+    if rows.num_rows != run.row_count:
+        yield f"expected {run.row_count} rows, got {rows.num_rows}"
+    if not starts.all():
+        yield "a key and part stands twice"
+    if np.any(np.diff(order) != 1):
+        yield "the rows are not sorted"
+
+
+def _identity(files: Files) -> Identity:
+    identity = read_identity(files)
+    if identity is None:
+        raise StateError(f"There is no state in {files.root}: it has no state.json.", path=files.root)
+    return identity
+
+
+def _manifests(files: Files, number: int) -> list[Manifest]:
+    """Return the complete versions of a partition, oldest first."""
+    names: list[FileName] = [file for file in list_files(files, str(number)) if file.is_manifest]
+    names.sort(key=lambda file: file.version)
+    read = (read_manifest(files, str(number), file.name) for file in names)
+    return [manifest for manifest in read if manifest is not None]

@@ -1,0 +1,60 @@
+"""A stream that makes changes of files of upserts, as a process of its own that a test can kill.
+
+It prints `batch <id>` when a batch is finished, and `done` at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock import changelog
+from tests import quick_jvm
+
+COLUMNS = "k BIGINT, v BIGINT, at BIGINT, row_kind STRING"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--partitions", type=int, default=3)
+    arguments = parser.parse_args()
+    folder = Path(arguments.folder)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("penstock-state-hunt").master("local[2,4]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.log.level": "ERROR",
+        "spark.speculation": "true",
+        "spark.driver.extraJavaOptions": quick_jvm.OPTIONS,
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    rows = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    changes = changelog.normalize(
+        rows, ["k"], order_by=["at"], state=str(folder / "state"), partitions=arguments.partitions
+    )
+    start = changes.writeStream.format("parquet").option("path", str(folder / "out"))
+    start = start.option("checkpointLocation", str(folder / "checkpoint"))
+    query = start.trigger(availableNow=True).start()
+    seen = -1
+    while not query.awaitTermination(0.05):
+        progress = query.lastProgress
+        if progress is not None and progress.batchId > seen:
+            seen = progress.batchId
+            sys.stdout.write(f"batch {seen}\n")
+            sys.stdout.flush()
+    sys.stdout.write("done\n")
+    sys.stdout.flush()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""`penstock.changelog.normalize` in real Spark: restarts, killed workers, moved partitions, Connect."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock import changelog
+from penstock.errors import OptionError, SchemaError
+from tests.spark.queries import QUERY_TIMEOUT_S, stopped
+from tests.unit.changelog.reference import Reference
+from tests.unit.changelog.running import Row, as_changelog
+
+COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64()), ("row_kind", pa.string())])
+DDL = "k STRING, v BIGINT, at BIGINT, row_kind STRING"
+OUT = DDL
+
+
+def history(seed: int, *, first: int = 0, count: int = 40) -> list[Row]:
+    chance = random.Random(seed)
+    kinds = ("+I", "+U", "+U", "-D")
+    return [
+        {
+            "k": chance.choice("abcdefgh"),
+            "v": chance.randint(0, 2),
+            "at": at,
+            "row_kind": chance.choice(kinds),
+        }
+        for at in range(first, first + count)
+    ]
+
+
+def write_batches(folder: Path, batches: list[list[Row]]) -> None:
+    """One file for each batch. The source reads the oldest first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for batch in batches:
+        number = len(list(folder.iterdir()))
+        path = folder / f"{number:03}.parquet"
+        pq.write_table(pa.Table.from_pylist(batch, COLUMNS), path)
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))
+
+
+def read_batches(spark: Any, folder: Path) -> DataFrame:
+    stream: DataFrame = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return stream
+
+
+def run(stream: DataFrame, folder: Path, name: str = "out") -> None:
+    """Run to the end of the input. Spark's file sink writes each batch once."""
+    start = stream.writeStream.format("parquet").option("path", str(folder / name))
+    start = start.option("checkpointLocation", str(folder / f"{name}-checkpoint"))
+    with stopped(start.trigger(availableNow=True).start()) as query:
+        assert query.awaitTermination(QUERY_TIMEOUT_S)
+
+
+def written(spark: Any, folder: Path, name: str = "out") -> Counter[str]:
+    rows = spark.read.schema(OUT).parquet(str(folder / name)).collect()
+    return Counter(str(row.asDict()) for row in rows)
+
+
+def expected(batches: list[list[Row]], reference: Reference | None = None) -> Counter[str]:
+    reference = reference or Reference()
+    return Counter(str(row) for batch in batches for row in reference.step(batch))
+
+
+def with_repeats(rows: list[Row], size: int, seed: int) -> list[list[Row]]:
+    """Batches in which rows of the batch before come again, in any order."""
+    chance = random.Random(seed)
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    doubled = [
+        batches[0],
+        *(new + old[: size // 2] for old, new in pairwise(batches)),
+    ]
+    return [chance.sample(batch, len(batch)) for batch in doubled]
+
+
+def test_restarts_and_a_killed_worker_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    batches = with_repeats(history(1), 8, 1)
+    batches.insert(2, [])
+    killed = tmp_path / "killed"
+
+    def normalized() -> DataFrame:
+        stream = read_batches(spark, tmp_path / "in")
+        changes = changelog.normalize(
+            stream, ["k"], order_by=["at"], state=str(tmp_path / "state"), partitions=3
+        )
+        return changes.mapInArrow(kill_once, OUT)
+
+    def kill_once(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - runs in a worker
+
+        context = TaskContext.get()
+        assert context is not None
+        for part in parts:
+            # The state of the batch is saved, and its rows are not written.
+            if context.getLocalProperty("streaming.sql.batchId") == "3" and not killed.exists():
+                killed.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield part
+
+    write_batches(tmp_path / "in", batches[:2])
+    run(normalized(), tmp_path)
+    write_batches(tmp_path / "in", batches[2:])
+    with pytest.raises(PySparkException):
+        run(normalized(), tmp_path)
+    assert killed.exists()
+    run(normalized(), tmp_path)
+    reference = Reference()
+    assert written(spark, tmp_path) == expected(batches, reference)
+    table = as_changelog_of(spark, tmp_path)
+    assert table == sorted((row["k"], row["v"]) for row in reference.rows.values())
+
+
+def as_changelog_of(spark: Any, folder: Path) -> list[tuple[str, int]]:
+    """The table that the changelog gives: each row counts 1, or -1."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for row in spark.read.schema(OUT).parquet(str(folder / "out")).collect():
+        counts[row.k, row.v] += 1 if row.row_kind in ("+I", "+U") else -1
+    return sorted(counts.elements()) if min(counts.values(), default=0) >= 0 else [("negative", 0)]
+
+
+def test_union_and_coalesce_move_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark numbers the tasks of a union one after another, and leaves out a side that has nothing new."""
+    sides = {
+        "left": with_repeats(history(2, count=24), 8, 2),
+        "right": with_repeats(history(3, count=24), 8, 3),
+    }
+
+    def both() -> DataFrame:
+        parts = [
+            changelog.normalize(
+                read_batches(spark, tmp_path / side),
+                ["k"],
+                order_by=["at"],
+                state=str(tmp_path / f"state-{side}"),
+                partitions=2,
+            )
+            for side in sides
+        ]
+        return parts[0].union(parts[1]).coalesce(1)
+
+    write_batches(tmp_path / "left", sides["left"][:1])
+    write_batches(tmp_path / "right", sides["right"][:1])
+    run(both(), tmp_path)
+    write_batches(tmp_path / "left", sides["left"][1:2])  # nothing new on the right
+    run(both(), tmp_path)
+    write_batches(tmp_path / "left", sides["left"][2:])
+    write_batches(tmp_path / "right", sides["right"][1:])
+    run(both(), tmp_path)
+    assert written(spark, tmp_path) == sum((expected(batches) for batches in sides.values()), Counter())
+
+
+def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    def normalized(partitions: int = 2) -> DataFrame:
+        stream = read_batches(spark, tmp_path / "in")
+        state = str(tmp_path / "state")
+        return changelog.normalize(stream, ["k"], order_by=["at"], state=state, partitions=partitions)
+
+    write_batches(tmp_path / "in", [history(4, count=5)])
+    run(normalized(), tmp_path)
+    with pytest.raises(PySparkException, match="does not belong to this query: the query id is"):
+        run(normalized(), tmp_path, "second")
+    write_batches(tmp_path / "in", [history(4, first=5, count=5)])
+    with pytest.raises(PySparkException, match="the number of partitions is 2 in the state and 3"):
+        run(normalized(3), tmp_path)
+    (tmp_path / "state").rename(tmp_path / "elsewhere")
+    with pytest.raises(PySparkException, match=r"There is no state in .*checkpoint is at batch 1"):
+        run(normalized(), tmp_path)
+    (tmp_path / "elsewhere").rename(tmp_path / "state")
+    run(normalized(), tmp_path)
+
+
+def test_a_batch_query_needs_no_state(spark: SparkSession) -> None:
+    rows = history(5)
+    df = spark.createDataFrame(pa.Table.from_pylist(rows, COLUMNS))
+    changes = changelog.normalize(df, ["k"], order_by=["at"], ttl="1 h").collect()
+    assert Counter(str(row.asDict()) for row in changes) == expected([rows])
+    in_order = [row.asDict() for row in changes]
+    assert as_changelog(in_order)["rows"]
+
+
+def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    stream = read_batches(spark, tmp_path / "in")
+    with pytest.raises(OptionError, match="set `state`"):
+        changelog.normalize(stream, ["k"], order_by=["at"])
+    with pytest.raises(SchemaError, match="There is no column 'x'"):
+        changelog.normalize(stream, ["x"], order_by=["at"], state="s")
+    with pytest.raises(OptionError, match="Expected a list of columns for `keys`, got 'k'"):
+        changelog.normalize(stream, "k", order_by=["at"], state="s")
+    with pytest.raises(OptionError, match="duration in `ttl`"):
+        changelog.normalize(stream, ["k"], order_by=["at"], state="s", ttl="soon")
+    wrong = stream.selectExpr("k", "v", "at", "1 AS row_kind")
+    with pytest.raises(SchemaError, match="Expected STRING for the column row_kind, got int"):
+        changelog.normalize(wrong, ["k"], order_by=["at"], state="s")
+
+
+def test_connect(connect_spark: Any, tmp_path: Path) -> None:
+    batches = with_repeats(history(6, count=16), 8, 6)
+    for number in range(2):
+        write_batches(tmp_path / "in", batches[number : number + 1])
+        stream = read_batches(connect_spark, tmp_path / "in")
+        changes = changelog.normalize(
+            stream, ["k"], order_by=["at"], state=str(tmp_path / "state"), ttl="1 h"
+        )
+        run(changes, tmp_path)
+    assert written(connect_spark, tmp_path) == expected(batches)

@@ -1,0 +1,56 @@
+"""Run an operator over batches with its state in memory, as a task would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Operator
+from penstock.state.columns import Hashes, state_schema
+from penstock.state.merge import run_in_memory
+from penstock.state.snapshot import Lifetime, Snapshot
+
+Row = dict[str, Any]
+
+
+class Running:
+    """An operator and what it has kept."""
+
+    def __init__(self, operator: Operator, columns: pa.Schema, lifetime: Lifetime | None = None) -> None:
+        self.operator = operator
+        self.columns = columns
+        schema = state_schema(operator.kept_columns)
+        lifetime = lifetime or Lifetime(remembers_deleted=operator.remembers_deleted)
+        self.snapshot = Snapshot(schema, [], lifetime, has_parts=operator.has_parts)
+
+    def step(self, rows: Iterable[Row], now_ms: int = 0) -> list[Row]:
+        def find(keys: Hashes) -> pa.Table:
+            return self.snapshot.find(keys, now_ms)
+
+        batch = pa.Table.from_pylist(list(rows), self.columns)
+        step = self.operator.step(batch, find, now_ms)
+        assert step.out.schema.equals(self.operator.out_columns)
+        self.snapshot.runs.append(run_in_memory(self.snapshot.schema, step.kept))
+        step.out.validate(full=True)
+        out: list[Row] = step.out.to_pylist()
+        return out
+
+
+def as_changelog(rows: Iterable[Row]) -> dict[Any, list[Row]]:
+    """Apply a changelog as strictly as possible: each -U and -D must name a row that is there."""
+    table: list[Row] = []
+    waits: Row | None = None
+    for row in rows:
+        content = {name: value for name, value in row.items() if name != "row_kind"}
+        kind = row["row_kind"]
+        assert (waits is not None) == (kind == "+U"), f"-U and +U come in pairs: {row}"
+        if kind in ("-U", "-D"):
+            table.remove(content)
+            waits = content if kind == "-U" else None
+        else:
+            table.append(content)
+            waits = None
+    assert waits is None
+    return {"rows": table}

@@ -1,0 +1,143 @@
+"""`normalize` against a reference in plain Python."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.changelog.operators.normalize import Normalize
+from penstock.errors import RowError
+from penstock.state.snapshot import Lifetime
+from tests.unit.changelog.reference import Reference
+from tests.unit.changelog.running import Row, Running
+
+COLUMNS = pa.schema(
+    [
+        ("k", pa.string()),
+        ("j", pa.int32()),
+        ("v", pa.float64()),
+        ("s", pa.list_(pa.int64())),
+        ("at", pa.int64()),
+    ]
+)
+WITH_KIND = COLUMNS.append(pa.field("row_kind", pa.string()))
+
+
+def operator(**arguments: Any) -> Normalize:
+    return Normalize(COLUMNS, ("k", "j"), ("at",), **arguments)
+
+
+def running(**arguments: Any) -> Running:
+    return Running(operator(**arguments), WITH_KIND)
+
+
+def row(k: str | None, at: int, v: float | None = 1.0, kind: str = "+U", j: int = 0, s: Any = None) -> Row:
+    return {"k": k, "j": j, "v": v, "s": s, "at": at, "row_kind": kind}
+
+
+CHANGES = st.tuples(
+    st.sampled_from(["a", "b", "", None]),
+    st.integers(0, 1),
+    st.sampled_from([None, 1.0, 2.0, float("nan")]),
+    st.sampled_from([None, [], [1], [None]]),
+    st.sampled_from(["+I", "+U", "-U", "-D"]),
+)
+HISTORIES = st.lists(CHANGES, max_size=40)
+
+
+def by_key(rows: list[Row]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in rows:
+        found.setdefault(str((each["k"], each["j"])), []).append(str(each))
+    return found
+
+
+@pytest.mark.parametrize("collapse", [False, True])
+@given(history=HISTORIES, seed=st.integers(0, 1000), batch_count=st.integers(1, 6))
+def test_it_is_the_reference(collapse: bool, history: list[Any], seed: int, batch_count: int) -> None:
+    """Rows are late, doubled and shuffled. Each batch gives the reference's rows, each key in order."""
+    chance = random.Random(seed)
+    rows = [row(k, at, v, kind, j, s) for at, (k, j, v, s, kind) in enumerate(history)]
+    rows += chance.sample(rows, len(rows) // 3)
+    batches: list[list[Row]] = [[] for _ in range(batch_count)]
+    for place, each in enumerate(rows):
+        late = (
+            chance.randint(0, batch_count - 1) if chance.random() < 0.2 else place * batch_count // len(rows)
+        )
+        batches[late].append(each)
+    reference, tested = Reference(), running(collapse=collapse)
+    for batch in batches:
+        chance.shuffle(batch)
+        expected = reference.step(batch, collapse=collapse)
+        assert by_key(tested.step(batch)) == by_key(expected)
+
+
+def kinds(rows: list[Row]) -> list[tuple[str, int]]:
+    return [(each["row_kind"], each["at"]) for each in rows]
+
+
+def test_what_vanishes() -> None:
+    tested = running()
+    assert kinds(tested.step([row("a", 5)])) == [("+I", 5)]
+    assert tested.step([row("a", 6)]) == [], "an equal row"
+    assert tested.step([row("a", 6)]) == [], "a replay"
+    assert tested.step([row("a", 4, 2.0)]) == [], "back in time"
+    assert tested.step([row("b", 1, kind="-D")]) == [], "a delete of an unknown key"
+    assert tested.step([row("b", 0)]) == [], "a row from before the delete"
+    assert tested.step([row("a", 7, 9.0, kind="-U")]) == [], "an old row"
+
+
+def test_an_old_row_is_the_row_that_was_emitted_and_not_an_equal_one_after_it() -> None:
+    tested = running()
+    tested.step([row("a", 1), row("a", 2)])
+    tested.step([row("a", 3)])
+    assert kinds(tested.step([row("a", 4, 2.0)])) == [("-U", 1), ("+U", 4)]
+    assert kinds(tested.step([row("a", 5, 2.0), row("a", 6, kind="-D")])) == [("-D", 4)]
+
+
+def test_without_row_kinds_every_row_is_an_upsert() -> None:
+    tested = Running(operator(), COLUMNS)
+    rows = [{name: value for name, value in row("a", at).items() if name != "row_kind"} for at in (1, 1)]
+    assert kinds(tested.step(rows)) == [("+I", 1)]
+
+
+@pytest.mark.parametrize("other", [row("a", 1, 2.0), row("a", 1, kind="-D")])
+def test_two_different_rows_with_one_place_are_an_error(other: Row) -> None:
+    with pytest.raises(RowError, match=r"same place in order_by: {'at': 1}"):
+        running().step([row("a", 1), other])
+    tested = running()
+    tested.step([row("a", 1)])
+    with pytest.raises(RowError, match="same place in order_by"):
+        tested.step([other])
+
+
+def test_a_place_that_is_null_is_an_error() -> None:
+    with pytest.raises(RowError, match=r"'at'.* is null in 1 rows"):
+        running().step([{**row("a", 1), "at": None}])
+
+
+def test_a_kind_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(RowError, match="got 'U'"):
+        running().step([row("a", 1, kind="U")])
+
+
+def test_deleted_keys_are_forgotten_after_their_time() -> None:
+    tested = Running(operator(), WITH_KIND, Lifetime(deleted_ttl_ms=100))
+    tested.step([row("a", 5), row("a", 6, kind="-D"), row("b", 5)], now_ms=1000)
+    assert tested.step([row("a", 1)], now_ms=1099) == []
+    assert kinds(tested.step([row("a", 1), row("b", 1)], now_ms=1100)) == [("+I", 1)]
+
+
+def test_keys_are_forgotten_after_their_time_unless_a_row_comes() -> None:
+    tested = Running(operator(), WITH_KIND, Lifetime(ttl_ms=100))
+    tested.step([row("a", 1), row("b", 1)], now_ms=1000)
+    assert tested.step([row("a", 2)], now_ms=1099) == []
+    assert kinds(tested.step([row("a", 3, 2.0), row("b", 3, 2.0)], now_ms=1100)) in (
+        [("-U", 1), ("+U", 3), ("+I", 3)],
+        [("+I", 3), ("-U", 1), ("+U", 3)],
+    )

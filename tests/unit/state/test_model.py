@@ -1,0 +1,158 @@
+"""The state is a dict, whatever dies when: a model test with a crash at every operation on a file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from penstock.errors import StateError
+from penstock.state import merge, run, store
+from penstock.state.store import BatchTask
+from tests.unit.state.crashing_files import Crash, CrashingFiles
+from tests.unit.state.rows import ALL_KEYS, QUERY, contents, load_all, run_batch, save_all, store_in
+
+CHANGES = st.dictionaries(st.sampled_from(ALL_KEYS), st.one_of(st.none(), st.text(max_size=3)), max_size=16)
+CRASH_AT = st.integers(0, 60)
+
+
+class StateMachine(RuleBasedStateMachine):
+    """One query whose driver and tasks die, run twice and come late."""
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.batch_id = 0
+        self.run_number = 0
+        self.expected: dict[int, str] = {}
+        self.pending: dict[int, str | None] | None = None
+        self.last: dict[int, str | None] = {}
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+        store._OPEN.clear()
+
+    def _store(self, crash_at: int | None = None) -> store.StateStore:
+        return store_in(CrashingFiles(self.folder.name, crash_at))
+
+    def _task(self, batch_id: int | None = None) -> BatchTask:
+        batch_id = self.batch_id if batch_id is None else batch_id
+        return BatchTask(QUERY, f"run-{self.run_number}", batch_id)
+
+    def _input(self, changes: dict[int, str | None]) -> dict[int, str | None]:
+        """Spark has planned a batch: it stays the same until it is committed."""
+        if self.pending is None:
+            self.pending = changes
+        return self.pending
+
+    def _committed(self) -> None:
+        assert self.pending is not None
+        for key, value in self.pending.items():
+            self.expected.pop(key, None)
+            if value is not None:
+                self.expected[key] = value
+        self.last, self.pending = self.pending, None
+        self.batch_id += 1
+
+    @rule(changes=CHANGES)
+    def batch(self, changes: dict[int, str | None]) -> None:
+        run_batch(self._store(), self._task(), self._input(changes))
+        self._committed()
+
+    @rule(changes=CHANGES, crash_at=CRASH_AT, kills_driver=st.booleans(), forgets=st.booleans())
+    def crash(self, changes: dict[int, str | None], crash_at: int, kills_driver: bool, forgets: bool) -> None:
+        try:
+            run_batch(self._store(crash_at), self._task(), self._input(changes))
+        except Crash:
+            if forgets:
+                store._OPEN.clear()
+        else:  # all tasks are done; did the driver hear of it?
+            if not kills_driver:
+                self._committed()
+        if kills_driver:
+            self.run_number += 1
+
+    @rule(changes=CHANGES)
+    def speculation(self, changes: dict[int, str | None]) -> None:
+        given = self._input(changes)
+        first, second = self._store(), self._store()
+        begun_first, loaded_first = load_all(first, self._task(), given)
+        begun_second, loaded_second = load_all(second, self._task(), given)
+        save_all(first, begun_first, loaded_first, given)
+        save_all(second, begun_second, loaded_second, given)
+        self._committed()
+
+    @precondition(lambda self: self.batch_id > 0 and self.pending is None)
+    @rule(crash_at=st.one_of(st.none(), CRASH_AT))
+    def late_attempt(self, crash_at: int | None) -> None:
+        """An attempt that Spark believes dead does the last batch again, after it was committed."""
+        try:
+            run_batch(self._store(crash_at), self._task(self.batch_id - 1), self.last)
+        except (Crash, StateError):
+            store._OPEN.clear()
+
+    @rule()
+    def restart(self) -> None:
+        self.run_number += 1
+        store._OPEN.clear()
+
+    @invariant()
+    def the_state_is_the_dict(self) -> None:
+        if self.batch_id == 0:
+            return
+        assert contents(self._store(), self.batch_id, f"run-{self.run_number}") == self.expected
+
+    @invariant()
+    def old_files_go_away(self) -> None:
+        for partition in ("0", "1"):
+            folder = Path(self.folder.name, partition)
+            versions = {int(path.name.partition("-")[0]) for path in folder.glob("*.json")}
+            assert len(versions) <= store.VERSIONS_TO_KEEP + 3
+
+
+@pytest.mark.parametrize("rows_per_piece", [4, 65_536])
+def test_the_state_is_a_dict_whatever_dies(monkeypatch: pytest.MonkeyPatch, rows_per_piece: int) -> None:
+    for module in (run, merge):
+        monkeypatch.setattr(module, "ROWS_PER_PIECE", rows_per_piece)
+    machine: Any = StateMachine
+    run_state_machine_as_test(
+        machine,
+        settings=settings(stateful_step_count=30, max_examples=max(12, settings.default.max_examples // 4)),
+    )
+
+
+def test_a_crash_at_each_operation_changes_nothing(tmp_path: Path) -> None:
+    """Every point of one batch, one after another: the batch is not there, or it is there whole."""
+    before: dict[int, str | None] = dict.fromkeys(range(8), "old")
+    after: dict[int, str | None] = {0: "new", 1: None, 9: "new"}
+    crash_at, is_done = 0, False
+    while not is_done:
+        folder = str(tmp_path / str(crash_at))
+        run_batch(store_in(CrashingFiles(folder)), BatchTask(QUERY, "a", 0), before)
+        run_batch(store_in(CrashingFiles(folder)), BatchTask(QUERY, "a", 1), before)
+        try:
+            run_batch(store_in(CrashingFiles(folder, crash_at)), BatchTask(QUERY, "a", 2), after)
+        except Crash:
+            store._OPEN.clear()
+            assert contents(store_in(CrashingFiles(folder)), 2, "b") == before
+            run_batch(store_in(CrashingFiles(folder)), BatchTask(QUERY, "b", 2), after)
+        else:
+            is_done = True
+        expected = {**dict.fromkeys(range(2, 8), "old"), 0: "new", 9: "new"}
+        assert contents(store_in(CrashingFiles(folder)), 3, "c") == expected
+        crash_at += 1
+        store._OPEN.clear()
+    assert crash_at > 20

@@ -1,0 +1,232 @@
+"""A state that does not belong to the checkpoint is refused, and so is a damaged one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+
+from penstock.errors import StateError
+from penstock.state import run, store, tools
+from penstock.state.files import ArrowFiles, LocalFiles, open_files
+from penstock.state.identity import IDENTITY_FILE, Identity
+from penstock.state.merge import count_to_merge
+from penstock.state.snapshot import Lifetime
+from penstock.state.store import BatchTask, StateStore
+from tests.unit.state.rows import (
+    COLUMNS,
+    QUERY,
+    contents,
+    hashes_of,
+    identity,
+    load_all,
+    run_batch,
+    save_all,
+    store_in,
+)
+
+Folder = Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A state with the batches 0 to 3."""
+    for batch_id in range(4):
+        run_batch(
+            store_in(LocalFiles(str(tmp_path))), BatchTask(QUERY, "a", batch_id), {0: str(batch_id), 1: "one"}
+        )
+    store._OPEN.clear()
+    return tmp_path
+
+
+def read(folder: Folder, batch_id: int, run_id: str = "b") -> dict[int, str]:
+    return contents(store_in(LocalFiles(str(folder))), batch_id, run_id)
+
+
+def test_the_next_batch_finds_the_state(folder: Folder) -> None:
+    assert read(folder, 4) == {0: "3", 1: "one"}
+
+
+def test_a_replay_of_the_last_batch_finds_the_state_before_it(folder: Folder) -> None:
+    assert read(folder, 3) == {0: "2", 1: "one"}
+
+
+@pytest.mark.parametrize("batch_id", [5, 50])
+def test_an_old_copy_of_the_state_is_refused(folder: Folder, batch_id: int) -> None:
+    with pytest.raises(StateError, match="the state ends at batch 3 before it"):
+        read(folder, batch_id)
+
+
+def test_batches_without_tasks_leave_no_gap_while_the_query_runs(folder: Folder) -> None:
+    assert read(folder, 6, run_id="a") == {0: "3", 1: "one"}
+
+
+def test_an_old_checkpoint_is_refused(folder: Folder) -> None:
+    with pytest.raises(StateError, match="the state has no batch before it"):
+        read(folder, 1)
+
+
+def test_a_batch_without_rows_is_remembered(folder: Folder) -> None:
+    run_batch(store_in(LocalFiles(str(folder))), BatchTask(QUERY, "a", 4), {})
+    assert read(folder, 5) == {0: "3", 1: "one"}
+
+
+def test_a_partition_without_rows_for_long_keeps_its_state(tmp_path: Path) -> None:
+    changes: dict[int, str | None] = {1: "one"}
+    for batch_id in range(12):
+        run_batch(store_in(LocalFiles(str(tmp_path))), BatchTask(QUERY, "a", batch_id), changes)
+        changes = {0: str(batch_id)}
+    assert read(tmp_path, 12) == {0: "10", 1: "one"}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (identity("query-2"), "the query id is 'query-1' in the state and 'query-2' in the query"),
+        (identity(partitions=3), "the number of partitions is 2 in the state and 3"),
+        (
+            identity(columns=COLUMNS.append(pa.field("w", pa.int8()))),
+            r"the columns are \[k int64, v string\]",
+        ),
+        (replace(identity(), arguments="[]"), "the arguments is '{}'"),
+        (replace(identity(), operator="sum"), "the operator is 'test'"),
+        (replace(identity(), operator_version=2), "the version of the operator is 1 in the state and 2"),
+    ],
+)
+def test_the_state_of_something_else_is_refused(folder: Folder, other: Identity, message: str) -> None:
+    wrong = StateStore(LocalFiles(str(folder)), other)
+    for batch_id in (0, 4):
+        with pytest.raises(StateError, match=message):
+            wrong.begin(BatchTask("query-2", "b", batch_id))
+
+
+def test_a_checkpoint_without_its_state_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"There is no state in .* the checkpoint is at batch 7"):
+        read(tmp_path, 7)
+
+
+def test_a_newer_format_is_refused(folder: Folder) -> None:
+    path = folder / IDENTITY_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+    with pytest.raises(StateError, match="has format 2, and this version of penstock reads format 1"):
+        read(folder, 4)
+
+
+@pytest.mark.parametrize("pattern", ["0/3-*.json", "0/3-*.arrow", "batches/3-*.json", IDENTITY_FILE])
+@pytest.mark.parametrize("kind", ["torn", "changed", "gone"])
+def test_a_damaged_file_is_never_read_as_something_else(folder: Folder, pattern: str, kind: str) -> None:
+    (path,) = folder.glob(pattern)
+    whole = path.read_bytes()
+    assert list(tools.verify(LocalFiles(str(folder)))) == []
+    if kind == "gone":
+        path.unlink()
+    elif kind == "torn":
+        path.write_bytes(whole[: len(whole) // 2])
+    else:
+        path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    if pattern == "0/3-*.json" and kind == "gone":
+        return  # a partition may have no version of a batch
+    with pytest.raises(StateError):
+        read(folder, 4)
+
+
+@pytest.mark.parametrize("name", ["0/3-*.arrow", "1/2-*.arrow"])
+def test_verify_finds_a_damaged_run(folder: Folder, name: str) -> None:
+    (path,) = folder.glob(name)
+    path.write_bytes(path.read_bytes()[:-1])
+    problems = list(tools.verify(LocalFiles(str(folder))))
+    assert problems
+    assert all(f"{path.name} has" in problem for problem in problems)
+
+
+def test_two_attempts_of_one_run_with_different_rows_are_refused(folder: Folder) -> None:
+    """Two operators of a query with the same folder, or rows that are random."""
+    files = LocalFiles(str(folder))
+    one, other = BatchTask(QUERY, "a", 4), BatchTask(QUERY, "a", 4)
+    begun, loaded = load_all(store_in(files), one, {0: "x"})
+    begun_other, loaded_other = load_all(store_in(files), other, {0: "y"})
+    save_all(store_in(files), begun, loaded, {0: "x"})
+    save_all(store_in(files), begun_other, loaded_other, {0: "y"})
+    with pytest.raises(StateError, match="Two attempts of batch 4 got different rows for partition 0"):
+        read(folder, 5, "a")
+
+
+def test_a_batch_that_is_computed_again_after_a_restart_counts(folder: Folder) -> None:
+    """Its rows may differ from those of the run that died, of which nothing was committed."""
+    files = LocalFiles(str(folder))
+    run_batch(store_in(files), BatchTask(QUERY, "a", 4), {0: "dead"})
+    run_batch(store_in(files), BatchTask(QUERY, "b", 4), {0: "alive"})
+    assert read(folder, 5, "b")[0] == read(folder, 5, "c")[0] == "alive"
+
+
+def test_rows_end_with_their_time_whether_they_were_merged_or_not(tmp_path: Path) -> None:
+    lifetime = Lifetime(ttl_ms=100, deleted_ttl_ms=10)
+    with_ttl = store_in(LocalFiles(str(tmp_path)), lifetime=lifetime)
+    run_batch(with_ttl, BatchTask(QUERY, "a", 0), dict.fromkeys(range(0, 20, 2), "x"), now_ms=1000)
+    run_batch(with_ttl, BatchTask(QUERY, "a", 1), {0: "y", 2: None}, now_ms=1050)
+    assert contents(with_ttl, 2, now_ms=1099) == {0: "y", **dict.fromkeys(range(4, 20, 2), "x")}
+    assert contents(with_ttl, 2, now_ms=1100) == {0: "y"}
+    run_batch(with_ttl, BatchTask(QUERY, "a", 2), dict.fromkeys(range(0, 12, 2), "z"), now_ms=1200)
+    loaded = with_ttl.load(with_ttl.begin(BatchTask(QUERY, "a", 3)), 0)
+    assert sum(each.row_count for each in loaded.snapshot.runs) == 6, "the merge has removed the others"
+
+
+def test_merging_keeps_the_number_of_runs_small() -> None:
+    runs: list[int] = []
+    for _ in range(5_000):
+        count = count_to_merge(runs, 10)
+        merged = sum(runs[len(runs) - count :]) + 10
+        runs = [*runs[: len(runs) - count], merged]
+    assert len(runs) <= 7
+
+
+def test_a_large_run_is_found_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "ROWS_PER_PIECE", 3)
+    files = LocalFiles(str(tmp_path))
+    run_batch(store_in(files), BatchTask(QUERY, "a", 0), {key: str(key) for key in range(24)})
+    assert read(tmp_path, 1) == {key: str(key) for key in range(24)}
+    missing = store_in(files).load(store_in(files).begin(BatchTask(QUERY, "a", 1)), 0).snapshot
+    assert missing.find(hashes_of(range(100, 140)), 0).num_rows == 0
+
+
+@pytest.mark.parametrize("is_object_store", [False, True])
+def test_any_file_system_of_pyarrow(tmp_path: Path, is_object_store: bool) -> None:
+    remote = pa.fs.SubTreeFileSystem(str(tmp_path / "remote"), pa.fs.LocalFileSystem())
+    for folder in ("0", "1", "batches"):  # object stores need none
+        (tmp_path / "remote" / "state" / folder).mkdir(parents=True)
+    files = ArrowFiles(remote, "state", str(tmp_path / "cache"))
+    files._is_object_store = is_object_store
+    for batch_id in range(6):
+        run_batch(store_in(files), BatchTask(QUERY, "a", batch_id), {batch_id: str(batch_id)})
+    assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
+    assert tools.inspect(files).batch_id == 5
+    shutil.rmtree(tmp_path / "cache")
+    store._OPEN.clear()
+    assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
+    assert list(tools.verify(files)) == []
+
+
+def test_places(tmp_path: Path) -> None:
+    assert isinstance(open_files(str(tmp_path)), LocalFiles)
+    assert open_files(f"file://{tmp_path}").root == str(tmp_path)
+    assert isinstance(
+        open_files("s3://bucket/state?region=eu-west-1&allow_bucket_creation=false"), ArrowFiles
+    )
+    with pytest.raises(pa.ArrowInvalid, match="nowhere"):
+        open_files("nowhere://x")
+
+
+def test_inspect(folder: Folder) -> None:
+    found = tools.inspect(LocalFiles(str(folder)))
+    assert (found.identity, found.batch_id) == (identity(), 3)
+    assert [(each.number, each.version, each.row_count) for each in found.partitions] == [
+        (0, 3, 1),
+        (1, 3, 1),
+    ]
+    with pytest.raises(StateError, match=r"it has no state\.json"):
+        tools.inspect(LocalFiles(str(folder / "0")))
