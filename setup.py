@@ -1,8 +1,8 @@
 """Build the compiled parts. Everything else is in pyproject.toml.
 
 The codec is a few Cython modules and one C file. The formats' decoders and encoders are C files under two
-Cython modules. The state has one Cython module, for hashes. Generated C goes to build/, never beside the sources. PENSTOCK_SANITIZE=address,undefined
-builds for the fuzz test (tests/parity/test_codec_fuzz.py).
+Cython modules. The state has one Cython module, for hashes. Generated C goes to build/, never beside the
+sources. PENSTOCK_SANITIZE=address,undefined builds for the fuzz test (tests/parity/test_codec_fuzz.py).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -43,7 +44,7 @@ def main() -> None:
     )
     start = changes.writeStream.format("parquet").option("path", str(folder / "out"))
     start = start.option("checkpointLocation", str(folder / "checkpoint"))
-    query = start.trigger(availableNow=True).start()
+    query: Any = start.trigger(availableNow=True).start()
     seen = -1
     while not query.awaitTermination(0.05):
         progress = query.lastProgress

@@ -207,6 +207,46 @@ def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession, tmp_path: P
         changelog.normalize(wrong, ["k"], order_by=["at"], state="s")
 
 
+def test_top_n_of_normalize_and_deduplicate(spark: SparkSession, tmp_path: Path) -> None:
+    """One operator after another, each with a state of its own, over restarts."""
+    batches = with_repeats(history(7, count=32), 8, 7)
+
+    def build(name: str) -> DataFrame:
+        rows = read_batches(spark, tmp_path / "in")
+        states = {part: str(tmp_path / f"state-{name}-{part}") for part in ("first", "second")}
+        if name == "first":
+            inserts = rows.selectExpr("k", "v", "at")
+            return changelog.deduplicate(
+                inserts, ["k"], order_by=["at"], keep="last", state=states["first"], partitions=2
+            )
+        changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
+        return changelog.top_n(changes, 1, ["v"], order_by=["at desc"], state=states["second"], partitions=2)
+
+    reference = Reference()
+    for number, batch in enumerate(batches):
+        write_batches(tmp_path / "in", batches[number : number + 1])
+        for name in ("first", "top"):
+            run(build(name), tmp_path, name)
+        reference.step(batch)
+    newest: dict[str, Row] = {}
+    for row in sorted((row for batch in batches for row in batch), key=lambda row: row["at"]):
+        newest[row["k"]] = row
+    assert table_of(spark, tmp_path, "first") == sorted(row["at"] for row in newest.values())
+    top: dict[int, int] = {}
+    for row in reference.rows.values():
+        top[row["v"]] = max(top.get(row["v"], -1), row["at"])
+    assert table_of(spark, tmp_path, "top") == sorted(top.values())
+
+
+def table_of(spark: Any, folder: Path, name: str) -> list[int]:
+    """The places of the rows that a changelog leaves."""
+    counts: Counter[int] = Counter()
+    for row in spark.read.schema(OUT).parquet(str(folder / name)).collect():
+        counts[row["at"]] += 1 if row.row_kind in ("+I", "+U") else -1
+    assert min(counts.values()) >= 0
+    return sorted(counts.elements())
+
+
 def test_connect(connect_spark: Any, tmp_path: Path) -> None:
     batches = with_repeats(history(6, count=16), 8, 6)
     for number in range(2):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import RowError
+from penstock.state.columns import one_array
 
 ROW_KIND = "row_kind"
 """The name of the column, a STRING."""
@@ -42,3 +43,11 @@ def kinds_of(column: pa.Array) -> Kinds:
 def kind_column(kinds: Kinds) -> pa.Array:
     """Return the texts of kinds."""
     return pa.array(NAMES, pa.string()).take(pa.array(kinds))
+
+
+def signs_of(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return 1 for each row that comes and -1 for each that goes. Without kinds all rows come."""
+    if ROW_KIND not in rows.column_names:
+        return np.ones(rows.num_rows, np.int64)
+    kinds = kinds_of(one_array(rows.column(ROW_KIND)))
+    return np.where((kinds == INSERT) | (kinds == UPDATE_AFTER), 1, -1).astype(np.int64)

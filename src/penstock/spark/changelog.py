@@ -10,14 +10,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.normalize import Normalize
+from penstock.changelog.operators.top_n import TopN
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
 from penstock.options.values import parse_duration_ms
@@ -81,6 +83,98 @@ def normalize(
     return _apply(df, operator, out, state, partitions, lifetime)
 
 
+def deduplicate(
+    df: DataFrame,
+    keys: Sequence[str],
+    *,
+    order_by: Sequence[str],
+    keep: Literal["first", "last"] = "first",
+    state: str | None = None,
+    partitions: int | None = None,
+    ttl: Duration | None = None,
+) -> DataFrame:
+    """Return a changelog of one row for each key: the first or the last one, of rows that are only inserted.
+
+    A late row that is before (or after) the one that was emitted replaces it, with -U and +U. Of rows at the
+    same place in `order_by`, the one of the earlier batch stays.
+
+    Args:
+        df: the rows. If it has the column `row_kind`, all of them are +I.
+        keys: rows with equal keys are the same row.
+        order_by: columns that say which row of a key is first.
+        keep: which row stays.
+        state: the folder of the operator, as for `normalize`.
+        partitions: number of partitions of the state, as for `normalize`.
+        ttl: forget a key that was not emitted for so long. Its next row becomes +I.
+
+    Returns:
+        The columns of `df`, with `row_kind` as the last one.
+
+    Raises:
+        SchemaError: a column does not exist, or cannot be a key.
+        OptionError: the stream has no `state`, or an argument is wrong.
+    """
+    columns = _columns_without_kind(df)
+    _check_names("keys", keys)
+    _check_names("order_by", order_by)
+    if keep not in ("first", "last"):
+        raise OptionError(f"Expected 'first' or 'last' for `keep`, got {keep!r}.", option="keep")
+    operator = Deduplicate(_arrow(columns), tuple(keys), tuple(order_by), keep)
+    check_columns(operator.columns, [*keys, *order_by])
+    lifetime = Lifetime(_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
+    out = StructType([*columns.fields, _KIND_FIELD])
+    return _apply(df, operator, out, state, partitions, lifetime)
+
+
+def top_n(
+    df: DataFrame,
+    n: int,
+    keys: Sequence[str],
+    *,
+    order_by: Sequence[str],
+    state: str | None = None,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Return a changelog of the first n rows of each group of a changelog.
+
+    A row that leaves the first n is -D, a row that comes into them +I. Equal rows count as often as they are
+    there. Of rows at the same place in `order_by` the same ones are chosen each time.
+
+    Args:
+        df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
+        n: at least 1. To change it, start with a new checkpoint.
+        keys: the columns of the group.
+        order_by: columns, each as `name`, `name asc` or `name desc`.
+        state: the folder of the operator, as for `normalize`.
+        partitions: number of partitions of the state, as for `normalize`.
+
+    Returns:
+        The columns of `df`, with `row_kind` as the last one.
+
+    Raises:
+        SchemaError: a column does not exist, or is nested.
+        OptionError: the stream has no `state`, or an argument is wrong.
+    """
+    columns = _columns_without_kind(df)
+    _check_names("keys", keys)
+    _check_names("order_by", order_by)
+    if n < 1:
+        raise OptionError(f"Expected at least 1 for `n`, got {n}.", option="n")
+    ordered = tuple(map(_direction, order_by))
+    operator = TopN(_arrow(columns), tuple(keys), ordered, n)
+    check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
+    out = StructType([*columns.fields, _KIND_FIELD])
+    return _apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+
+
+def _direction(text: str) -> tuple[str, bool]:
+    """Return a column of an order, and whether it is descending."""
+    name, separator, direction = text.rpartition(" ")
+    if separator and direction.lower() in ("asc", "desc"):
+        return name.strip(), direction.lower() == "desc"
+    return text, False
+
+
 def _apply(
     df: DataFrame,
     operator: Operator,
@@ -111,8 +205,8 @@ def _apply(
 def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
     """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
 
-    Otherwise it leaves out a side of a union that has nothing new. The state would miss the mark of the batch,
-    as an old copy of it does. Spark counts the rows, as the observed metric `name`.
+    Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
+    batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
     """
     is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
     functions = importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")

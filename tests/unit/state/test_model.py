@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.unit.state.crashing_files import Crash, CrashingFiles
 from tests.unit.state.rows import ALL_KEYS, QUERY, contents, load_all, run_batch, save_all, store_in
 
 CHANGES = st.dictionaries(st.sampled_from(ALL_KEYS), st.one_of(st.none(), st.text(max_size=3)), max_size=16)
+EXAMPLES = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 7
 CRASH_AT = st.integers(0, 60)
 
 
@@ -130,7 +132,7 @@ def test_the_state_is_a_dict_whatever_dies(monkeypatch: pytest.MonkeyPatch, rows
     machine: Any = StateMachine
     run_state_machine_as_test(
         machine,
-        settings=settings(stateful_step_count=30, max_examples=max(12, settings.default.max_examples // 4)),
+        settings=settings(stateful_step_count=30, max_examples=EXAMPLES),
     )
 
 

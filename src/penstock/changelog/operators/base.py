@@ -84,11 +84,16 @@ def check_collisions(sorted_rows: pa.Table, keys: Sequence[str], is_same: Mask) 
     places = np.flatnonzero(is_same)
     here, before = (sorted_rows.select(list(keys)).take(pa.array(each)) for each in (places, places - 1))
     if not equal_columns(here, before, keys).all():
-        raise StateError(
-            "Two different keys have the same hash of 128 bits, which does not happen by chance. Nothing was "
-            "written. Add a column to the keys.",
-            keys=list(keys),
-        )
+        raise collision(keys)
+
+
+def collision(keys: Sequence[str]) -> StateError:
+    """Return the error about two keys with one hash."""
+    return StateError(
+        "Two different keys have the same hash of 128 bits, which does not happen by chance. Nothing was "
+        "written. Add a column to the keys.",
+        keys=list(keys),
+    )
 
 
 def check_not_null(batch: pa.Table, columns: Sequence[str], what: str) -> None:

@@ -1,0 +1,128 @@
+"""`deduplicate`: keep the first or the last row of each key, of rows that are only inserted.
+
+Runs on executors; made on the driver. Invariant: downstream has for each key the row with the lowest (or
+highest) place in `order_by` of all rows so far.
+
+It keeps, for each key: the row that it emitted last.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
+from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before
+from penstock.changelog.row_kinds import (
+    INSERT,
+    ROW_KIND,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    kind_column,
+    kinds_of,
+)
+from penstock.errors import RowError
+from penstock.state.columns import (
+    Hashes,
+    Places,
+    hash_columns,
+    is_hashable,
+    keys_of,
+    one_array,
+    state_rows,
+)
+
+
+@dataclass(frozen=True)
+class Deduplicate:
+    """The operator.
+
+    Attributes:
+        columns: of the input, without `row_kind`.
+        keys: rows with equal keys are the same row.
+        order_by: says which row of a key is first. Never null.
+        keep: which row of a key stays. Of two rows at the same place it is the one that came in an earlier
+            batch; within a batch the values decide.
+    """
+
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    order_by: tuple[str, ...]
+    keep: Literal["first", "last"] = "first"
+    name: str = "deduplicate"
+    version: int = 1
+    has_parts: bool = False
+    remembers_deleted: bool = False
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments that decide what it keeps."""
+        return json.dumps({"keys": self.keys, "order_by": self.order_by, "keep": self.keep})
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """Return the columns that it keeps."""
+        return pa.schema([field.with_nullable(True) for field in self.columns])
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """Return the columns of the output."""
+        return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the changes of one batch and the rows to keep."""
+        check_not_null(batch, self.order_by, "in order_by")
+        _check_inserts(batch)
+        new = batch.select(self.columns.names).cast(self.kept_columns)
+        hashes = hash_columns(new, self.keys)
+        kept = find(groups_of(hashes)[1])
+        old = keys_of(kept)
+        rows = pa.concat_tables([kept.select(self.columns.names), new])
+        is_new = np.arange(rows.num_rows) >= kept.num_rows
+        groups, keys = groups_of(
+            Hashes(np.concatenate([old.high, hashes.high]), np.concatenate([old.low, hashes.low]))
+        )
+        order = self._order(rows, groups, is_new)
+        ordered = groups[order]
+        check_collisions(rows.take(pa.array(order)), self.keys, same_as_before([ordered]))
+        winners = order[~same_as_before([ordered])]  # by group
+        old_of = np.full(len(keys), -1, np.int64)
+        old_of[groups[: kept.num_rows]] = np.arange(kept.num_rows)
+        changed = np.flatnonzero(is_new[winners])
+        out = _changes(rows, old_of[changed], winners[changed])
+        values = rows.take(pa.array(winners[changed]))
+        deleted = np.zeros(len(changed), bool)
+        return Step(out.cast(self.out_columns), state_rows(values, keys.take(changed), deleted, now_ms))
+
+    def _order(self, rows: pa.Table, groups: Places, is_new: np.ndarray) -> Places:
+        """Return the order in which the row that stays is the first of its group."""
+        content = hash_columns(rows, [field.name for field in rows.schema if is_hashable(field.type)])
+        ranked = ranks(rows, self.order_by)
+        if self.keep == "last":
+            dense = [np.unique(values, return_inverse=True)[1] for values in ranked]
+            ranked = [-values for values in dense]
+        return np.lexsort((content.low, content.high, is_new, *reversed(ranked), groups))
+
+
+def _check_inserts(batch: pa.Table) -> None:
+    if ROW_KIND in batch.column_names and np.any(kinds_of(one_array(batch.column(ROW_KIND))) != INSERT):
+        raise RowError(
+            "deduplicate takes rows that are only inserted, and got an update or a delete. Nothing of this "
+            "batch was written. Use normalize for rows that change.",
+            column=ROW_KIND,
+        )
+
+
+def _changes(rows: pa.Table, old: Places, new: Places) -> pa.Table:
+    """Return +I for each new row without an old one (-1), else -U and +U."""
+    counts = 1 + (old >= 0)
+    is_second = np.zeros(int(counts.sum()), bool)
+    is_second[np.cumsum(counts) - 1] = True
+    places = np.where(is_second, np.repeat(new, counts), np.repeat(old, counts))
+    is_update = np.repeat(old >= 0, counts)
+    kinds = np.where(is_update, np.where(is_second, UPDATE_AFTER, UPDATE_BEFORE), INSERT).astype(np.int8)
+    return rows.take(pa.array(places)).append_column(ROW_KIND, kind_column(kinds))

@@ -1,0 +1,146 @@
+"""`top_n`: the first n rows of each group of a changelog, in an order.
+
+Runs on executors; made on the driver. Invariant: downstream has exactly the first n rows of each group, by
+the order and then by the hash of the row; equal rows count as often as they are there.
+
+It keeps all rows of each group with the number of times that each is there, because a row may leave the top.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
+from penstock.changelog.operators.ordering import ranks
+from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
+from penstock.errors import RowError
+from penstock.state.columns import (
+    Hashes,
+    Places,
+    hash_columns,
+    keys_of,
+    one_array,
+    parts_of,
+    state_rows,
+)
+
+_COUNT = "#count"
+
+
+@dataclass(frozen=True)
+class TopN:
+    """The operator.
+
+    Attributes:
+        columns: of the input, without `row_kind`; none of them is nested.
+        keys: the groups.
+        order_by: columns, and whether each is descending. Never null.
+        count: n.
+    """
+
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    order_by: tuple[tuple[str, bool], ...]
+    count: int
+    name: str = "top_n"
+    version: int = 1
+    has_parts: bool = True
+    remembers_deleted: bool = False
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments that decide what it keeps."""
+        return json.dumps({"keys": self.keys, "order_by": self.order_by, "count": self.count})
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """Return the columns that it keeps."""
+        return pa.schema([*(field.with_nullable(True) for field in self.columns), (_COUNT, pa.int64())])
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """Return the columns of the output."""
+        return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the changes of one batch and the rows to keep."""
+        check_not_null(batch, [name for name, _ in self.order_by], "in order_by")
+        names = self.columns.names
+        new = batch.select(names).cast(pa.schema([field.with_nullable(True) for field in self.columns]))
+        new_keys = hash_columns(new, self.keys)
+        order = new_keys.order()
+        kept = find(new_keys.take(order[new_keys.take(order).starts()]))
+        rows = pa.concat_tables([kept.select(names), new])
+        keys = _joined(keys_of(kept), new_keys)
+        parts = _joined(parts_of(kept), hash_columns(new, names))
+        before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
+        change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs_of(batch)])
+        # One row for each key and part.
+        order = np.lexsort((parts.low, parts.high, keys.low, keys.high))
+        is_first = keys.take(order).starts() | parts.take(order).starts()
+        check_collisions(rows.take(pa.array(order)), names, ~is_first)
+        check_collisions(rows.take(pa.array(order)), self.keys, ~keys.take(order).starts())
+        firsts = np.flatnonzero(is_first)
+        before, change = _sums(before[order], firsts), _sums(change[order], firsts)
+        at = order[firsts]
+        rows, keys, parts = rows.take(pa.array(at)), keys.take(at), parts.take(at)
+        after = self._checked(before + change, rows)
+        out = self._out(rows, keys, parts, before, after)
+        changed = np.flatnonzero(after != before)
+        values = rows.append_column(_COUNT, pa.array(after)).take(pa.array(changed)).cast(self.kept_columns)
+        kept_now = state_rows(values, keys.take(changed), after[changed] == 0, now_ms, parts.take(changed))
+        return Step(out, kept_now)
+
+    def _checked(self, after: Places, rows: pa.Table) -> Places:
+        """Return how often each row is there now.
+
+        Raises:
+            RowError: a row was taken away that was not there.
+        """
+        wrong = np.flatnonzero(after < 0)
+        if len(wrong):
+            raise RowError(
+                f"A -U or -D takes away a row that is not there: {len(wrong)} rows, in a group with "
+                f"{rows.select(list(self.keys)).slice(int(wrong[0]), 1).to_pylist()[0]}. Nothing of this "
+                "batch was written. The input is not a correct changelog: put `normalize` before this "
+                "operator.",
+            )
+        return after
+
+    def _out(self, rows: pa.Table, keys: Hashes, parts: Hashes, before: Places, after: Places) -> pa.Table:
+        """Return -D for rows that leave the top, and +I for rows that come into it."""
+        ranked = ranks(rows, [name for name, _ in self.order_by])
+        dense = [np.unique(values, return_inverse=True)[1] for values in ranked]
+        ranked = [-v if is_down else v for v, (_, is_down) in zip(dense, self.order_by, strict=True)]
+        order = np.lexsort((parts.low, parts.high, *reversed(ranked), keys.low, keys.high))
+        starts = keys.take(order).starts()
+        change = self._in_top(after[order], starts) - self._in_top(before[order], starts)
+        group = np.cumsum(starts)
+        gone, come = np.maximum(-change, 0), np.maximum(change, 0)
+        places = np.concatenate([np.repeat(order, gone), np.repeat(order, come)])
+        groups = np.concatenate([np.repeat(group, gone), np.repeat(group, come)])
+        comes = np.arange(len(places)) >= gone.sum()
+        sort = np.lexsort((comes, groups))
+        kinds = np.where(comes[sort], INSERT, DELETE).astype(np.int8)
+        out = rows.take(pa.array(places[sort])).append_column(ROW_KIND, kind_column(kinds))
+        return out.cast(self.out_columns)
+
+    def _in_top(self, counts: Places, starts: np.ndarray) -> Places:
+        """Return how many of each row are among the first n of its group."""
+        above = np.cumsum(counts) - counts
+        first = np.flatnonzero(starts)
+        of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
+        inside: Places = np.clip(self.count - of_group, 0, counts)
+        return inside
+
+
+def _joined(one: Hashes, other: Hashes) -> Hashes:
+    return Hashes(np.concatenate([one.high, other.high]), np.concatenate([one.low, other.low]))
+
+
+def _sums(values: Places, firsts: Places) -> Places:
+    return np.add.reduceat(values, firsts) if len(firsts) else values

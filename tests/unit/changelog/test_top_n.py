@@ -1,0 +1,106 @@
+"""`top_n` against a sorted list, and `deduplicate` against min and max."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.changelog.operators.deduplicate import Deduplicate
+from penstock.changelog.operators.top_n import TopN
+from penstock.errors import RowError
+from tests.unit.changelog.histories import apply, changelog, in_batches
+from tests.unit.changelog.running import Row, Running, as_changelog
+
+COLUMNS = pa.schema([("g", pa.string()), ("v", pa.int64()), ("s", pa.string())])
+WITH_KIND = COLUMNS.append(pa.field("row_kind", pa.string()))
+SEEDS = st.integers(0, 10_000)
+
+
+def make(chance: random.Random) -> Row:
+    return {"g": chance.choice(["a", "b", None]), "v": chance.randint(0, 5), "s": chance.choice("xyz")}
+
+
+def counted(rows: list[Row]) -> Counter[str]:
+    return Counter(map(str, rows))
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
+def test_the_top_is_that_of_a_sorted_list(is_descending: bool, seed: int, count: int, length: int) -> None:
+    chance = random.Random(seed)
+    order_by = (("v", is_descending), ("s", False))
+    tested = Running(TopN(COLUMNS, ("g",), order_by, count), WITH_KIND)
+    table: list[Row] = []
+    top: list[Row] = []
+    for batch in in_batches(chance, changelog(chance, length, make), 4):
+        apply(table, batch)
+        out = tested.step(batch)
+        top = as_changelog([*({**row, "row_kind": "+I"} for row in top), *out])["rows"]
+        expected: list[Row] = []
+        for group in ("a", "b", None):
+            rows = [row for row in table if row["g"] == group]
+            rows.sort(key=lambda row: (-row["v"] if is_descending else row["v"], row["s"]))
+            expected += rows[:count]
+        assert counted(top) == counted(expected)
+
+
+def test_nothing_comes_out_below_the_top() -> None:
+    tested = Running(TopN(COLUMNS, ("g",), (("v", True),), 1), WITH_KIND)
+    assert len(tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "+I"}])) == 1
+    assert tested.step([{"g": "a", "v": 8, "s": "x", "row_kind": "+I"}]) == []
+    out = tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "-D"}])
+    assert [(row["row_kind"], row["v"]) for row in out] == [("-D", 9), ("+I", 8)]
+
+
+def test_a_row_that_is_not_there_cannot_go() -> None:
+    tested = Running(TopN(COLUMNS, ("g",), (("v", True),), 1), WITH_KIND)
+    with pytest.raises(
+        RowError, match=r"takes away a row that is not there: 1 rows, in a group with {'g': 'a'}"
+    ):
+        tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "-D"}])
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+@given(seed=SEEDS, length=st.integers(1, 40))
+def test_one_row_of_each_key_stays(keep: Any, seed: int, length: int) -> None:
+    chance = random.Random(seed)
+    rows = [make(chance) for _ in range(length)]
+    tested = Running(Deduplicate(COLUMNS, ("g",), ("v", "s"), keep), COLUMNS)
+    out: list[Row] = []
+    for batch in in_batches(chance, rows, 3):
+        out += tested.step(batch)
+    best = min if keep == "first" else max
+    expected = [
+        best((row for row in rows if row["g"] == group), key=lambda row: (row["v"], row["s"]))
+        for group in {row["g"] for row in rows}
+    ]
+    assert counted(as_changelog(out)["rows"]) == counted(expected)
+
+
+def test_the_row_of_an_earlier_batch_stays() -> None:
+    for keep in ("first", "last"):
+        tested = Running(Deduplicate(COLUMNS, ("g",), ("v",), keep), COLUMNS)
+        assert [row["s"] for row in tested.step([{"g": "a", "v": 1, "s": "x"}])] == ["x"]
+        assert tested.step([{"g": "a", "v": 1, "s": "y"}]) == []
+
+
+def test_the_order_within_a_batch_does_not_count() -> None:
+    rows = [{"g": "a", "v": 1, "s": text} for text in "xyz"]
+    found = {
+        Running(Deduplicate(COLUMNS, ("g",), ("v",)), COLUMNS).step(order)[0]["s"]
+        for order in (rows, rows[::-1])
+    }
+    assert len(found) == 1
+
+
+def test_deduplicate_takes_inserts_only() -> None:
+    tested = Running(Deduplicate(COLUMNS, ("g",), ("v",)), WITH_KIND)
+    assert len(tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "+I"}])) == 1
+    with pytest.raises(RowError, match="takes rows that are only inserted"):
+        tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "+U"}])
