@@ -173,6 +173,17 @@ CASES = [
         rows_of.present_values_of,
         may_change_fields=True,
     ),
+    *(
+        Case(name, ANY_TYPE, may_change_fields=True)
+        for name in ("debezium-json", "canal-json", "maxwell-json", "ogg-json")
+    ),
+    Case(
+        "debezium-avro-confluent",
+        AVRO_TYPE,
+        rows_of.IDENTIFIERS,
+        with_registry("debezium-avro-confluent"),
+        may_change_fields=True,
+    ),
 ]
 IDS = [f"{case.name}-{i}" for i, case in enumerate(CASES)]
 

@@ -3,7 +3,29 @@
 `format_of(spec)` on the driver returns a `Format`, which pickles. Executors make its decoders and encoders.
 """
 
-from penstock.formats.base import DecodedRows, Decoder, Encoder, Format, RowFailure
+from penstock.formats.base import (
+    INSERT,
+    ROW_KIND,
+    DecodedRows,
+    Decoder,
+    Encoder,
+    Format,
+    RowFailure,
+    is_changelog,
+    metadata_column,
+)
 from penstock.formats.registry import format_names, format_of
 
-__all__ = ["DecodedRows", "Decoder", "Encoder", "Format", "RowFailure", "format_names", "format_of"]
+__all__ = [
+    "INSERT",
+    "ROW_KIND",
+    "DecodedRows",
+    "Decoder",
+    "Encoder",
+    "Format",
+    "RowFailure",
+    "format_names",
+    "format_of",
+    "is_changelog",
+    "metadata_column",
+]

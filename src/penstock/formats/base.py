@@ -12,11 +12,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 
 EXCERPT_BYTES = 100
+
+ROW_KIND = "row-kind"
+"""The metadata key of the kind of a row. Only changelog formats have it, in `Format.metadata`."""
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = ROW_KINDS = ("+I", "-U", "+U", "-D")
+"""The kinds of rows, as Flink writes them."""
+
+_METADATA_PREFIX = "\x01metadata "
+"""It keeps metadata apart from a column of the table that has the same name."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class DecodedRows:
         """Return the value index of every row, also where `value_indices` is None."""
         if self.value_indices is not None:
             return self.value_indices
-        return pa.array(range(self.row_count), pa.int32())
+        return positions(self.row_count)
 
 
 class Decoder(Protocol):
@@ -79,16 +89,15 @@ class Format(Protocol):
 
     name: ClassVar[str]
     metadata: ClassVar[pa.Schema]
-    """Metadata of a value that the format can read, in columns `value.<name>`."""
+    """Metadata of a value that the format can read, in columns `value.<name>`. ROW_KIND has no `value.`."""
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder.
 
         Args:
             schema: All fields of the format's row, in the table's order. Positional formats need all of them.
-            columns: The fields, or names in `metadata`, to decode, in the order of the output. None means
-            every
-                field of `schema`. Other fields are not converted.
+            columns: The fields to decode, in the order of the output; metadata as `metadata_column(name)`.
+                None means every field of `schema`. Other fields are not converted.
 
         Raises:
             SchemaError: the format cannot hold a type of the schema.
@@ -97,6 +106,8 @@ class Format(Protocol):
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         """Make an encoder for rows of `schema`.
+
+        The rows for a changelog format may have one more column, `metadata_column(ROW_KIND)`.
 
         Raises:
             SchemaError: the format cannot hold a type of the schema.
@@ -117,6 +128,26 @@ class FormatClass(Protocol):
 
 
 NO_METADATA: pa.Schema = pa.schema([])
+
+
+def metadata_column(name: str) -> str:
+    """Return the name that a decoder and an encoder use for a column of metadata."""
+    return _METADATA_PREFIX + name
+
+
+def metadata_name(column: str) -> str | None:
+    """Return the metadata that a decoder's column asks for; None for a field of the row."""
+    return column.removeprefix(_METADATA_PREFIX) if column.startswith(_METADATA_PREFIX) else None
+
+
+def is_changelog(one: Format) -> bool:
+    """Return whether the rows of a format have row kinds."""
+    return ROW_KIND in one.metadata.names
+
+
+def positions(count: int) -> pa.Int32Array:
+    """Return the numbers from 0 to `count` - 1."""
+    return pc.indices_nonzero(pa.repeat(True, count)).cast(pa.int32())
 
 
 def excerpt(value: bytes) -> str:

@@ -16,7 +16,6 @@ from penstock.options.config import (
     SourceConfig,
 )
 from penstock.options.declare import Dialect, Option, Side, Status, declared_in, not_yet, refused
-from penstock.options.formats import FORMAT_PREFIXES, PLAIN_FORMAT_OF_CHANGELOG
 from penstock.options.moments import MOMENT
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.table_spec import Connector
@@ -405,11 +404,6 @@ FLUSH_ON_CHECKPOINT = Option(
     "fails before that. Batch writes always wait. (Flink's older producers: `setFlushOnCheckpoint`.)",
     default=SinkConfig.flushes_on_checkpoint,
 )
-
-_CHANGELOGS = (
-    "It belongs to a changelog (CDC) format, and penstock has no changelog formats yet; docs/formats.md says "
-    "how to read these records."
-)
 _ONE_SOURCE = (
     "Only the topic partitions of one source are aligned with each other, not several sources: leave it out."
 )
@@ -424,11 +418,6 @@ _NOT_SUPPORTED = (
         "order of each key.",
     ),
     not_yet("sink.buffer-flush.*", _F, _SINK, "It is for upsert tables, which are not supported yet."),
-    *(
-        not_yet(f"{side}{name}.*", _F, _BOTH, _CHANGELOGS)
-        for name in PLAIN_FORMAT_OF_CHANGELOG
-        for side in FORMAT_PREFIXES
-    ),
     refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),
     refused("register.consumer.metrics", _F, _SOURCE, "Penstock uses no Java consumer: leave it out."),
     refused("scan.watermark.idle-timeout", _F, _SOURCE, "Use `scan.idle-timeout`."),

@@ -35,16 +35,14 @@ FORMATS = (
     FormatEntry("avro-confluent", "penstock.formats.avro.confluent", "AvroConfluentFormat"),
     FormatEntry("json-confluent", "penstock.formats.json.confluent", "JsonConfluentFormat"),
     FormatEntry("protobuf-confluent", "penstock.formats.protobuf.confluent", "ProtobufConfluentFormat"),
+    FormatEntry("debezium-json", "penstock.formats.changelog.debezium_json", "DebeziumJsonFormat"),
+    FormatEntry("canal-json", "penstock.formats.changelog.canal_json", "CanalJsonFormat"),
+    FormatEntry("maxwell-json", "penstock.formats.changelog.maxwell_json", "MaxwellJsonFormat"),
+    FormatEntry("ogg-json", "penstock.formats.changelog.ogg_json", "OggJsonFormat"),
+    FormatEntry(
+        "debezium-avro-confluent", "penstock.formats.changelog.debezium_avro", "DebeziumAvroConfluentFormat"
+    ),
 )
-
-PLAIN_FORMAT_OF_CHANGELOG = {
-    "debezium-json": "json",
-    "debezium-avro-confluent": "avro-confluent",
-    "canal-json": "json",
-    "maxwell-json": "json",
-    "ogg-json": "json",
-}
-"""Flink's changelog (CDC) formats, which penstock does not have, and the format that reads their envelope."""
 
 FORMAT_PREFIXES = ("", "key.", "value.")
 """The text before the options of a format, for `format`, `key.format` and `value.format`."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 
-from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.errors import MissingOptionError, OptionError
 from penstock.options import python_objects
 from penstock.options._recognise import GivenOptions
 from penstock.options.config import SinkConfig
 from penstock.options.flink import CONNECTOR, TOPIC
-from penstock.options.formats import FORMATS, PLAIN_FORMAT_OF_CHANGELOG
+from penstock.options.formats import FORMATS
 from penstock.options.table import (
     DEAD_LETTER_TOPIC,
     DESERIALIZER,
@@ -165,14 +165,6 @@ def _format_place(key: str) -> str | None:
 
 def _known_format(name: str, key: str) -> str:
     canonical = name.strip().lower()
-    if canonical in PLAIN_FORMAT_OF_CHANGELOG:
-        raise UnsupportedOptionError(
-            f"Option '{key}' = '{canonical}' is not supported yet, because penstock has no changelog (CDC) "
-            f"formats. '{PLAIN_FORMAT_OF_CHANGELOG[canonical]}' reads such records as they are: declare a "
-            "column for each field of the envelope (Debezium's are before, after, op ...).",
-            option=key,
-            value=canonical,
-        )
     if canonical not in _NAMES:
         near = difflib.get_close_matches(canonical, _NAMES, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.codec.schema import KAFKA_RECORDS
-from penstock.formats import DecodedRows, RowFailure
+from penstock.errors import SchemaError
+from penstock.formats import INSERT, ROW_KIND, DecodedRows, RowFailure, is_changelog, metadata_column
 from penstock.options.table_spec import FieldsInclude, OnDecodeError
-from penstock.table._fields import Table, check_readable
+from penstock.table._fields import ROW_KIND_COLUMN, Table, check_readable
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX
 
 
@@ -67,7 +68,9 @@ class TableDecoder:
         names = table.schema.names if columns is None else columns
         self._schema = pa.schema([table.schema.field(name) for name in names])
         self._origins = {name: self._origin(name) for name in self._schema.names}
-        self._value = table.value_format.decoder(table.value_schema, self._wanted("value"))
+        self._refuses_changes = is_changelog(table.value_format) and table.row_kind is None
+        kinds = [_ROW_KINDS] if self._refuses_changes else []
+        self._value = table.value_format.decoder(table.value_schema, [*self._wanted("value"), *kinds])
         self._key = None
         wanted = self._wanted("key")
         if wanted:
@@ -94,8 +97,14 @@ class TableDecoder:
         return tuple(name for name in KAFKA_RECORDS.names if name in needed)
 
     def decode(self, records: pa.RecordBatch) -> TableRows:
-        """Decode records that have at least `record_columns`."""
+        """Decode records that have at least `record_columns`.
+
+        Raises:
+            SchemaError: a row is an update or a delete, and the table has no column for the row kind.
+        """
         value = self._value.decode(records.column("value"))
+        if self._refuses_changes:
+            _check_inserts(self._table, records, value)
         failures = _failures("value", value.failures)
         key, without_key = None, pa.array([], pa.int32())
         if self._key is not None:
@@ -119,7 +128,9 @@ class TableDecoder:
         table = self._table
         if name in table.metadata:
             key = table.metadata[name]
-            return ("metadata", key) if key in READABLE else ("value", key.removeprefix(VALUE_PREFIX))
+            if key in READABLE:
+                return "metadata", key
+            return "value", metadata_column(key.removeprefix(VALUE_PREFIX))
         if name in table.key_names and table.fields_include is FieldsInclude.EXCEPT_KEY:
             return "key", table.key_schema.names[table.key_names.index(name)]
         # With ALL, key and value both have the column. The value's counts, so the key is not read.
@@ -142,6 +153,32 @@ class TableDecoder:
             column = value.rows.column(key)
         wanted = self._schema.field(name).type
         return column if column.type.equals(wanted) else column.cast(wanted)
+
+
+_ROW_KINDS = metadata_column(ROW_KIND)
+
+
+def _check_inserts(table: Table, records: pa.RecordBatch, value: DecodedRows) -> None:
+    """Raise SchemaError for the first row that is not an insert."""
+    changes = pc.indices_nonzero(pc.not_equal(value.rows.column(_ROW_KINDS), INSERT))
+    if not len(changes):
+        return
+    row = changes[0].as_py()
+    record = value.indices()[row].as_py()
+    topic, partition, offset = (records.column(name)[record].as_py() for name in _PLACE)
+    raise SchemaError(
+        f"The read has no column for the row kind, and a row of {topic}, partition {partition}, offset "
+        f"{offset} is {value.rows.column(_ROW_KINDS)[row].as_py()}: format '{table.value_format.name}' gives "
+        "updates and deletes too. Nothing was lost: the query stops before this record. Add the column "
+        f"{ROW_KIND_COLUMN} STRING to the schema, or another STRING column and the option "
+        f"'metadata.columns' = '<column> = {ROW_KIND}'.",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+    )
+
+
+_PLACE = ("topic", "partition", "offset")
 
 
 def _missing_keys(without_key: pa.Int32Array, value: DecodedRows) -> list[RecordFailure]:

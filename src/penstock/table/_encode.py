@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import SchemaError
+from penstock.formats import ROW_KIND, metadata_column
 from penstock.table._fields import Table, check_writable
 from penstock.table._metadata_columns import WRITABLE
 
@@ -50,13 +51,17 @@ class TableEncoder:
         """
         table = self._table
         value_rows = rows.select(table.value_schema.names)
+        if table.row_kind is not None:
+            value_rows = value_rows.append_column(metadata_column(ROW_KIND), _column(rows, table.row_kind))
         columns = {"key": pa.nulls(rows.num_rows, pa.binary()), "value": self._value.encode(value_rows)}
         if self._key is not None:
             key_rows = rows.select(list(table.key_names)).rename_columns(table.key_schema.names)
             columns["key"] = self._key.encode(key_rows)
         for column, key in table.metadata.items():
+            if key == ROW_KIND:
+                continue
             writable = WRITABLE[key]
-            given = rows.column(rows.schema.get_field_index(column))
+            given = _column(rows, column)
             columns[writable.sink_column] = writable.write(given).cast(self._sink_type(writable.sink_column))
         return pa.RecordBatch.from_pydict(columns)
 
@@ -65,3 +70,7 @@ class TableEncoder:
         return next(
             one.type for key, one in WRITABLE.items() if one.sink_column == sink_column and key != "headers"
         )
+
+
+def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
+    return rows.column(rows.schema.get_field_index(name))

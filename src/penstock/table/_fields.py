@@ -13,9 +13,12 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.errors import OptionError, SchemaError
-from penstock.formats import Format, format_of
+from penstock.formats import ROW_KIND, Format, format_of, is_changelog
 from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, TableSpec
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX, WRITABLE
+
+ROW_KIND_COLUMN = "row_kind"
+"""The column of the row kind where the options name no other."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class Table:
     key_schema: pa.Schema
     value_schema: pa.Schema
 
+    @property
+    def row_kind(self) -> str | None:
+        """Return the column of the row kind; None for a table without one."""
+        return next((column for column, key in self.metadata.items() if key == ROW_KIND), None)
+
 
 def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
     """Divide the columns of a table into key, value and metadata.
@@ -52,6 +60,8 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
     repeated = [name for name in schema.names if schema.names.count(name) > 1]
     if repeated:
         raise SchemaError(f"Column '{repeated[0]}' is declared twice.", column=repeated[0])
+    value_format = format_of(spec.value_format)
+    key_format = _key_format(spec)
     metadata = dict(spec.metadata_columns or ())
     for column in metadata:
         if column not in schema.names:
@@ -60,6 +70,8 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
                 f"{', '.join(schema.names)}.",
                 column=column,
             )
+    if is_changelog(value_format) and ROW_KIND not in metadata.values() and ROW_KIND_COLUMN in schema.names:
+        metadata.setdefault(ROW_KIND_COLUMN, ROW_KIND)
     physical = [field for field in schema if field.name not in metadata]
     key_fields = _key_fields(physical, spec)
     in_value = [
@@ -69,8 +81,8 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
     ]
     return Table(
         schema=schema,
-        value_format=format_of(spec.value_format),
-        key_format=None if spec.key_format is None else format_of(spec.key_format),
+        value_format=value_format,
+        key_format=key_format,
         fields_include=spec.fields_include,
         bad_records=spec.bad_records,
         metadata=metadata,
@@ -78,6 +90,19 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
         key_schema=pa.schema(key_fields),
         value_schema=pa.schema(in_value),
     )
+
+
+def _key_format(spec: TableSpec) -> Format | None:
+    if spec.key_format is None:
+        return None
+    made = format_of(spec.key_format)
+    if is_changelog(made):
+        raise OptionError(
+            f"Option 'key.format' cannot be '{made.name}', because it is a changelog format and a key has no "
+            "row kind. Use a plain format such as 'json' for the key.",
+            option="key.format",
+        )
+    return made
 
 
 def _key_fields(physical: list[pa.Field], spec: TableSpec) -> list[pa.Field]:
@@ -117,7 +142,8 @@ def check_readable(table: Table) -> None:
     for column, key in table.metadata.items():
         kind = _readable_type(key, format_metadata)
         if kind is None:
-            allowed = [*READABLE, *(VALUE_PREFIX + name for name in format_metadata.names)]
+            of_format = [name if name == ROW_KIND else VALUE_PREFIX + name for name in format_metadata.names]
+            allowed = [*READABLE, *of_format]
             raise SchemaError(
                 f"Column '{column}' asks for metadata '{key}', which does not exist. Readable metadata: "
                 f"{', '.join(allowed)}.",
@@ -125,8 +151,9 @@ def check_readable(table: Table) -> None:
             )
         _check_type(table, column, key, kind, table.schema.field(column).type)
         field = table.schema.field(column)
-        lacks_null = key in READABLE and READABLE[key].nullable and not field.nullable
-        if lacks_null or not _holds_nulls_of(kind, field.type):
+        if (_may_be_null(key, format_metadata) and not field.nullable) or not _holds_nulls_of(
+            kind, field.type
+        ):
             raise SchemaError(
                 f"Column '{column}' is declared NOT NULL, and metadata '{key}' may be null. Declare it "
                 "nullable.",
@@ -146,11 +173,15 @@ def check_writable(table: Table, topic: str | None) -> None:
         SchemaError: metadata cannot be written, is written twice, or has another type than the column.
     """
     writable = [key for key in WRITABLE if key != "topic" or topic is None]
+    if is_changelog(table.value_format):
+        writable.append(ROW_KIND)
     for column, key in table.metadata.items():
         if key not in writable:
             why = (
                 f"option 'topic' is '{topic}' for all rows"
                 if key == "topic"
+                else f"format '{table.value_format.name}' has no row kinds"
+                if key == ROW_KIND
                 else "Kafka or the reader sets it"
             )
             raise SchemaError(
@@ -158,7 +189,8 @@ def check_writable(table: Table, topic: str | None) -> None:
                 f"out of the rows. Writable metadata: {', '.join(writable)}.",
                 column=column,
             )
-        _check_type(table, column, key, table.schema.field(column).type, WRITABLE[key].type)
+        wanted = pa.string() if key == ROW_KIND else WRITABLE[key].type
+        _check_type(table, column, key, table.schema.field(column).type, wanted)
     keys = list(table.metadata.values())
     if {"headers", "header-list"} <= set(keys) or len(set(keys)) < len(keys):
         raise SchemaError(
@@ -172,9 +204,14 @@ def _readable_type(key: str, format_metadata: pa.Schema) -> pa.DataType | None:
     if key in READABLE:
         return READABLE[key].type
     name = key.removeprefix(VALUE_PREFIX)
-    if key.startswith(VALUE_PREFIX) and name in format_metadata.names:
-        return format_metadata.field(name).type
-    return None
+    is_of_format = key.startswith(VALUE_PREFIX) != (name == ROW_KIND)
+    return format_metadata.field(name).type if is_of_format and name in format_metadata.names else None
+
+
+def _may_be_null(key: str, format_metadata: pa.Schema) -> bool:
+    if key in READABLE:
+        return READABLE[key].nullable
+    return bool(format_metadata.field(key.removeprefix(VALUE_PREFIX)).nullable)
 
 
 def _check_type(table: Table, column: str, key: str, given: pa.DataType, wanted: pa.DataType) -> None:

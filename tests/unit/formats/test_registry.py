@@ -7,11 +7,10 @@ import sys
 
 import pytest
 
-from penstock.errors import OptionError, UnsupportedOptionError
+from penstock.errors import OptionError
 from penstock.formats import format_names
 from penstock.formats.base import excerpt
 from penstock.formats.json.format import JsonFormat
-from penstock.options.formats import PLAIN_FORMAT_OF_CHANGELOG
 from tests.table_specs import format_for
 from tests.waiting import PATIENCE_S
 
@@ -33,14 +32,6 @@ def test_options_are_read_under_their_prefix_only(prefix: str) -> None:
 def test_an_unknown_format_is_refused_with_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"'value.format' cannot be 'jsn'. Did you mean 'json'"):
         format_for("jsn", {}, "value.")
-
-
-@pytest.mark.parametrize("name", sorted(PLAIN_FORMAT_OF_CHANGELOG))
-def test_a_format_of_a_later_version_is_not_taken_for_a_slip_of_the_pen(name: str) -> None:
-    plain = PLAIN_FORMAT_OF_CHANGELOG[name]
-    text = rf"'value.format' = '{name}' is not .* yet.* '{plain}'"
-    with pytest.raises(UnsupportedOptionError, match=text):
-        format_for(name.title(), {}, "value.")
 
 
 def test_an_unknown_option_is_refused_with_the_nearest() -> None:
@@ -88,7 +79,7 @@ assert format_names()[-1] == "xml"
 options = {"format": "xml", "xml.depth": "3", "topic": "t", "properties.bootstrap.servers": "b:1"}
 spec = parse_read(options, streaming=True).table
 assert format_of(spec.value_format) == 3
-assert "`xml.depth`" in render() and "protobuf-confluent, xml" in render()
+assert "`xml.depth`" in render() and "debezium-avro-confluent, xml" in render()
 """
 
 

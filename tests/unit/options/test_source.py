@@ -577,15 +577,6 @@ def test_a_removed_topic_partition_is_as_bad_as_data_loss_unless_said(
 # --- known, and not supported -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["debezium-json.schema-include", "value.debezium-json.schema-include", "key.canal-json.x"],
-)
-def test_what_a_later_version_brings_is_refused_in_flinks_dialect(key: str) -> None:
-    with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported by this version"):
-        parse(FLINK | {key: "1"})
-
-
 def test_what_will_not_come_names_what_to_use() -> None:
     with pytest.raises(
         UnsupportedOptionError, match=r"'scan.parallelism' is not supported. Use 'scan.min-spl"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, MissingOptionError, OptionError, SchemaError
-from penstock.formats import DecodedRows, Decoder, Encoder
+from penstock.formats import DecodedRows, Decoder, Encoder, metadata_column
 from penstock.formats.json.format import JsonFormat
 from penstock.options.table_spec import FormatSpec, OnDecodeError, TableSpec
 from penstock.table import (
@@ -316,6 +316,9 @@ def test_only_what_is_wanted_is_asked_for_and_decoded() -> None:
     assert counted.row_count == 2
 
 
+LENGTH = metadata_column("length")
+
+
 @dataclass(frozen=True)
 class LengthFormat:
     """A format with metadata of its own: the length of the value."""
@@ -326,13 +329,13 @@ class LengthFormat:
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         wanted = list(schema.names if columns is None else columns)
-        inner = self.inner.decoder(schema, [name for name in wanted if name != "length"])
+        inner = self.inner.decoder(schema, [name for name in wanted if name != LENGTH])
 
         class LengthDecoder:
             def decode(self, values: pa.Array) -> DecodedRows:
                 found = inner.decode(values)
                 lengths = [len(values[i].as_py()) for i in found.indices().to_pylist()]
-                rows = found.rows.append_column("length", pa.array(lengths, pa.int32())).select(wanted)
+                rows = found.rows.append_column(LENGTH, pa.array(lengths, pa.int32())).select(wanted)
                 return DecodedRows(rows, found.row_count, found.value_indices, found.failures)
 
         return LengthDecoder()

@@ -1,0 +1,158 @@
+"""Envelopes to rows with row kinds and metadata, for every changelog format.
+
+Runs on executors. Invariant: all rows of a message leave, or none; a message that is bad in any of its parts
+gives one failure and no row. Without `ignore-parse-errors`, an operation that the tool's format does not know
+is a failure, as in Flink.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.base import (
+    ROW_KIND,
+    DecodedRows,
+    RowFailure,
+    failure,
+    metadata_column,
+    metadata_name,
+    positions,
+)
+from penstock.formats.changelog._layouts import Layout, Messages
+from penstock.formats.changelog._metadata import Metadata
+from penstock.formats.changelog._problems import Problems
+from penstock.formats.changelog._rows import Change, Rows, changes_of, having, positions_of
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What a tool's messages look like: its layout, its operations and their field, and its metadata.
+
+    `hint` follows the reason why a message without an operation is bad.
+    """
+
+    layout: Layout
+    operation: str
+    operations: Mapping[str, Change]
+    metadata: Sequence[Metadata] = ()
+    hint: str = ""
+
+    def operation_of(self, change: Change) -> str:
+        """Return the operation that stands for a change in a message to write."""
+        return next(name for name, one in self.operations.items() if one is change)
+
+
+@dataclass(frozen=True)
+class Envelopes:
+    """The decoded envelopes of one batch.
+
+    `columns` has their fields by name, and `value_indices` (int32) the value of each. `problems` are those
+    found so far, by envelope.
+    """
+
+    columns: Mapping[str, pa.Array]
+    value_indices: pa.Array
+    failures: Sequence[RowFailure]
+    ignored_count: int
+    problems: Problems
+
+
+class ChangelogDecoder(ABC):
+    """Decodes messages of one tool to rows of one schema."""
+
+    def __init__(
+        self, tool: Tool, schema: pa.Schema, columns: Sequence[str] | None, *, ignores_errors: bool
+    ) -> None:
+        names = schema.names if columns is None else list(columns)
+        known = {one.key: one for one in tool.metadata}
+        asked = [key for key in map(metadata_name, names) if key is not None and key != ROW_KIND]
+        self._tool = tool
+        self._row = pa.schema([schema.field(name) for name in names if metadata_name(name) is None])
+        self._metadata = [known[key] for key in asked]
+        types = {metadata_column(one.key): one.type for one in tool.metadata}
+        types[metadata_column(ROW_KIND)] = pa.string()
+        self._output = pa.schema([pa.field(n, types[n]) if n in types else schema.field(n) for n in names])
+        self._ignores_errors = ignores_errors
+
+    @abstractmethod
+    def _envelopes(self, values: pa.Array) -> Envelopes:
+        """Decode the envelopes of values, with the fields that `_fields` returns."""
+
+    @abstractmethod
+    def _names_of_old(self, values: pa.Array) -> pa.Array:
+        """Return the names in `old` of these values (in each row, if it is a list); null if unreadable."""
+
+    def _fields(self) -> list[pa.Field]:
+        """Return the fields of an envelope that rows and row kinds need."""
+        return [*self._tool.layout.fields(self._row), pa.field(self._tool.operation, pa.string())]
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode values; see `Decoder.decode`."""
+        found = self._envelopes(values)
+        rows = self._rows(values, found)
+        metadata = {one.key: self._converted(one, found) for one in self._metadata}
+        rows = _good(rows, found.problems)
+        columns = self._columns(rows, metadata)
+        indices = found.value_indices.take(rows.positions)
+        is_row_of_each = len(indices) == len(values) and indices.equals(positions(len(values)))
+        bad = pc.unique(found.value_indices.take(found.problems.messages()))
+        ignored = found.ignored_count + (len(bad) if self._ignores_errors else 0)
+        failures = found.failures if self._ignores_errors else _merged(values, found)
+        return DecodedRows(columns, len(indices), None if is_row_of_each else indices, failures, ignored)
+
+    def _rows(self, values: pa.Array, found: Envelopes) -> Rows:
+        tool, operations = self._tool, found.columns[self._tool.operation]
+        changes = changes_of(operations, tool.operations)
+        found.problems.add(
+            operations.is_null(), f"the field '{tool.operation}' is null or missing{tool.hint}"
+        )
+        found.problems.add(changes.is_null(), lambda i: f'unknown "{tool.operation}" value "{operations[i]}"')
+        updates, names = self._names(values, found, changes)
+        messages = Messages(
+            found.columns, changes, lambda wanted: names.take(pc.index_in(wanted, value_set=updates))
+        )
+        return tool.layout.rows(messages, self._row, found.problems)
+
+    def _names(self, values: pa.Array, found: Envelopes, changes: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return the updates, and the names in the `old` of each. A missing field differs from null."""
+        if not self._tool.layout.has_changed_only:
+            return changes.slice(0, 0).cast(pa.int64()), pa.array([], pa.list_(pa.string()))
+        updates = positions_of(having(changes, Change.UPDATE))
+        names = self._names_of_old(values.take(found.value_indices.take(updates)))
+        found.problems.add_at(updates.filter(names.is_null()), "a name in the field 'old' cannot be read")
+        return updates, names
+
+    def _converted(self, one: Metadata, found: Envelopes) -> pa.Array:
+        column, bad = one.convert(found.columns[one.field.name])
+        if bad is not None:
+            found.problems.add(bad, f"metadata '{one.key}' cannot be read from field '{one.field.name}'")
+        return column
+
+    def _columns(self, rows: Rows, metadata: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        by_name = dict(zip(self._row.names, rows.columns, strict=True))
+        by_name[metadata_column(ROW_KIND)] = rows.kinds
+        for key, column in metadata.items():
+            by_name[metadata_column(key)] = column.take(rows.positions)
+        return pa.RecordBatch.from_arrays([by_name[name] for name in self._output.names], schema=self._output)
+
+
+def _good(rows: Rows, problems: Problems) -> Rows:
+    if not problems:
+        return rows
+    keeps = pc.invert(pc.is_in(rows.positions, value_set=problems.messages()))
+    columns = [column.filter(keeps) for column in rows.columns]
+    return Rows(columns, rows.positions.filter(keeps), rows.kinds.filter(keeps))
+
+
+def _merged(values: pa.Array, found: Envelopes) -> list[RowFailure]:
+    """Return one failure for each bad value, ascending."""
+    by_value = {one.value_index: one for one in found.failures}
+    for message in found.problems.messages().to_pylist():
+        index = found.value_indices[message].as_py()
+        by_value.setdefault(index, failure(values, index, found.problems.reason(message)))
+    return [by_value[index] for index in sorted(by_value)]

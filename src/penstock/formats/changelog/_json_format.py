@@ -1,0 +1,43 @@
+"""What the JSON changelog formats share: options, and the decoder and encoder of a tool's messages.
+
+Options are read on the driver; decoders and encoders run on executors. Invariant: frozen and picklable.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.formats.base import Decoder, Encoder
+from penstock.formats.changelog._json import JsonChangelogDecoder, JsonChangelogEncoder, JsonMessages
+from penstock.formats.json.format import JsonFormat
+from penstock.formats.native_rows import check_schema
+from penstock.options.declare import Option
+
+
+@dataclass(frozen=True)
+class JsonChangelogFormat(ABC):
+    """A tool's messages in JSON, with the options of `json`."""
+
+    name: ClassVar[str]
+    metadata: ClassVar[pa.Schema]
+    options: ClassVar[Sequence[Option[Any]]]
+
+    json: JsonFormat
+
+    @abstractmethod
+    def messages(self) -> JsonMessages:
+        """Return how the messages are read."""
+
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+        """Make a decoder; see `Format.decoder`."""
+        check_schema(self.name, schema)
+        return JsonChangelogDecoder(self.messages(), schema, columns)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """Make an encoder; see `Format.encoder`."""
+        return JsonChangelogEncoder(self.messages(), schema)

@@ -1,0 +1,44 @@
+"""The messages of one batch that cannot be decoded, with the first reason of each.
+
+Runs on executors. Invariant: Python objects are made for bad messages only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Problems:
+    """Collects the reasons why messages are bad."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[int, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    def add(self, mask: pa.Array, reason: str | Callable[[int], str]) -> None:
+        """Note a reason for the messages where a mask is true. The first reason of a message counts.
+
+        Args:
+            mask: One boolean for each message; null means false.
+            reason: The reason, or a function from the index of the message to its reason.
+        """
+        self.add_at(pc.indices_nonzero(mask), reason)
+
+    def add_at(self, messages: pa.Array, reason: str | Callable[[int], str]) -> None:
+        """Note a reason for messages by their indices."""
+        for message in messages.to_pylist():
+            if message not in self._reasons:
+                self._reasons[message] = reason if isinstance(reason, str) else reason(message)
+
+    def messages(self) -> pa.Array:
+        """Return the indices of the bad messages (int64), ascending."""
+        return pa.array(sorted(self._reasons), pa.int64())
+
+    def reason(self, message: int) -> str:
+        """Return why a message is bad."""
+        return self._reasons[message]

@@ -1,0 +1,100 @@
+"""`canal-json`: row changes of Canal in JSON, as Flink's format of that name.
+
+Runs on executors; options are read on the driver. A message holds all rows that one statement changed.
+Invariant: the old row of an update is completed from its own new row. Flink searches the whole list `old`
+for a field, which gives wrong old rows if the rows of a message differ in the fields that changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.formats.changelog._decoder import Tool
+from penstock.formats.changelog._json import Filter, JsonMessages
+from penstock.formats.changelog._json_format import JsonChangelogFormat
+from penstock.formats.changelog._json_options import json_of, json_options
+from penstock.formats.changelog._layouts import DataOldLists
+from penstock.formats.changelog._metadata import epoch, metadata_schema, plain
+from penstock.formats.changelog._rows import Change
+from penstock.formats.format_options import FormatOptions, format_option, options_of
+from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
+from penstock.options.values import ValueType
+
+_NAME = "canal-json"
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"it is not a regular expression: {error}") from None
+    return text
+
+
+_PATTERN = ValueType("regular expression", "a regular expression", _pattern)
+
+DATABASE_INCLUDE = format_option(
+    f"{_NAME}.database.include",
+    _PATTERN,
+    "Reads only messages of the databases whose whole name matches. Default: all.",
+)
+TABLE_INCLUDE = format_option(
+    f"{_NAME}.table.include",
+    _PATTERN,
+    "Reads only messages of the tables whose whole name matches. Default: all.",
+)
+
+_METADATA = (
+    plain("database", "database", pa.string()),
+    plain("table", "table", pa.string()),
+    plain("sql-type", "sqlType", pa.map_(pa.string(), pa.int32())),
+    plain("pk-names", "pkNames", pa.list_(pa.string())),
+    epoch("ingestion-timestamp", "ts", "ms"),
+    epoch("event-timestamp", "es", "ms"),
+)
+
+_OPERATIONS = {
+    "INSERT": Change.INSERT,
+    "UPDATE": Change.UPDATE,
+    "DELETE": Change.DELETE,
+    "CREATE": Change.NOTHING,
+}
+
+
+@dataclass(frozen=True)
+class CanalJsonFormat(JsonChangelogFormat):
+    """Canal's messages."""
+
+    name: ClassVar[str] = _NAME
+    metadata: ClassVar[pa.Schema] = metadata_schema(_METADATA)
+    options: ClassVar[Sequence[Option[Any]]] = (DATABASE_INCLUDE, TABLE_INCLUDE, *json_options(_NAME))
+
+    filters: tuple[Filter, ...] = ()
+
+    @classmethod
+    def from_spec(cls, spec: FormatSpec) -> CanalJsonFormat:
+        """Read the format's options.
+
+        Raises:
+            OptionError: an option is unknown or has a value that is not allowed.
+        """
+        given = options_of(cls.options, spec)
+        return cls(json_of(given, cls.name), _filters(given))
+
+    def messages(self) -> JsonMessages:
+        """Return how the messages are read."""
+        return JsonMessages(
+            self.name, Tool(DataOldLists(), "type", _OPERATIONS, _METADATA), self.json, None, self.filters
+        )
+
+
+def _filters(given: FormatOptions) -> tuple[Filter, ...]:
+    options = {"database": DATABASE_INCLUDE, "table": TABLE_INCLUDE}
+    found = ((field, given.value(option), given.spelled(option)) for field, option in options.items())
+    return tuple(Filter(field, pattern, key) for field, pattern, key in found if pattern is not None)

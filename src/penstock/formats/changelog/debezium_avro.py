@@ -1,0 +1,92 @@
+"""`debezium-avro-confluent`: change events of Debezium in Avro behind the Schema Registry's header.
+
+Runs on executors; options are read on the driver. Invariant: the envelope is read and written exactly as a
+row of `avro-confluent`, and its changes as in `debezium-json`. As in Flink, it has no metadata of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.formats.avro.confluent import AvroConfluentFormat
+from penstock.formats.avro.format import legacy_timestamps
+from penstock.formats.avro.schema import parse_schema
+from penstock.formats.base import Decoder, Encoder
+from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
+from penstock.formats.changelog._layouts import BeforeAfter
+from penstock.formats.changelog._metadata import metadata_schema
+from penstock.formats.changelog._problems import Problems
+from penstock.formats.changelog._write import envelopes_to_write
+from penstock.formats.changelog.debezium_json import NO_BEFORE, OPERATIONS
+from penstock.formats.confluent import Subject
+from penstock.formats.format_options import options_of
+from penstock.formats.schema_registry.options import RegistryOptions
+from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
+
+_NAME = "debezium-avro-confluent"
+_TOOL = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS)
+
+REGISTRY = RegistryOptions(_NAME)
+
+
+@dataclass(frozen=True)
+class DebeziumAvroConfluentFormat:
+    """Debezium's messages in Avro, with a Schema Registry."""
+
+    name: ClassVar[str] = _NAME
+    metadata: ClassVar[pa.Schema] = metadata_schema(())
+    options: ClassVar[Sequence[Option[Any]]] = (*REGISTRY.all(), legacy_timestamps(_NAME))
+
+    inner: AvroConfluentFormat
+
+    @classmethod
+    def from_spec(cls, spec: FormatSpec) -> DebeziumAvroConfluentFormat:
+        """Read the format's options.
+
+        Raises:
+            OptionError: an option is unknown or has a value that is not allowed.
+            MissingOptionError: no URL of a registry.
+            SchemaError: the schema to write is not an Avro schema.
+        """
+        given = options_of(cls.options, spec)
+        text = given.value(REGISTRY.schema)
+        if text is not None:
+            parse_schema(text, option=given.spelled(REGISTRY.schema))
+        return cls(AvroConfluentFormat(Subject.from_options(REGISTRY, given, spec.topic), text))
+
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+        """Make a decoder; see `Format.decoder`."""
+        return _DebeziumAvroDecoder(self.inner, schema, columns)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        """Make an encoder; see `Format.encoder`."""
+        return _DebeziumAvroEncoder(self.inner, schema)
+
+
+class _DebeziumAvroDecoder(ChangelogDecoder):
+    def __init__(self, inner: AvroConfluentFormat, schema: pa.Schema, columns: Sequence[str] | None) -> None:
+        super().__init__(_TOOL, schema, columns, ignores_errors=False)
+        self._inner = inner.decoder(pa.schema(self._fields()))
+
+    def _envelopes(self, values: pa.Array) -> Envelopes:
+        found = self._inner.decode(values)
+        columns = dict(zip(found.rows.schema.names, found.rows.columns, strict=True))
+        return Envelopes(columns, found.indices(), found.failures, found.ignored_count, Problems())
+
+    def _names_of_old(self, values: pa.Array) -> pa.Array:
+        raise NotImplementedError("the old rows of Debezium are whole")
+
+
+class _DebeziumAvroEncoder:
+    def __init__(self, inner: AvroConfluentFormat, schema: pa.Schema) -> None:
+        self._names = schema.names
+        self._inner = inner.encoder(pa.schema([*_TOOL.layout.fields(schema), pa.field("op", pa.string())]))
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        """Encode rows; see `Encoder.encode`."""
+        return self._inner.encode(envelopes_to_write(_TOOL, rows, self._names, _NAME))
