@@ -26,21 +26,19 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Return lines without comments and blank ones; one that ends in a backslash is joined with the next."""
-    begun: str | None = None
+    begun: list[str] = []
     for line in _END_OF_LINE.split(text):
         rest = line.lstrip(_BLANKS)
-        if begun is None and rest.startswith(("#", "!")):
+        if not begun and rest.startswith(("#", "!")):
             continue
         goes_on = (len(rest) - len(rest.rstrip("\\"))) % 2 == 1
-        joined = (begun or "") + (rest[:-1] if goes_on else rest)
-        if goes_on:
-            begun = joined
-            continue
-        begun = None
-        if joined:
-            yield joined
-    if begun:
-        yield begun
+        begun.append(rest[:-1] if goes_on else rest)
+        if not goes_on:
+            if joined := "".join(begun):
+                yield joined
+            begun = []
+    if joined := "".join(begun):
+        yield joined
 
 
 def _divided(line: str) -> tuple[str, str]:

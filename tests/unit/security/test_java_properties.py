@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +83,13 @@ def shown(text: str) -> str | None:
 )
 def test_the_grammar_is_javas(text: str, wanted: dict[str, str]) -> None:
     assert parse_properties(text) == wanted
+
+
+@pytest.mark.parametrize("line", ["a\\\n", "\\\\\\\n"])
+def test_a_line_of_many_parts_is_read_in_time(line: str) -> None:
+    start = time.monotonic()
+    assert len(parse_properties(line * 1_000_000)) == 1
+    assert time.monotonic() - start < 15
 
 
 def test_a_damaged_escape_is_refused() -> None:
