@@ -19,12 +19,13 @@ from penstock.options.warn import said_elsewhere
 from penstock.spark._batch_reader import PenstockReader
 from penstock.spark._batch_writer import PenstockWriter
 from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from penstock.spark._failed_stream_reader import FailedStreamReader
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark._stream_writer import PenstockStreamWriter
 from penstock.spark._tables import TableSink, TableSource, missing_schema, table_sink, table_source
 from penstock.spark._target_topics import check_target_topic
 from penstock.spark.process.begin import begin_task
-from penstock.spark.process.kind import is_spark_worker, repeats_parsing
+from penstock.spark.process.kind import is_spark_worker, is_stream_planner, repeats_parsing
 from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import source_schema
 
@@ -57,11 +58,16 @@ class PenstockDataSource(DataSource):
         return PenstockReader(config.source, schema, _table_source(config, schema))
 
     @short_errors
-    def streamReader(self, schema: StructType) -> PenstockStreamReader:
-        """Return a streaming read."""
-        with said_elsewhere(repeats_parsing()):
-            config = self._read_config(streaming=True)
-            return PenstockStreamReader(config.source, schema, _table_source(config, schema))
+    def streamReader(self, schema: StructType) -> PenstockStreamReader | FailedStreamReader:
+        """Return a streaming read. Where Spark would hide an error, return a read that raises it."""
+        try:
+            with said_elsewhere(repeats_parsing()):
+                config = self._read_config(streaming=True)
+                return PenstockStreamReader(config.source, schema, _table_source(config, schema))
+        except Exception as error:
+            if not is_stream_planner():
+                raise
+            return FailedStreamReader(error)
 
     @short_errors
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter | ExactlyOnceWriter:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,13 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from penstock.codec.schema import KAFKA_RECORDS
@@ -23,6 +30,7 @@ from penstock.errors import OptionError, RowError
 from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.splits import Split
+from penstock.spark import datasource
 from penstock.spark._exactly_once import ExactlyOnceWriter
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.datasource import PenstockDataSource
@@ -221,6 +229,28 @@ def test_bad_security_is_found_before_a_task_starts(bad: dict[str, str]) -> None
         with pytest.raises(OptionError) as caught:
             make()
         assert "hunter2" not in str(caught.value)
+
+
+def test_the_runner_of_a_stream_gets_a_reader_that_raises_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PySpark's runner ends with an `UnboundLocalError` if `streamReader` raises."""
+    monkeypatch.setattr(datasource, "is_stream_planner", lambda: True)
+    missing = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/no/such.pem"}
+    source = PenstockDataSource({"kafka.bootstrap.servers": "unused:1", "subscribe": "t"} | missing)
+    reader = source.streamReader(source_schema(include_headers=False))
+    assert isinstance(reader, SupportsTriggerAvailableNow), "or Spark plans without it, and says so"
+    calls: list[Callable[[], object]] = [
+        reader.prepareForTriggerAvailableNow,
+        reader.getDefaultReadLimit,
+        reader.initialOffset,
+        lambda: reader.latestOffset({}, ReadAllAvailable()),
+        lambda: reader.partitions({}, {}),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match=r"/no/such\.pem' cannot be read here"):
+            call()
+    reader.stop()
 
 
 def test_sigterm_lets_sparks_runner_stop_the_reader() -> None:
