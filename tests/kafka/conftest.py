@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from kafka.net.connection import SaslReauthenticator
 
+from penstock.client.net._transport import ConnectionManager
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.produce.pool import close_kept_producers
 from penstock.client.settings import ConnectionSettings
@@ -39,3 +42,31 @@ def guarded() -> Iterator[DevCluster]:
     """One broker with a listener for each way to log in, shared by the run."""
     with guarded_broker() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def logins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lifetimes that the broker gave to sessions, in milliseconds."""
+    given: list[int] = []
+    session_updated = SaslReauthenticator.session_updated
+
+    def counted(self: Any, session_lifetime_ms: int) -> None:
+        given.append(session_lifetime_ms)
+        session_updated(self, session_lifetime_ms)
+
+    monkeypatch.setattr(SaslReauthenticator, "session_updated", counted)
+    return given
+
+
+@pytest.fixture
+def connected_to(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hosts of the sockets that were opened."""
+    opened: list[str] = []
+    original = ConnectionManager._open_socket
+
+    async def counted(self: ConnectionManager, host: str, port: int, timeout_at: float | None) -> object:
+        opened.append(host)
+        return await original(self, host, port, timeout_at)
+
+    monkeypatch.setattr(ConnectionManager, "_open_socket", counted)
+    return opened

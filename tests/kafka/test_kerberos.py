@@ -124,7 +124,11 @@ def test_a_ticket_cache(
 
 
 def test_a_stream_outlives_sessions(
-    guarded_by_kerberos: DevCluster, alice: Path, make_topic: MakeTopic
+    guarded_by_kerberos: DevCluster,
+    alice: Path,
+    make_topic: MakeTopic,
+    logins: list[int],
+    connected_to: list[str],
 ) -> None:
     topic = make_topic(cluster=guarded_by_kerberos)
     given = options(guarded_by_kerberos, topic, **of_keytab(alice))
@@ -132,6 +136,8 @@ def test_a_stream_outlives_sessions(
     ends_at = time.monotonic() + 2 * SESSION_MS / 1000
     while time.monotonic() < ends_at:
         assert len(read_batch(given)) == 5
+    assert len(logins) >= len(connected_to) + 2, "logins on living connections"
+    assert all(0 < lifetime_ms <= SESSION_MS for lifetime_ms in logins)
 
 
 def test_what_goes_wrong_is_said_in_time(kdc: Kdc, guarded_by_kerberos: DevCluster, alice: Path) -> None:

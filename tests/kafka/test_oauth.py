@@ -6,11 +6,9 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from kafka.net.connection import SaslReauthenticator
 
 from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.fetch.fetcher import fetch_range
@@ -139,20 +137,6 @@ def write_and_read(connections: KafkaConnections, topic: str, goes_on: Callable[
         producer.close()
     assert read == written
     return len(written)
-
-
-@pytest.fixture
-def logins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The lifetimes that the broker gave to sessions, in milliseconds."""
-    given: list[int] = []
-    session_updated = SaslReauthenticator.session_updated
-
-    def counted(self: Any, session_lifetime_ms: int) -> None:
-        given.append(session_lifetime_ms)
-        session_updated(self, session_lifetime_ms)
-
-    monkeypatch.setattr(SaslReauthenticator, "session_updated", counted)
-    return given
 
 
 def test_a_stream_outlives_tokens_and_sessions(

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.client.net._transport import ConnectionManager
 from penstock.client.net.connection import close_shared_connections
 from penstock.devbroker import DevCluster
 from penstock.errors import AuthenticationError, OptionError, PenstockError
@@ -138,20 +137,6 @@ def test_what_is_written_exactly_once_is_read(
     topic = make_topic(cluster=guarded)
     given = options(guarded, WAYS[name], server, topic)
     check_write_and_read(guarded.bootstrap_servers, given)
-
-
-@pytest.fixture
-def connected_to(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The hosts of the sockets that were opened."""
-    opened: list[str] = []
-    original = ConnectionManager._open_socket
-
-    async def counted(self: ConnectionManager, host: str, port: int, timeout_at: float | None) -> object:
-        opened.append(host)
-        return await original(self, host, port, timeout_at)
-
-    monkeypatch.setattr(ConnectionManager, "_open_socket", counted)
-    return opened
 
 
 @pytest.fixture(scope="module")
