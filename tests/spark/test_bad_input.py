@@ -297,12 +297,6 @@ def mistaken(mistake: str, bootstrap: str, guarded: DevCluster) -> tuple[dict[st
         ),
         "missing topic": (good, "UnknownTopicOrPartitionError", "Not on the Kafka cluster: topic"),
         "wrong password": (wrong_login, "AuthenticationError", ""),
-        "missing file": (
-            good
-            | {"properties.security.protocol": "SSL", "properties.ssl.truststore.location": "/no/such.pem"},
-            "OptionError",
-            "Option 'properties.ssl.truststore.location': the file '/no/such.pem' cannot be read here",
-        ),
         "format without schema": (good | {"format": "json"}, "SchemaError", "A read with a format needs"),
     }[mistake]
 
@@ -321,7 +315,7 @@ def check_readable(error: BaseException, name: str, sentence: str, line_max: int
 
 @pytest.mark.parametrize("session", ["spark", "connect_spark"])
 @pytest.mark.parametrize(
-    "mistake", ["unknown option", "missing topic", "wrong password", "missing file", "format without schema"]
+    "mistake", ["unknown option", "missing topic", "wrong password", "format without schema"]
 )
 def test_a_mistake_shows_its_sentence_first(
     request: pytest.FixtureRequest,
