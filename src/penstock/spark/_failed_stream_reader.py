@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
+from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.process.short_errors import short_errors
 
 
-class FailedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class FailedStreamReader(PenstockStreamReader):
     """Raises the error that prevented the read, as soon as Spark asks for anything."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception) -> None:  # without a config, because that is what failed
         self._error = error
 
     @short_errors
@@ -39,6 +40,10 @@ class FailedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._fail()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Raise the error."""
+        self._fail()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         """Raise the error."""
         self._fail()
 

@@ -58,7 +58,7 @@ class PenstockDataSource(DataSource):
         return PenstockReader(config.source, schema, _table_source(config, schema))
 
     @short_errors
-    def streamReader(self, schema: StructType) -> PenstockStreamReader | FailedStreamReader:
+    def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """Return a streaming read. Where Spark would hide an error, return a read that raises it."""
         try:
             with said_elsewhere(repeats_parsing()):
