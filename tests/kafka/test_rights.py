@@ -194,6 +194,9 @@ def options_of(cluster: DevCluster, case: Case, **more: str) -> dict[str, str]:
 
 # ----- the operations
 
+STARTED_TASKS: set[str] = set()
+"""The users whose driver found nothing missing."""
+
 
 def list_topics(cluster: DevCluster, case: Case) -> None:
     with open_connections(cluster, case) as connections:
@@ -205,8 +208,9 @@ def read_batch(cluster: DevCluster, case: Case) -> None:
     options = options_of(cluster, case, topic=SOURCE) | {"scan.bounded.mode": "latest-offset"}
     schema = source_schema(include_headers=False)
     reader = PenstockDataSource(options).reader(schema)
-    rows = sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
-    assert rows == len(RECORDS)
+    parts = reader.partitions()
+    STARTED_TASKS.add(case.user)
+    assert sum(batch.num_rows for part in parts for batch in reader.read(part)) == len(RECORDS)
 
 
 def read_stream(cluster: DevCluster, case: Case, **more: str) -> None:
@@ -217,6 +221,7 @@ def read_stream(cluster: DevCluster, case: Case, **more: str) -> None:
         start = reader.initialOffset()
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         parts = reader.partitions(start, end)
+        STARTED_TASKS.add(case.user)
         # Also when nothing has to be read: the error is there at the start of the query.
         assert sum(batch.num_rows for part in parts for batch in reader.read(part)) in (0, len(RECORDS))
         reader.latestOffset(end, ReadAllAvailable())
@@ -257,12 +262,15 @@ def read_with_dead_letters(cluster: DevCluster, case: Case) -> None:
         "scan.dead-letter.topic": DEAD,
     }
     reader = PenstockDataSource(options).reader(StructType([StructField("id", LongType())]))
-    assert sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)) == 0
+    parts = reader.partitions()
+    STARTED_TASKS.add(case.user)
+    assert sum(batch.num_rows for part in parts for batch in reader.read(part)) == 0
 
 
 def write_at_least_once(cluster: DevCluster, case: Case) -> None:
     config = parse_write(options_of(cluster, case, topic=TARGET)).sink
     check_target_topic(config, "topic")
+    STARTED_TASKS.add(case.user)
     assert write_rows(config, [ROWS]) == len(RECORDS)
 
 
@@ -272,6 +280,7 @@ def write_exactly_once(cluster: DevCluster, case: Case) -> None:
     check_target_topic(config, "topic")
     side = driver_side(ExactlyOnceSettings(settings_of(cluster, case), case.user))
     mandate = side.recover()
+    STARTED_TASKS.add(case.user)
     report = write_in_transaction(config, mandate, TaskPlace("query", 0, 0, 0), [ROWS])
     side.commit([report])
 
@@ -328,6 +337,7 @@ def test_each_right_is_needed_and_named_when_it_is_missing(guarded: DevCluster, 
     with pytest.raises(AuthorizationError) as caught:
         OPERATIONS[case.needed.key](guarded, case)
     assert time.monotonic() - started < AT_MOST_S
+    assert case.user not in STARTED_TASKS, "a task had to find it out"
     said = caught.value.message
     resource = case.missing.name.format(**case.names)
     assert case.missing.operation in said

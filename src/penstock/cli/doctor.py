@@ -15,7 +15,7 @@ import typer
 from penstock.cli.connecting import OptionalServers, client_properties
 
 if TYPE_CHECKING:
-    from penstock.doctor.facts import PythonFacts
+    from penstock.doctor.facts import Facts
 
 _Properties = Annotated[
     Path | None,
@@ -55,7 +55,7 @@ def doctor(
         given = client_properties(bootstrap_server, properties)
         facts = gather(given, Wanted(topic, group, prefix, log_topic))
         if spark:
-            facts = replace(facts, workers=_workers())
+            facts = _with_workers(facts)
         findings = judge(facts)
     except OptionError as error:
         findings = [bad("options", error.message, "")]
@@ -67,13 +67,17 @@ def doctor(
     raise typer.Exit(exit_code(findings))
 
 
-def _workers() -> tuple[PythonFacts, ...]:
+def _with_workers(facts: Facts) -> Facts:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
     from penstock.doctor.workers import worker_facts  # noqa: PLC0415 - lazy
 
-    session = SparkSession.builder.appName("penstock doctor").getOrCreate()
     try:
-        return worker_facts(session)
-    finally:
-        session.stop()
+        session = SparkSession.builder.appName("penstock doctor").getOrCreate()
+        try:
+            return replace(facts, workers=worker_facts(session))
+        finally:
+            session.stop()
+    except Exception as error:  # noqa: BLE001 - Spark has many ways to say that a job failed
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return replace(facts, workers_error=lines[-1] if lines else type(error).__name__)

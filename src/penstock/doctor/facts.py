@@ -117,3 +117,4 @@ class Facts:
     clock: ClockFacts | None = None
     driver: PythonFacts | None = None
     workers: tuple[PythonFacts, ...] | None = None
+    workers_error: str = ""

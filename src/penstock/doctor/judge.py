@@ -50,7 +50,10 @@ def _findings(facts: Facts) -> Iterator[Finding]:
         yield from timeout_findings(configs, facts.wanted_timeout_ms)
     if facts.clock is not None:
         yield clock_finding(facts.clock)
-    if facts.driver is not None and facts.workers is not None:
+    if facts.workers_error:
+        advice = "Does the executors' Python have PySpark's own needs, such as PyArrow?"
+        yield bad("Spark workers", f"the job that asks them failed: {facts.workers_error}", advice)
+    elif facts.driver is not None and facts.workers is not None:
         yield from worker_findings(facts.driver, facts.workers)
 
 

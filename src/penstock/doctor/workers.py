@@ -15,11 +15,12 @@ from penstock.doctor.gather import PACKAGES
 _TASKS = 64
 
 
-def worker_facts(spark: Any) -> tuple[PythonFacts, ...]:
+def worker_facts(spark: Any, task_count: int = _TASKS) -> tuple[PythonFacts, ...]:
     """Return one entry for each host and kind of Python that answered a small job.
 
     Args:
         spark: a session, classic or Connect.
+        task_count: of the job; with more than there are cores, each executor is likely to run one.
     """
     import pyarrow as pa  # noqa: PLC0415 - lazy
 
@@ -48,7 +49,7 @@ def worker_facts(spark: Any) -> tuple[PythonFacts, ...]:
         yield pyarrow.RecordBatch.from_pydict(row)
 
     schema = "host STRING, python STRING, packages STRING"
-    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(look, schema).distinct().collect()
+    rows = spark.range(0, task_count, 1, task_count).mapInArrow(look, schema).distinct().collect()
     return tuple(_facts(row) for row in sorted(rows, key=str))
 
 

@@ -155,6 +155,7 @@ WRONG: dict[str, tuple[Facts, Level, str]] = {
         BAD,
         "pyarrow 19, here 20",
     ),
+    "failed job": (replace(HEALTHY, workers_error="No module."), BAD, "failed: No module."),
     "no worker": (replace(HEALTHY, workers=()), WARNING, "none answered"),
 }
 
