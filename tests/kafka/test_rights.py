@@ -360,3 +360,35 @@ def test_the_subject_of_a_client_certificate_is_the_user(guarded: DevCluster) ->
     config = parse_write(options | {"topic": TARGET}).sink
     with pytest.raises(AuthorizationError, match="The Kafka user is User:CN=client"):
         check_target_topic(config, "topic")
+
+
+def case_of(key: str) -> Case:
+    return next(case for case in CASES if case.needed.key == key and case.missing is None)
+
+
+ROWS_WITH_TOPIC = ROWS.append_column("topic", pa.array([SOURCE] * len(RECORDS)))
+
+
+@pytest.mark.parametrize(
+    ("key", "resource"),
+    [("read-batch", "the topics to write"), ("dead-letters", f"topic '{SOURCE}'")],
+    ids=["no topic may be written", "another topic may be written"],
+)
+def test_a_task_names_the_right_on_the_topic_of_a_row(guarded: DevCluster, key: str, resource: str) -> None:
+    case = case_of(key)
+    config = parse_write(options_of(guarded, case)).sink
+    check_target_topic(config, "topic")
+    with pytest.raises(AuthorizationError, match=f"does not have the right WRITE on {resource}") as caught:
+        write_rows(config, [ROWS_WITH_TOPIC])
+    assert f"User:{case.user}" in str(caught.value)
+
+
+def test_a_task_of_an_exactly_once_write_names_the_right_on_the_topic_of_a_row(guarded: DevCluster) -> None:
+    case = case_of("write-exactly-once")
+    more = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": case.user}
+    config = parse_write(options_of(guarded, case) | more).sink
+    mandate = driver_side(ExactlyOnceSettings(settings_of(guarded, case), case.user)).recover()
+    place = TaskPlace("query", 1, 0, 0)
+    with pytest.raises(AuthorizationError, match=f"right WRITE on topic '{SOURCE}'") as caught:
+        write_in_transaction(config, mandate, place, [ROWS_WITH_TOPIC])
+    assert f"User:{case.user}" in str(caught.value)

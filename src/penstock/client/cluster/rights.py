@@ -52,6 +52,14 @@ def denied(connections: KafkaConnections, operation: Operation, resource: str, e
     )
 
 
+def write_denied(connections: KafkaConnections, error: PenstockError) -> PenstockError:
+    """Return the error about the missing right if records were refused for it; otherwise the same error."""
+    topic = error.facts.get("topic")
+    if error.facts.get("error_code") != TOPIC_AUTHORIZATION_FAILED or isinstance(error, AuthorizationError):
+        return error
+    return denied(connections, Operation.WRITE, f"topic {topic!r}", error.message)
+
+
 def known_rights(operations: object) -> frozenset[int] | None:
     """Return the rights in a broker's answer; None if the answer says nothing about them.
 

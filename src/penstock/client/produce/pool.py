@@ -17,10 +17,12 @@ from penstock.client.cluster.ask import repeat
 from penstock.client.cluster.metadata import cluster_view
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections, connections_for
+from penstock.client.net.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from penstock.client.produce._requests import init_producer_id_request
 from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity
 from penstock.client.produce.producer import Producer
 from penstock.client.settings import ConnectionSettings, ProduceSettings
+from penstock.errors import ProduceError
 
 _KEPT_MAX = 4
 """Producers kept per process. More than one is kept only when queries with other settings share it."""
@@ -38,6 +40,11 @@ def request_identity(connections: KafkaConnections, timeout_ms: int) -> Producer
 
     def attempt(left_ms: int) -> ProducerIdentity:
         response = connections.request(init_producer_id_request(), timeout_ms=left_ms)
+        if response.error_code == CLUSTER_AUTHORIZATION_FAILED:
+            from penstock.client.cluster.rights import Operation, denied  # noqa: PLC0415 - rarely needed
+
+            topics = "the topics to write (before Kafka 2.8: IDEMPOTENT_WRITE on the cluster)"
+            raise denied(connections, Operation.WRITE, topics, "Nothing was written.")
         if response.error_code:
             raise error_from_code(response.error_code, "Asking for a producer id")
         return ProducerIdentity(response.producer_id, response.producer_epoch)
@@ -70,6 +77,13 @@ def borrowed_producer(connection: ConnectionSettings, produce: ProduceSettings) 
     producer = _take(key, connections) or open_producer(connections, produce)
     try:
         yield producer
+    except ProduceError as error:
+        producer.close()
+        from penstock.client.cluster.rights import write_denied  # noqa: PLC0415 - rarely needed
+
+        if (named := write_denied(connections, error)) is not error:
+            raise named from error
+        raise
     except BaseException:
         producer.close()
         raise

@@ -138,9 +138,10 @@ def _write(
         reached(Step.TASK_BEFORE_FLUSH)
         producer.flush()
     except ProduceError as error:
+        from penstock.client.cluster.rights import write_denied  # noqa: PLC0415 - rarely needed
         from penstock.sink.exactly_once.no_transactions import refusal_named  # noqa: PLC0415 - rarely needed
 
-        if (named := refusal_named(connections, error)) is not error:
+        if (named := refusal_named(connections, write_denied(connections, error))) is not error:
             raise named from error
         if (refusal := _step_refusal(identity, error)) is not None:
             raise refusal from error
