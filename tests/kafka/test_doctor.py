@@ -161,6 +161,8 @@ def troubled() -> Iterator[DevCluster]:
         cluster.start()
     try:
         judge.create_topic(cluster.bootstrap_servers, TOPIC)
+        grant(cluster, ResourceType.TRANSACTIONAL_ID, "q-", AclOperation.WRITE)
+        grant(cluster, ResourceType.TOPIC, "q-decisions", AclOperation.WRITE)
         grant(cluster, ResourceType.TOPIC, TOPIC, AclOperation.READ)
         alice = AdminClient(
             {
@@ -180,8 +182,9 @@ def troubled() -> Iterator[DevCluster]:
 
 
 def grant(cluster: DevCluster, resource: ResourceType, name: str, operation: AclOperation) -> None:
-    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    acl = AclBinding(resource, name, literal, "User:alice", "*", operation, allow)
+    is_prefixed = resource is ResourceType.TRANSACTIONAL_ID
+    pattern = ResourcePatternType.PREFIXED if is_prefixed else ResourcePatternType.LITERAL
+    acl = AclBinding(resource, name, pattern, "User:alice", "*", operation, AclPermissionType.ALLOW)
     admin = judge.admin(cluster.bootstrap_servers)
     for future in admin.create_acls([acl], request_timeout=PATIENCE_S).values():
         future.result(timeout=PATIENCE_S)
@@ -238,6 +241,13 @@ def test_missing_rights(troubled: DevCluster, tmp_path: Path) -> None:
     assert "DESCRIBE_CONFIGS" in unknown["transaction time-outs"]
     assert "DESCRIBE on the cluster" in unknown["clock"]
     assert report.exit_code == 2
+
+
+def test_a_decision_log_that_may_not_be_created(troubled: DevCluster, tmp_path: Path) -> None:
+    config = login_file(tmp_path, "horse")
+    report = doctor(troubled.bootstrap_servers_of("SASL"), "--properties", config, "--prefix", "q")
+    assert "may write with its transactional ids" in report.of("good")["prefix q"]
+    assert "the user may not create it" in report.bad["decision log q-decisions"]
 
 
 def test_a_mistake_in_the_properties_is_bad(tmp_path: Path) -> None:

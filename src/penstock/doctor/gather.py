@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.client.cluster.health import ask_broker, controller_clock, may_write_ids
 from penstock.client.cluster.metadata import ClusterMetadata, TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.cluster.rights import Operation, describe_group, known_rights
+from penstock.client.cluster.topics import may_create
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
 from penstock.client.transactions.limits import broker_config, topic_config
@@ -165,6 +166,7 @@ def _prefix(connections: KafkaConnections, wanted: Wanted) -> PrefixFacts:
         problem = tools.log_problem() or ""
         opened = [] if problem else tools.open_transactions()
         log = topic_facts(connections, log_topic) if not problem and tools.has_log() else None
+        can_create = may_create(connections, log_topic, timeout_ms=_TIMEOUT_MS) if log is None else None
     except PenstockError as error:
         return PrefixFacts(settings.prefix, log_topic, error=error.message)
     return PrefixFacts(
@@ -172,6 +174,7 @@ def _prefix(connections: KafkaConnections, wanted: Wanted) -> PrefixFacts:
         log_topic,
         log_problem=problem,
         has_log=log is not None,
+        may_create_log=can_create,
         log_rights=None if log is None else log.rights,
         log=log,
         open_since_ms=tuple(each.description.started_at_ms for each in opened),

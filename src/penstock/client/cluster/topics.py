@@ -58,6 +58,20 @@ def create_topics(
     _await_leaders(connections, topics, patience)
 
 
+def may_create(connections: KafkaConnections, topic: str, *, timeout_ms: int) -> bool:
+    """Return whether this user has the right to create a topic of this name. Create nothing.
+
+    Raises:
+        ClientError: no broker answers in time.
+    """
+    request = CreateTopicsRequest(
+        topics=[_creatable(topic, NewTopic())], timeout_ms=timeout_ms, validate_only=True
+    )
+    response = connections.request(request, timeout_ms=timeout_ms)
+    denials = (codes.TOPIC_AUTHORIZATION_FAILED, codes.CLUSTER_AUTHORIZATION_FAILED)
+    return all(each.error_code not in denials for each in response.topics)
+
+
 def _creatable(name: str, topic: NewTopic) -> Any:
     kind = CreateTopicsRequest.CreatableTopic
     return kind(
