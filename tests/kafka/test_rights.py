@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from penstock.client.settings import ConnectionSettings, connection_settings
 from penstock.client.transactions.markers import TransactionEnd, Witness, transaction_end
 from penstock.client.transactions.steps import TransactionIdentity
 from penstock.devbroker import DevCluster
-from penstock.doctor.rights import NEEDED, NeededRights, Resource, Right
+from penstock.doctor.rights import DESCRIBE_TOPIC, NEEDED, NeededRights, Resource, Right
 from penstock.errors import AuthorizationError
 from penstock.options.config import KafkaProperties
 from penstock.options.parse import parse_write
@@ -144,13 +144,12 @@ def guarded() -> Iterator[DevCluster]:
                     DecisionTopic(connections, case.names["log"]).create()
         finally:
             connections.close()
-        wait_until(lambda: _has_last_acl(cluster), "the broker to know the ACLs")
+        wait_until(lambda: _may_describe(cluster, CASES[0]), "the broker to know the ACLs")
         yield cluster
 
 
-def _has_last_acl(cluster: DevCluster) -> bool:
-    last = Case("u0", NEEDED[0])
-    with open_connections(cluster, last) as connections:
+def _may_describe(cluster: DevCluster, case: Case) -> bool:
+    with open_connections(cluster, case) as connections:
         try:
             return SOURCE in describe_topics(connections, [SOURCE])
         except AuthorizationError:
@@ -387,6 +386,11 @@ def test_a_task_of_an_exactly_once_write_names_the_right_on_the_topic_of_a_row(g
     case = case_of("write-exactly-once")
     more = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": case.user}
     config = parse_write(options_of(guarded, case) | more).sink
+    admin = judge.admin(guarded.bootstrap_servers)
+    to_see_it = replace(case, needed=case_of("list").needed).acl(DESCRIBE_TOPIC)
+    for future in admin.create_acls([to_see_it], request_timeout=PATIENCE_S).values():
+        future.result(timeout=PATIENCE_S)
+    wait_until(lambda: _may_describe(guarded, case), "the broker to know the ACL")
     mandate = driver_side(ExactlyOnceSettings(settings_of(guarded, case), case.user)).recover()
     place = TaskPlace("query", 1, 0, 0)
     with pytest.raises(AuthorizationError, match=f"right WRITE on topic '{SOURCE}'") as caught:
