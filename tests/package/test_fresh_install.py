@@ -33,6 +33,7 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "AwsToken; import os; os.environ.update(AWS_ACCESS_KEY_ID='a', AWS_SECRET_ACCESS_KEY='b'); "
     "assert fetch_token(AwsToken('eu-west-1')).lifetime_s > 60",
     "kerberos": "from penstock.security.tickets import load_gssapi; load_gssapi().Credentials",
+    "prometheus": "from penstock.observe.serve.http import MetricsServer",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }
 NEEDS_OF_THE_SYSTEM = {"kerberos": "krb5-config"}

@@ -24,6 +24,7 @@ EXTRAS = {
     "cryptography": "pkcs12",
     "aws_msk": "aws",
     "gssapi": "kerberos",
+    "prometheus_client": "prometheus",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}
@@ -106,7 +107,7 @@ def test_each_dependency_is_imported() -> None:
     modules = set().union(*(third_party_of(source) for source in SOURCES))
     used = set().union(*(distributions_of(module) for module in modules))
     # The extra `connect` is PySpark's own, for its client.
-    assert declared("protobuf", "demo", "connect") <= used
+    assert declared("protobuf", "demo", "connect", "prometheus") <= used
 
 
 def test_an_import_that_nothing_brings_is_found(tmp_path: Path) -> None:

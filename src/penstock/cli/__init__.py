@@ -17,6 +17,7 @@ from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
 from penstock.cli.state import state_app
+from penstock.cli.top import top
 from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
 from penstock.errors import PenstockError
@@ -37,6 +38,7 @@ app.add_typer(state_app, name="state")
 app.command()(produce)
 app.command()(cat)
 app.command()(lag)
+app.command()(top)
 app.command()(demo)
 app.command()(doctor)
 

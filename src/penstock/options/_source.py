@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import _spark as spark
-from penstock.options import flink
+from penstock.options import flink, metrics
 from penstock.options._custom_offsets import custom_starting, custom_stopping
 from penstock.options._recognise import GivenOptions
 from penstock.options._start_and_stop import (
@@ -25,6 +25,7 @@ from penstock.options.config import (
     DiscoveryInterval,
     IsolationLevel,
     KafkaProperties,
+    MetricsSettings,
     OffsetsSpec,
     SourceConfig,
     Subscription,
@@ -74,6 +75,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
         idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
         max_future_skew_ms=given.value_or_default(flink.MAX_FUTURE_SKEW),
+        metrics=_metrics(given),
     )
 
 
@@ -120,6 +122,26 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         min_splits=given.value(spark.MIN_PARTITIONS),
         max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
         packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
+        metrics=_metrics(given),
+    )
+
+
+def _metrics(given: GivenOptions) -> MetricsSettings | None:
+    port = given.value(metrics.HTTP_PORT)
+    if port is None:
+        others = [option.key for option in metrics.METRICS_OPTIONS if given.has(option)]
+        if others:
+            raise MissingOptionError(
+                f"Option '{others[0]}' needs '{metrics.HTTP_PORT.key}', which turns metrics on.",
+                option=metrics.HTTP_PORT.key,
+            )
+        return None
+    return MetricsSettings(
+        http_port=port,
+        http_host=given.value_or_default(metrics.HTTP_HOST),
+        tasks_host=given.value_or_default(metrics.TASKS_HOST),
+        topic_partitions_max=given.value_or_default(metrics.TOPIC_PARTITIONS_MAX),
+        aliases=given.value(metrics.ALIASES) or (),
     )
 
 

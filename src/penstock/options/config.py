@@ -157,6 +157,25 @@ MAX_BATCH_DELAY_MS = 900_000
 
 
 @dataclass(frozen=True)
+class MetricsSettings:
+    """Where the metrics of a source are served.
+
+    Attributes:
+        http_port: of the HTTP end; 0 lets the system choose.
+        http_host: of the interface that it is bound to.
+        tasks_host: of the interface where tasks send their figures.
+        topic_partitions_max: how many topic partitions are served one by one; the others only in totals.
+        aliases: sets of names that are served besides penstock's.
+    """
+
+    http_port: int
+    http_host: str = "127.0.0.1"
+    tasks_host: str = "127.0.0.1"
+    topic_partitions_max: int = 1_000
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class SourceConfig:
     """All settings of a read.
 
@@ -170,6 +189,7 @@ class SourceConfig:
         commits_offsets: whether positions in Spark's checkpoint are committed to the consumer group.
         packs_small_ranges: whether small ranges of topic partitions share a task.
         discovery: how often topic partitions are discovered (Spark's dialect: with every batch).
+        metrics: None means that nothing is served, sent or counted by tasks.
     """
 
     properties: KafkaProperties
@@ -192,6 +212,7 @@ class SourceConfig:
     max_drift_ms: int | None = None
     idle_timeout_ms: int = IDLE_TIMEOUT_MS
     max_future_skew_ms: int = MAX_FUTURE_SKEW_MS
+    metrics: MetricsSettings | None = None
 
     def at(self, now_ms: int) -> SourceConfig:
         """Return the config with times instead of times before now. `now_ms` is used for both ends."""

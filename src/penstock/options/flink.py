@@ -16,6 +16,7 @@ from penstock.options.config import (
     SourceConfig,
 )
 from penstock.options.declare import Dialect, Option, Side, Status, declared_in, not_yet, refused
+from penstock.options.metrics import METRICS_OPTIONS
 from penstock.options.moments import MOMENT
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.table_spec import Connector
@@ -439,4 +440,4 @@ _NOT_SUPPORTED = (
     ),
 )
 
-FLINK_OPTIONS = (*declared_in(globals()), *TABLE_OPTIONS, *FORMAT_OPTIONS, *_NOT_SUPPORTED)
+FLINK_OPTIONS = (*declared_in(globals()), *METRICS_OPTIONS, *TABLE_OPTIONS, *FORMAT_OPTIONS, *_NOT_SUPPORTED)

@@ -1,7 +1,8 @@
 """Count what a source does, under the names of Flink's metrics.
 
 Runs on the driver (`SourceMetrics`, one for a running query) and on executors (`SplitMetrics`, one for a
-process). Invariant: counting never sends a request to Kafka and never fails. Other rooms show the counts.
+task, if metrics are on). Invariants: counting never sends a request to Kafka and never fails; nothing is
+counted per record. Other rooms show the counts.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class SourceMetrics:
         self._commits_succeeded = 0
         self._commits_failed = 0
         self._ignored_times = 0
+        self._batches = 0
 
     def planned(
         self,
@@ -55,6 +57,7 @@ class SourceMetrics:
         lags = {tp: max(0, latest[tp] - offset) for tp, offset in done.items() if tp in latest}
         with self._lock:
             self._positions = dict(done)
+            self._batches += 1
             self._lags = lags
             self._ignored_times = ignored_times
             if not is_idle:
@@ -73,20 +76,43 @@ class SourceMetrics:
         with self._lock:
             self._commits_failed += 1
 
+    @property
+    def has_planned(self) -> bool:
+        """Return whether a batch was planned in this run."""
+        return self._batches > 0
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset of each topic partition, as of the last planning."""
+        with self._lock:
+            return dict(self._positions)
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """Return the offsets that this run has committed to the consumer group."""
+        with self._lock:
+            return dict(self._committed)
+
+    def totals(self) -> dict[str, int]:
+        """Return the values of the whole source by Flink's names, without those of topic partitions."""
+        with self._lock:
+            return self._totals()
+
+    def _totals(self) -> dict[str, int]:
+        since_ms = self._idle_since_ms
+        return {
+            "pendingRecords": sum(self._lags.values()),
+            "sourceIdleTime": 0 if since_ms is None else self._clock_ms() - since_ms,
+            "KafkaSourceReader.commitsSucceeded": self._commits_succeeded,
+            "KafkaSourceReader.commitsFailed": self._commits_failed,
+            "ignoredFutureTimestamps": self._ignored_times,
+        }
+
     def snapshot(self) -> dict[str, int]:
         """Return all values by Flink's names; `ignoredFutureTimestamps` is ours.
 
         `currentOffset` is the last offset that was read, `committedOffset` the next one to read.
         """
         with self._lock:
-            idle_since_ms = self._idle_since_ms
-            values = {
-                "pendingRecords": sum(self._lags.values()),
-                "sourceIdleTime": 0 if idle_since_ms is None else self._clock_ms() - idle_since_ms,
-                "KafkaSourceReader.commitsSucceeded": self._commits_succeeded,
-                "KafkaSourceReader.commitsFailed": self._commits_failed,
-                "ignoredFutureTimestamps": self._ignored_times,
-            }
+            values = self._totals()
             for tp, position in sorted(self._positions.items()):
                 scope = f"KafkaSourceReader.topic.{tp.topic}.partition.{tp.partition}"
                 values[f"{scope}.currentOffset"] = position - 1
@@ -97,7 +123,7 @@ class SourceMetrics:
 
 
 class SplitMetrics:
-    """Counts what the tasks of one process have emitted. Thread-safe."""
+    """Counts what one task has emitted. Thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int] = _wall_clock_ms) -> None:
         self._clock_ms = clock_ms
@@ -123,7 +149,3 @@ class SplitMetrics:
         with self._lock:
             values = {"numRecordsIn": self._records, "numBytesIn": self._bytes}
             return values if self._lag_ms is None else {**values, "currentEmitEventTimeLag": self._lag_ms}
-
-
-SPLIT_METRICS = SplitMetrics()
-"""The counts of this process, whose tasks may belong to several queries."""

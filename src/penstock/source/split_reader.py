@@ -26,7 +26,6 @@ from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
 from penstock.source._small_batches import merge_small
 from penstock.source.connections import source_connection_settings
-from penstock.source.metrics import SPLIT_METRICS
 from penstock.source.splits import Split
 from penstock.types import OffsetRange
 
@@ -58,9 +57,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
         on_failure=decide,
     )
     batches = (records for _, records in ranges)
-    for records in merge_small(batches) if len(split.ranges) > 1 else batches:
-        SPLIT_METRICS.emitted(records)
-        yield records
+    yield from merge_small(batches) if len(split.ranges) > 1 else batches
 
 
 def _after(

@@ -34,6 +34,7 @@ from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.observe.serve.start import SourceExposure
     from penstock.source.alignment import RecordClock
     from penstock.source.enumerator import SplitEnumerator
     from penstock.source.kafka_lookup import KafkaOffsetAdmin
@@ -58,9 +59,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committer: OffsetCommitter | None = None
         self._metrics: SourceMetrics | None = None
         self._rights: ReadRights | None = None
+        self._exposure: SourceExposure | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        on_the_driver = ("_connections", "_opened", "_committer", "_metrics", "_rights")
+        on_the_driver = ("_connections", "_opened", "_committer", "_metrics", "_rights", "_exposure")
         return {**self.__dict__, **dict.fromkeys(on_the_driver)}
 
     @short_errors
@@ -120,7 +122,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = SourceOffset.from_json(end)
         splits = self._enumerator.plan(SourceOffset.from_json(start), offset)
         self._check_rights(offset.positions)
-        return [SplitPartition(split) for split in splits]
+        report_to = None if self._exposure is None else self._exposure.task_address
+        return [SplitPartition(split, report_to) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one split."""
@@ -130,6 +133,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Commit the offsets of Spark's checkpoint, and close the connections of planning."""
         self._opened = None
+        if self._exposure is not None:
+            self._exposure.close()
+            self._exposure = None
         if self._committer is not None:
             self._committer.close()
             self._committer = None
@@ -157,8 +163,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connections = KafkaConnections(source_connection_settings(self._config))
             admin = KafkaOffsetAdmin(self._connections)
             alignment = Alignment.of(self._config, self._clock(self._connections))
-            self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
             self._metrics = SourceMetrics()
+            self._exposure = _exposure(self._config, self._connections, self._metrics)
+            self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
             self._rights = ReadRights(
                 self._connections, self._config.group_id if self._config.commits_offsets else None
             )
@@ -175,6 +182,16 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from penstock.source.row_event_times import KafkaRowClock  # noqa: PLC0415 - the driver's
 
         return KafkaRowClock(connections, self._config, self._table.decoder(), column)
+
+
+def _exposure(
+    config: SourceConfig, connections: KafkaConnections, metrics: SourceMetrics
+) -> SourceExposure | None:
+    if config.metrics is None:
+        return None
+    from penstock.observe.serve.start import SourceExposure  # noqa: PLC0415 - only with metrics
+
+    return SourceExposure(config, connections, metrics)
 
 
 def _committer(

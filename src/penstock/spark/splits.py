@@ -6,9 +6,10 @@ travels once, with the reader.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
@@ -19,16 +20,23 @@ from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.spark.schema import RowSchema
 
-if TYPE_CHECKING:  # a task without a table loads nothing of tables
+if TYPE_CHECKING:  # a task without a table loads nothing of tables, and without metrics nothing of them
+    from penstock.observe.task_reports import ReportAddress
     from penstock.spark._tables import TableSource
     from penstock.table.read import RecordsToRows
 
 
 class SplitPartition(InputPartition):
-    """A split as Spark's partition of the input."""
+    """A split as Spark's partition of the input.
 
-    def __init__(self, split: Split) -> None:
+    Args:
+        split: what the task reads.
+        report_to: where the task sends its figures; None if metrics are off.
+    """
+
+    def __init__(self, split: Split, report_to: ReportAddress | None = None) -> None:
         super().__init__(split)
+        self.report_to = report_to
 
     @property
     def split(self) -> Split:
@@ -46,7 +54,26 @@ def read_rows(
         return  # Spark passes another, empty partition to a batch read without splits
     begin_task()
     row_maker: RecordsToRows = RowSchema(schema) if table is None else table.open()
-    for records in read_split(config, partition.split, row_maker.columns):
+    batches = read_split(config, partition.split, row_maker.columns)
+    if partition.report_to is not None:
+        batches = _counted(batches, partition.report_to)
+    for records in batches:
         rows = row_maker.rows(records)
         if rows.num_rows:
             yield rows
+
+
+def _counted(batches: Iterator[pa.RecordBatch], report_to: ReportAddress) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a task, and send its figures to the driver."""
+    from penstock.observe.task_reports import Sender  # noqa: PLC0415 - only with metrics
+    from penstock.source.metrics import SplitMetrics  # noqa: PLC0415 - only with metrics
+
+    counts, sender = SplitMetrics(), Sender(report_to)
+    try:
+        for records in batches:
+            counts.emitted(records)
+            sender.report(counts.snapshot())
+            yield records
+    finally:
+        sender.report(counts.snapshot(), is_last=True)
+        sender.close()

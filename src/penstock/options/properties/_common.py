@@ -21,7 +21,7 @@ from penstock.options.properties._declare import (
 from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
 
 _COMMON = ClientRole.COMMON
-_METRICS = "Java's reporters do not run here, and penstock does not export its own metrics yet."
+_METRICS = "Java's reporters do not run here, and penstock has metrics.http.port instead."
 
 _SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
 

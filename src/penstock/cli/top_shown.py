@@ -1,0 +1,107 @@
+"""The screen of `penstock top`.
+
+Runs on the machine of the command. Invariant: nothing here asks the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.lag_shown import duration
+from penstock.observe.health import Health
+from penstock.observe.monitor import Report, Row
+
+_REASONS_SHOWN = 5
+_STYLES = {
+    Health.OK: "green",
+    Health.FALLING_BEHIND: "yellow",
+    Health.BLOCKED_BY_TRANSACTION: "magenta",
+    Health.STALLED: "bold red",
+    Health.REWOUND: "bold red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is known of one reader: a report, or the error why there is none."""
+
+    name: str
+    batch_id: int | None
+    report: Report | None
+    error: str | None
+
+
+def screen(readers: Sequence[Shown], partitions: int) -> RenderableType:
+    """Return the screen: the readers, what is wrong with them, and some of their topic partitions."""
+    parts: list[RenderableType] = [_readers(readers)]
+    for reader in readers:
+        parts += [Text(f"{reader.name}: {line}", style="yellow") for line in _sentences(reader)]
+    if partitions:
+        parts += [_partitions(each.name, each.report, partitions) for each in readers if each.report]
+    return Group(*parts)
+
+
+def _readers(readers: Sequence[Shown]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("query or group", overflow="fold")
+    table.add_column("health")
+    for heading in ("batch", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in"):
+        table.add_column(heading, justify="right")
+    for reader in readers:
+        table.add_row(reader.name, *_cells(reader))
+    return table
+
+
+def _cells(reader: Shown) -> list[Text | str]:
+    batch = "-" if reader.batch_id is None else str(reader.batch_id)
+    report = reader.report
+    if report is None:
+        return [Text("no answer", style="red"), batch]
+    totals, rates = report.totals, report.rates
+    caught_up = "-" if rates is None or rates.catch_up_s is None else duration(rates.catch_up_s)
+    return [
+        Text(report.health.value, style=_STYLES[report.health]),
+        batch,
+        f"{totals.records:,}",
+        "-" if totals.age_ms is None else f"{totals.age_ms / 1000:,.1f}",
+        f"{totals.readable_records:,}",
+        "-" if rates is None else f"{rates.read_per_s:,.0f}",
+        "-" if rates is None else f"{rates.written_per_s:,.0f}",
+        caught_up,
+    ]
+
+
+def _sentences(reader: Shown) -> list[str]:
+    if reader.report is None:
+        return [reader.error or ""]
+    errors = [f"no answer for {tp}: {error.message}" for tp, error in sorted(reader.report.errors.items())]
+    return [*reader.report.reasons, *errors][:_REASONS_SHOWN]
+
+
+def _partitions(name: str, report: Report, count: int) -> Table:
+    order = list(Health)
+    worst: list[Row] = sorted(
+        report.rows,
+        key=lambda row: (-order.index(row.verdict.health), -row.look.records, row.topic_partition),
+    )[:count]
+    table = Table(box=None, pad_edge=False, header_style="bold", title=name, title_justify="left")
+    table.add_column("topic partition", overflow="fold")
+    for heading in ("position", "log end", "lag", "seconds"):
+        table.add_column(heading, justify="right")
+    table.add_column("health")
+    for row in worst:
+        look = row.look
+        table.add_row(
+            str(row.topic_partition),
+            f"{look.position:,}",
+            f"{look.high_watermark:,}",
+            f"{look.records:,}",
+            "-" if look.age_ms is None else f"{look.age_ms / 1000:,.1f}",
+            Text(row.verdict.health.value, style=_STYLES[row.verdict.health]),
+        )
+    return table

@@ -1,0 +1,135 @@
+"""The HTTP end of a source: `/metrics`, `/lag`, `/healthz`, `/readyz`.
+
+Runs in the process that plans a stream, on threads of its own. Invariants: it answers GET and HEAD and
+changes nothing; a failing answer is a status of 500 and never an error of the query.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+from penstock.observe.monitor import report_to_json
+from penstock.observe.serve.prometheus import prometheus_text
+from penstock.observe.serve.view import SourceView
+from penstock.options.config import MetricsSettings
+
+_log = logging.getLogger(__name__)
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
+_IDLE_TIMEOUT_S = 30.0
+
+
+class MetricsServer:
+    """Serves one source until `close`.
+
+    Args:
+        view: of the source.
+        settings: where.
+
+    Raises:
+        OSError: the port is in use, or this machine does not have the address.
+    """
+
+    def __init__(self, view: SourceView, settings: MetricsSettings) -> None:
+        handler = type("_Handler", (_Handler,), {"view": view, "settings": settings})
+        family = _Server6 if ":" in settings.http_host else _Server
+        self._server = family((settings.http_host, settings.http_port), handler)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.1},
+            name="penstock-metrics",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Return the port that it listens on."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log a connection that broke, instead of printing a traceback."""
+        _log.debug("A connection to the metrics port broke", exc_info=True)
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(BaseHTTPRequestHandler):
+    view: ClassVar[SourceView]
+    settings: ClassVar[MetricsSettings]
+    timeout = _IDLE_TIMEOUT_S
+    server_version = "penstock"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        try:
+            status, kind, body = self._answer(self.path.partition("?")[0])
+        except Exception as error:  # noqa: BLE001 - the client gets it, not the query
+            _log.warning("Cannot answer %s of the metrics port: %s", self.path, error)
+            status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"see the log of the driver\n"
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def _answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+        if path == "/metrics":
+            text = prometheus_text(self.view, self.settings.topic_partitions_max, self.settings.aliases)
+            return HTTPStatus.OK, _PROMETHEUS, text
+        if path == "/lag":
+            return self._lag()
+        if path == "/healthz":
+            return HTTPStatus.OK, _TEXT, b"ok\n"
+        if path == "/readyz":
+            return self._ready()
+        return HTTPStatus.NOT_FOUND, _TEXT, b"/metrics /lag /healthz /readyz\n"
+
+    def _lag(self) -> tuple[HTTPStatus, str, bytes]:
+        report = self.view.report()
+        if report is None:
+            return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, b'{"error": "no batch was planned yet"}\n'
+        return HTTPStatus.OK, _JSON, _json(report_to_json(report))
+
+    def _ready(self) -> tuple[HTTPStatus, str, bytes]:
+        """Return 200 if a batch was planned and some topic partition answers."""
+        report = self.view.report()
+        if report is None:
+            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"no batch was planned yet\n"
+        if report.errors and not report.rows:
+            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"no topic partition answers\n"
+        return HTTPStatus.OK, _TEXT, b"ok\n"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log a request only for debugging."""
+        _log.debug(format, *args)
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode() + b"\n"

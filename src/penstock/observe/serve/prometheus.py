@@ -1,0 +1,211 @@
+"""The figures of a source as Prometheus metrics, under penstock's names and, if wanted, under others'.
+
+Runs in the process that plans a stream. Needs `prometheus_client` (`penstock[prometheus]`). Invariant: at
+most `topic_partitions_max` topic partitions are shown one by one, those with the largest lag. Totals hold all
+of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.observe.health import Health
+from penstock.observe.monitor import Report, Row
+from penstock.observe.serve.view import SourceView
+from penstock.types import TopicPartition
+
+_OF_ONE = ("topic", "partition")
+_SOURCE = "penstock_source_"
+_FLINK = "flink_taskmanager_job_task_operator_"
+_EXPORTER = "kafka_consumergroup_group_"
+_OfRow = Callable[[Row], float | None]
+
+
+def prometheus_text(view: SourceView, topic_partitions_max: int, aliases: Sequence[str]) -> bytes:
+    """Return the metrics of a source in Prometheus's text format.
+
+    Args:
+        view: of the source.
+        topic_partitions_max: how many topic partitions are shown one by one.
+        aliases: sets of other names, of `ALIAS_SETS`.
+    """
+    registry = CollectorRegistry()
+    registry.register(_SourceCollector(view, topic_partitions_max, aliases))
+    return generate_latest(registry)
+
+
+class _SourceCollector(Collector):
+    def __init__(self, view: SourceView, topic_partitions_max: int, aliases: Sequence[str]) -> None:
+        self._view = view
+        self._topic_partitions_max = topic_partitions_max
+        self._aliases = aliases
+
+    def describe(self) -> Iterator[Metric]:
+        """Return nothing: registering must not ask the cluster."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        report = self._view.report()
+        values = self._view.totals()
+        yield from _totals(values)
+        if report is not None:
+            rows = sorted(report.rows, key=lambda row: -row.look.records)[: self._topic_partitions_max]
+            yield from _lag(report)
+            yield from _rows(rows, self._view.committed())
+            yield _gauge(
+                "topic_partitions_left_out",
+                "Topic partitions that are only in the totals.",
+                len(report.rows) - len(rows),
+            )
+            if "kafka-lag-exporter" in self._aliases:
+                yield from _as_kafka_lag_exporter(report, rows, self._view.group_id)
+            if "flink" in self._aliases:
+                yield from _as_flink(values, rows, self._view)
+
+
+def _totals(values: dict[str, int]) -> Iterator[Metric]:
+    yield _gauge("idle_seconds", "Time since the last batch with records.", values["sourceIdleTime"] / 1000)
+    for outcome in ("Succeeded", "Failed"):
+        yield CounterMetricFamily(
+            f"{_SOURCE}offset_commits_{outcome.lower()}",
+            "Commits of offsets to the consumer group.",
+            value=values[f"KafkaSourceReader.commits{outcome}"],
+        )
+    yield CounterMetricFamily(
+        f"{_SOURCE}ignored_future_timestamps",
+        "Records whose timestamp is too far in the future for the alignment.",
+        value=values["ignoredFutureTimestamps"],
+    )
+    yield CounterMetricFamily(
+        f"{_SOURCE}records",
+        "Records that tasks gave to Spark, repeated ones included.",
+        value=values["numRecordsIn"],
+    )
+    yield CounterMetricFamily(
+        f"{_SOURCE}bytes", "Bytes of these records, in Arrow.", value=values["numBytesIn"]
+    )
+    if "currentEmitEventTimeLag" in values:
+        yield _gauge(
+            "emit_event_time_lag_seconds",
+            "From the timestamp of the last record of a task to the moment when it went to Spark.",
+            values["currentEmitEventTimeLag"] / 1000,
+        )
+
+
+def _lag(report: Report) -> Iterator[Metric]:
+    totals = report.totals
+    yield _gauge("lag_records", "Offsets from the positions to the high watermarks.", totals.records)
+    yield _gauge(
+        "readable_records", "Offsets up to the last stable offsets, which read_committed may read.",
+        totals.readable_records,
+    )  # fmt: skip
+    if totals.age_ms is not None:
+        yield _gauge("lag_seconds", "Age of the oldest next unread record.", totals.age_ms / 1000)
+    if report.rates is not None and report.rates.catch_up_s is not None:
+        yield _gauge(
+            "catch_up_seconds", "When the lag is gone, at the rates of now.", report.rates.catch_up_s
+        )
+    yield _gauge(
+        "topic_partitions_without_answer", "Topic partitions that did not answer.", len(report.errors)
+    )
+    words = GaugeMetricFamily(
+        f"{_SOURCE}health", "1 for the word that applies to the source.", labels=["health"]
+    )
+    for word in Health:
+        words.add_metric([word.value], word is report.health)
+    yield words
+
+
+def _rows(rows: Sequence[Row], committed: Mapping[TopicPartition, int]) -> Iterator[Metric]:
+    shown: tuple[tuple[str, str, _OfRow], ...] = (
+        ("topic_partition_position", "The next offset to read.", lambda row: row.look.position),
+        ("topic_partition_log_start_offset", "The oldest offset.", lambda row: row.look.log_start),
+        (
+            "topic_partition_last_stable_offset",
+            "The end for read_committed.",
+            lambda row: row.look.last_stable,
+        ),
+        ("topic_partition_high_watermark", "The end of the log.", lambda row: row.look.high_watermark),
+        ("topic_partition_lag_records", "Offsets to the high watermark.", lambda row: row.look.records),
+        ("topic_partition_lag_seconds", "Age of the next unread record.", _age_s),
+        (
+            "topic_partition_committed_offset",
+            "The offset that this run has committed to the consumer group.",
+            lambda row: committed.get(row.topic_partition),
+        ),
+    )
+    for name, doc, value_of in shown:
+        family = GaugeMetricFamily(_SOURCE + name, doc, labels=_OF_ONE)
+        for row in rows:
+            value = value_of(row)
+            if value is not None:
+                family.add_metric(_labels(row), value)
+        yield family
+    health = GaugeMetricFamily(
+        f"{_SOURCE}topic_partition_not_ok",
+        "1 for a topic partition whose health is not OK, and the transaction that holds readers back.",
+        labels=[*_OF_ONE, "health", "transactional_id"],
+    )
+    for row in rows:
+        if row.verdict.health is not Health.OK:
+            holder = row.look.holder
+            name = (holder.transactional_id if holder is not None else None) or ""
+            health.add_metric([*_labels(row), row.verdict.health.value, name], 1)
+    yield health
+
+
+def _as_kafka_lag_exporter(report: Report, rows: Sequence[Row], group: str) -> Iterator[Metric]:
+    """Yield the metrics of seglo's kafka-lag-exporter that mean something without a membership."""
+    total = GaugeMetricFamily(f"{_EXPORTER}sum_lag", "Sum of the lags.", labels=["group"])
+    total.add_metric([group], report.totals.records)
+    yield total
+    shown: tuple[tuple[str, _OfRow], ...] = (
+        ("lag", lambda row: row.look.records),
+        ("lag_seconds", _age_s),
+        ("offset", lambda row: row.look.position),
+    )
+    for name, of_row in shown:
+        family = GaugeMetricFamily(_EXPORTER + name, "See kafka-lag-exporter.", labels=["group", *_OF_ONE])
+        for row in rows:
+            if (value := of_row(row)) is not None:
+                family.add_metric([group, *_labels(row)], value)
+        yield family
+
+
+def _as_flink(values: dict[str, int], rows: Sequence[Row], view: SourceView) -> Iterator[Metric]:
+    """Yield the metrics as Flink's Prometheus reporter names them: all gauges, times in milliseconds."""
+    committed = view.committed()
+    for name, value in values.items():
+        if name != "ignoredFutureTimestamps":
+            yield GaugeMetricFamily(
+                _FLINK + name.replace(".", "_"), "See Flink's documentation.", value=value
+            )
+    shown: tuple[tuple[str, Callable[[Row], float]], ...] = (
+        ("currentOffset", lambda row: row.look.position - 1),
+        ("committedOffset", lambda row: committed.get(row.topic_partition, -1)),
+    )
+    for name, of_row in shown:
+        family = GaugeMetricFamily(
+            f"{_FLINK}KafkaSourceReader_topic_partition_{name}", "See Flink's documentation.", labels=_OF_ONE
+        )
+        for row in rows:
+            family.add_metric(_labels(row), of_row(row))
+        yield family
+
+
+def _gauge(name: str, doc: str, value: float) -> Metric:
+    return GaugeMetricFamily(_SOURCE + name, doc, value=value)
+
+
+def _labels(row: Row) -> list[str]:
+    return [row.topic_partition.topic, str(row.topic_partition.partition)]
+
+
+def _age_s(row: Row) -> float | None:
+    age_ms = row.look.age_ms
+    return None if age_ms is None else age_ms / 1000

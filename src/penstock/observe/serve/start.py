@@ -1,0 +1,102 @@
+"""Start and stop everything that shows one source.
+
+Runs in the process that plans a stream. Invariant: what cannot start (a port in use) is a warning, and the
+query goes on without it; only a missing package is an error, because the user asked for what it does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import OptionError
+from penstock.observe.health import HealthRules
+from penstock.observe.look import Observer
+from penstock.observe.task_reports import Receiver, ReportAddress
+from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfig
+from penstock.source.metrics import SourceMetrics
+
+_log = logging.getLogger(__name__)
+
+_LOOK_TIMEOUT_MS = 3_000
+_NOTHING_YET = {"numRecordsIn": 0, "numBytesIn": 0}
+
+
+class SourceExposure:
+    """The HTTP end and the receiver of one source.
+
+    Args:
+        config: of the source; its `metrics` is set.
+        connections: of planning. The caller closes them after this.
+        metrics: what planning counts.
+
+    Raises:
+        OptionError: `prometheus_client` is not installed.
+    """
+
+    def __init__(self, config: SourceConfig, connections: KafkaConnections, metrics: SourceMetrics) -> None:
+        settings = config.metrics
+        assert settings is not None, "the caller asks only with metrics"  # noqa: S101  # for mypy
+        _check_installed()
+        from penstock.observe.serve.http import MetricsServer  # noqa: PLC0415 - after the check
+        from penstock.observe.serve.view import SourceView  # noqa: PLC0415 - after the check
+
+        self._receiver = _receiver(settings)
+        view = SourceView(
+            metrics,
+            Observer(connections, config, _LOOK_TIMEOUT_MS),
+            HealthRules(reads_committed=config.isolation_level is IsolationLevel.READ_COMMITTED),
+            of_tasks=self._of_tasks,
+            group_id=config.group_id or "",
+        )
+        self._server: MetricsServer | None = None
+        where = f"{settings.http_host}:{settings.http_port}"
+        try:
+            self._server = MetricsServer(view, settings)
+            _log.warning(
+                "Metrics of this source: http://%s:%s/metrics", settings.http_host, self._server.port
+            )
+        except OSError as error:
+            _log.warning("Cannot serve metrics at %s: %s. The query runs without them.", where, error)
+
+    @property
+    def task_address(self) -> ReportAddress | None:
+        """Return where tasks send their figures."""
+        return None if self._receiver is None else self._receiver.address
+
+    @property
+    def port(self) -> int | None:
+        """Return the port of the HTTP end; None if it could not start."""
+        return None if self._server is None else self._server.port
+
+    def close(self) -> None:
+        """Stop both."""
+        if self._server is not None:
+            self._server.close()
+        if self._receiver is not None:
+            self._receiver.close()
+
+    def _of_tasks(self) -> dict[str, int]:
+        return dict(_NOTHING_YET) if self._receiver is None else self._receiver.snapshot()
+
+
+def _receiver(settings: MetricsSettings) -> Receiver | None:
+    try:
+        return Receiver(settings.tasks_host)
+    except OSError as error:
+        _log.warning(
+            "Cannot receive the figures of tasks at %s: %s. Their numbers of records and bytes stay 0.",
+            settings.tasks_host,
+            error,
+        )
+        return None
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise OptionError(
+            "Option 'metrics.http.port' needs the package prometheus_client, which is not installed. Nothing "
+            "was read. Install penstock[prometheus], or leave the option out.",
+            option="metrics.http.port",
+        )

@@ -1,0 +1,86 @@
+"""The figures of one source, for all that show them.
+
+Runs in the process that plans a stream. Thread-safe. Invariants: the cluster is asked at most once in
+`REFRESH_S`, by one thread, however many readers there are; the others get the last report.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from penstock.observe.health import HealthRules
+from penstock.observe.look import ClusterLook
+from penstock.observe.monitor import Monitor, Report
+from penstock.source.metrics import SourceMetrics
+from penstock.types import TopicPartition
+
+REFRESH_S = 1.0
+
+
+class Looks(Protocol):
+    """What a view asks of an `Observer`."""
+
+    def look(self, positions: Mapping[TopicPartition, int], *, with_times: bool = True) -> ClusterLook:
+        """Look at the topic partitions of `positions`."""
+
+
+class SourceView:
+    """Shows one source.
+
+    Args:
+        metrics: what planning counts.
+        observer: looks at the cluster.
+        rules: of the health.
+        of_tasks: returns the totals that tasks have sent, by Flink's names.
+        group_id: the consumer group to which offsets are committed; empty without one.
+        clock_s: monotonic.
+    """
+
+    def __init__(
+        self,
+        metrics: SourceMetrics,
+        observer: Looks,
+        rules: HealthRules,
+        *,
+        of_tasks: Callable[[], dict[str, int]],
+        group_id: str = "",
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group_id = group_id
+        self._metrics = metrics
+        self._observer = observer
+        self._monitor = Monitor(rules)
+        self._of_tasks = of_tasks
+        self._clock_s = clock_s
+        self._refresh_lock = threading.Lock()
+        self._report: Report | None = None
+        self._looked_at_s = float("-inf")
+
+    def report(self) -> Report | None:
+        """Return a report that is at most `REFRESH_S` old, or the last one while another thread looks.
+
+        None before the first batch was planned.
+        """
+        if not self._metrics.has_planned:
+            return None
+        # Only the first report of all is waited for.
+        if self._refresh_lock.acquire(blocking=self._report is None):
+            try:
+                if self._clock_s() - self._looked_at_s >= REFRESH_S:
+                    found = self._observer.look(self._metrics.positions())
+                    self._report = self._monitor.add(found.partitions, found.errors)
+                    self._looked_at_s = self._clock_s()
+            finally:
+                self._refresh_lock.release()
+        return self._report
+
+    def totals(self) -> dict[str, int]:
+        """Return the values of the whole source, by Flink's names. Asks nothing."""
+        return {**self._metrics.totals(), **self._of_tasks()}
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """Return the offsets that this run has committed to the consumer group."""
+        return self._metrics.committed()

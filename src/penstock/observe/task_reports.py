@@ -1,0 +1,160 @@
+"""Carry the figures of source tasks to the process that plans the query, in datagrams.
+
+`Sender` runs on executors, `Receiver` in the planning process (docs/decisions/0009-metrics-of-tasks.md).
+Invariants: sending never waits and never fails a task; a datagram that is lost, late or comes twice never
+makes a total wrong for good; memory is bounded, whatever arrives.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+_DATAGRAM_MAX_BYTES = 4_096
+_REPORT_EVERY_S = 1.0
+_TASKS_KEPT = 10_000
+_TOTALS = ("numRecordsIn", "numBytesIn")
+_GAUGE = "currentEmitEventTimeLag"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAddress:
+    """Where tasks send their figures. It travels in each split, so it pickles small.
+
+    Attributes:
+        host: of the planning process.
+        port: of its socket.
+        token: without it a datagram is ignored.
+    """
+
+    host: str
+    port: int
+    token: str
+
+
+class Sender:
+    """Sends the totals of one task. Not thread-safe; a task has one thread.
+
+    Args:
+        address: from the split.
+        clock_s: monotonic.
+    """
+
+    def __init__(self, address: ReportAddress, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._address = address
+        self._clock_s = clock_s
+        self._task = secrets.token_hex(8)
+        self._socket: socket.socket | None = None
+        self._sent_at_s = clock_s()
+
+    def report(self, values: Mapping[str, int], *, is_last: bool = False) -> None:
+        """Send the totals, unless the last report is younger than a second. Raises nothing."""
+        now_s = self._clock_s()
+        if not is_last and now_s - self._sent_at_s < _REPORT_EVERY_S:
+            return
+        self._sent_at_s = now_s
+        message = {"token": self._address.token, "task": self._task, "last": is_last, **values}
+        with suppress(OSError):
+            if self._socket is None:
+                self._socket = socket.socket(_family(self._address.host), socket.SOCK_DGRAM)
+                self._socket.setblocking(False)
+            self._socket.sendto(json.dumps(message).encode(), (self._address.host, self._address.port))
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class Receiver:
+    """Adds up what tasks send. Thread-safe. It has a thread until `close`.
+
+    Args:
+        host: of the interface to listen on; an address that executors reach.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._socket = socket.socket(_family(host), socket.SOCK_DGRAM)
+        try:
+            self._socket.bind((host, 0))
+        except OSError:
+            self._socket.close()
+            raise
+        self.address = ReportAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
+        self._lock = threading.Lock()
+        self._tasks: OrderedDict[str, dict[str, int]] = OrderedDict()
+        self._forgotten = dict.fromkeys(_TOTALS, 0)
+        self._event_time_lag_ms: int | None = None
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._receive, name="penstock-task-reports", daemon=True)
+        self._thread.start()
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the totals by Flink's names; the lag of the last emitted record only if a task knew it."""
+        with self._lock:
+            values = {
+                name: self._forgotten[name] + sum(of[name] for of in self._tasks.values()) for name in _TOTALS
+            }
+            if self._event_time_lag_ms is not None:
+                values[_GAUGE] = self._event_time_lag_ms
+        return values
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._is_closed = True
+        with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as waker:
+            waker.sendto(b"", self._socket.getsockname()[:2])
+        self._thread.join()
+        self._socket.close()
+
+    def _receive(self) -> None:
+        while not self._is_closed:
+            try:
+                datagram = self._socket.recv(_DATAGRAM_MAX_BYTES)
+            except OSError:  # e.g. a refused datagram of ours
+                continue
+            report = _read(datagram, self.address.token)
+            if report is not None:
+                self._add(*report)
+
+    def _add(self, task: str, values: dict[str, int]) -> None:
+        with self._lock:
+            known = self._tasks.pop(task, None)
+            # Totals only grow, so an older datagram that comes late changes nothing.
+            self._tasks[task] = {
+                name: max(values.get(name, 0), known[name] if known else 0) for name in _TOTALS
+            }
+            if _GAUGE in values:
+                self._event_time_lag_ms = values[_GAUGE]
+            while len(self._tasks) > _TASKS_KEPT:
+                _, oldest = self._tasks.popitem(last=False)
+                for name in _TOTALS:
+                    self._forgotten[name] += oldest[name]
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _read(datagram: bytes, token: str) -> tuple[str, dict[str, int]] | None:
+    """Return the task and its values; None for what no task of this query sent."""
+    try:
+        message = json.loads(datagram)
+    except ValueError:
+        return None
+    if not isinstance(message, dict) or not isinstance(message.get("task"), str):
+        return None
+    given = message.get("token")
+    if not isinstance(given, str) or not hmac.compare_digest(repr(given), repr(token)):
+        return None
+    values = {name: message[name] for name in (*_TOTALS, _GAUGE) if type(message.get(name)) is int}
+    return message["task"], values

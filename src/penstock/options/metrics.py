@@ -1,0 +1,66 @@
+"""Declare the options of metrics. Runs on the driver. They have the same names in both dialects."""
+
+from __future__ import annotations
+
+from penstock.options.config import MetricsSettings
+from penstock.options.declare import Dialect, Option, Side, declared_in
+from penstock.options.values import POSITIVE_INT, TEXT, ValueType, integer, parse_words
+
+ALIAS_SETS = ("flink", "kafka-lag-exporter")
+_OFF = "none: metrics are off, and cost nothing"
+
+
+def _parse_aliases(text: str) -> tuple[str, ...]:
+    words = parse_words(text)
+    if not set(words) <= set(ALIAS_SETS):
+        raise ValueError(f"names of {', '.join(ALIAS_SETS)}, separated by commas")
+    return words
+
+
+HTTP_PORT = Option(
+    "metrics.http.port",
+    Dialect.SHARED,
+    Side.SOURCE,
+    integer(0, 65_535),
+    "The driver serves `/metrics` (Prometheus), `/lag` (JSON), `/healthz` and `/readyz` of a stream at this "
+    "port; 0: a free port, which is logged. Needs `penstock[prometheus]`. docs/observability.md. (Ours.)",
+    default_text=_OFF,
+)
+HTTP_HOST = Option(
+    "metrics.http.host",
+    Dialect.SHARED,
+    Side.SOURCE,
+    TEXT,
+    "The address that the port is bound to; `0.0.0.0` for all. There is no login, so other machines can then "
+    "see the names of topics and transactions. (Ours.)",
+    default=MetricsSettings.http_host,
+)
+TASKS_HOST = Option(
+    "metrics.tasks.host",
+    Dialect.SHARED,
+    Side.SOURCE,
+    TEXT,
+    "The address of the driver to which tasks send how much they read (UDP). Executors on other machines "
+    "need one that they reach. (Ours.)",
+    default=MetricsSettings.tasks_host,
+)
+TOPIC_PARTITIONS_MAX = Option(
+    "metrics.topic-partitions.max",
+    Dialect.SHARED,
+    Side.SOURCE,
+    POSITIVE_INT,
+    "How many topic partitions `/metrics` shows one by one: those with the largest lag. Totals hold all. "
+    "(Ours.)",
+    default=MetricsSettings.topic_partitions_max,
+)
+ALIASES = Option(
+    "metrics.aliases",
+    Dialect.SHARED,
+    Side.SOURCE,
+    ValueType("list", f"{', '.join(ALIAS_SETS)}; separated by `,`", _parse_aliases),
+    "Serve the same values also under the names of Flink's Prometheus reporter or of kafka-lag-exporter. "
+    "(Ours.)",
+    default_text="none",
+)
+
+METRICS_OPTIONS = declared_in(globals())

@@ -1,0 +1,109 @@
+"""The figures of tasks on their way to the driver, over real sockets and with hostile datagrams."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.observe import task_reports
+from penstock.observe.task_reports import Receiver, Sender
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver("127.0.0.1")
+    yield receiver
+    receiver.close()
+
+
+def records(receiver: Receiver) -> int:
+    return receiver.snapshot()["numRecordsIn"]
+
+
+def send(receiver: Receiver, **message: object) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        filled = {"token": receiver.address.token, "task": "a", **message}
+        sender.sendto(json.dumps(filled).encode(), (receiver.address.host, receiver.address.port))
+
+
+def test_the_totals_of_tasks_are_added(receiver: Receiver) -> None:
+    address = pickle.loads(pickle.dumps(receiver.address))  # noqa: S301 - as in a split
+    for count in (3, 4):
+        sender = Sender(address)
+        values = {"numRecordsIn": count, "numBytesIn": 10 * count, "currentEmitEventTimeLag": 7}
+        sender.report({"numRecordsIn": 1, "numBytesIn": 1})  # younger than a second: not sent
+        sender.report(values, is_last=True)
+        sender.close()
+    wait_until(lambda: records(receiver) == 7, "both tasks")
+    assert receiver.snapshot() == {"numRecordsIn": 7, "numBytesIn": 70, "currentEmitEventTimeLag": 7}
+
+
+def test_a_long_task_reports_once_a_second(receiver: Receiver) -> None:
+    now_s = [0.0]
+    sender = Sender(receiver.address, lambda: now_s[0])
+    for count in range(1, 12):
+        now_s[0] += 0.25
+        sender.report({"numRecordsIn": count, "numBytesIn": 0})
+    sender.close()
+    wait_until(lambda: records(receiver) == 8, "the report after two seconds")
+
+
+def test_totals_that_come_late_or_twice_change_nothing(receiver: Receiver) -> None:
+    for count in (5, 9, 9, 5):
+        send(receiver, numRecordsIn=count, numBytesIn=count)
+    send(receiver, task="b", numRecordsIn=1, numBytesIn=1)
+    wait_until(lambda: records(receiver) == 10, "the largest totals")
+
+
+def test_a_datagram_without_the_token_is_ignored(receiver: Receiver) -> None:
+    for token in ("", "x", None, 7, "\ud800"):
+        send(receiver, token=token, numRecordsIn=1_000)
+    send(receiver, task="b", numRecordsIn=1)
+    wait_until(lambda: records(receiver) == 1, "the task with the token")
+
+
+@given(st.binary(max_size=60) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda of: st.lists(of) | st.dictionaries(st.sampled_from(["token", "task", "numRecordsIn"]), of),
+).map(lambda value: json.dumps(value).encode()))  # fmt: skip
+def test_no_datagram_is_an_error(datagram: bytes) -> None:
+    assert task_reports._read(datagram, "secret") is None
+
+
+def test_sending_without_a_receiver_is_not_an_error(receiver: Receiver) -> None:
+    address = receiver.address
+    receiver.close()
+    receiver.close = lambda: None  # type: ignore[method-assign]  # closed already
+    for host in ("127.0.0.1", "no.such.host.invalid", "::1"):
+        sender = Sender(replace(address, host=host))
+        for _ in range(3):
+            sender.report({"numRecordsIn": 1}, is_last=True)
+        sender.close()
+        sender.close()
+
+
+def test_memory_is_bounded_and_forgotten_tasks_stay_in_the_total(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_reports, "_TASKS_KEPT", 3)
+    for task in range(10):
+        receiver._add(str(task), {"numRecordsIn": 2, "numBytesIn": 3})
+    assert len(receiver._tasks) == 3
+    assert receiver.snapshot() == {"numRecordsIn": 20, "numBytesIn": 30}
+
+
+def test_closing_leaves_no_thread() -> None:
+    before = threading.active_count()
+    Receiver("127.0.0.1").close()
+    assert threading.active_count() == before
+    with pytest.raises(OSError, match=r".+"):
+        Receiver("192.0.2.1")  # not an address of this machine
