@@ -1,0 +1,64 @@
+"""What Spark's progress reports say of a Kafka source, under the names of Spark's own Kafka source.
+
+Runs where a StreamingQueryListener runs. Pure. Invariant: works for every source whose offsets are those of
+Kafka topics, penstock's and Spark's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import CheckpointError
+from penstock.observe.lag import PartitionLook
+from penstock.source.checkpoint_offset import Positions, SourceOffset
+from penstock.types import TopicPartition
+
+
+def kafka_positions(offset: Any) -> Positions | None:
+    """Return the positions in an offset of a progress report; None if it is not of a Kafka source.
+
+    Args:
+        offset: JSON, parsed or as text, or None.
+    """
+    try:
+        parsed = json.loads(offset) if isinstance(offset, str) else offset
+        is_of_kafka = isinstance(parsed, Mapping) and bool(parsed)
+        return SourceOffset.from_json(parsed).positions if is_of_kafka else None
+    except (ValueError, CheckpointError):
+        return None
+
+
+def looks_of_progress(
+    end_offset: Any, latest_offset: Any, at_ms: int
+) -> dict[TopicPartition, PartitionLook] | None:
+    """Return what a progress report says of each topic partition; None if it is not of a Kafka source.
+
+    The end of a log is the one that the reader may read to: with `read_committed` the last stable offset.
+
+    Args:
+        end_offset: the end of the batch.
+        latest_offset: the ends of the logs, as of the planning of the batch.
+        at_ms: when the report was made.
+    """
+    positions, latest = kafka_positions(end_offset), kafka_positions(latest_offset)
+    if positions is None or latest is None:
+        return None
+    return {
+        tp: PartitionLook(at_ms, position, 0, latest[tp], latest[tp])
+        for tp, position in positions.items()
+        if tp in latest
+    }
+
+
+def offsets_behind_latest(looks: Mapping[TopicPartition, PartitionLook]) -> dict[str, str]:
+    """Return the metrics of Spark's own Kafka source, as texts, as Spark reports them; none without looks."""
+    behind = [look.records for look in looks.values()]
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }
