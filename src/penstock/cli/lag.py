@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NOT_OK_STATUS = 3
 _LOOK_EVERY_S = 1.0
+_LOOK_TIMEOUT_MS = 5_000
+"""How long a look waits for a topic partition that does not answer."""
 
 Checkpoint = Annotated[
     Path | None,
@@ -160,7 +162,7 @@ def make_observer(connections: KafkaConnections, properties: KafkaProperties) ->
     from penstock.observe.look import Observer  # noqa: PLC0415 - lazy
     from penstock.options.config import SourceConfig, TopicList  # noqa: PLC0415 - lazy
 
-    return Observer(connections, SourceConfig(properties, TopicList(())))
+    return Observer(connections, SourceConfig(properties, TopicList(())), _LOOK_TIMEOUT_MS)
 
 
 def find_reader(

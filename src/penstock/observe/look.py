@@ -22,6 +22,12 @@ from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 MAX_TIMES = 1_000
 """Of how many topic partitions the time of the next record is read: those with the largest lag."""
+_ENDS = (
+    (LogEnd.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+    # The last stable offset before the high watermark, which it never passes.
+    (LogEnd.LATEST, IsolationLevel.READ_COMMITTED),
+    (LogEnd.LATEST, IsolationLevel.READ_UNCOMMITTED),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +64,25 @@ class Observer:
             positions: of the reader. Read them before the call, so that a lag is never too small.
             with_times: whether to read the time of the next unread record of each.
         """
-        ends = [
-            list_offsets_each(
-                self._connections, dict.fromkeys(positions, end), isolation, timeout_ms=self._timeout_ms
-            )
-            # The last stable offset before the high watermark, which it never passes.
-            for end, isolation in (
-                (LogEnd.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
-                (LogEnd.LATEST, IsolationLevel.READ_COMMITTED),
-                (LogEnd.LATEST, IsolationLevel.READ_UNCOMMITTED),
-            )
-        ]
-        log_starts, last_stables, high_watermarks = (each.values for each in ends)
-        errors = {tp: error for each in ends for tp, error in each.errors.items()}
+        errors: dict[TopicPartition, PenstockError] = {}
+        ends: list[Mapping[TopicPartition, int]] = []
+        for end, isolation in _ENDS:
+            # A topic partition that did not answer is not waited for again.
+            wanted = dict.fromkeys(positions.keys() - errors.keys(), end)
+            found = list_offsets_each(self._connections, wanted, isolation, timeout_ms=self._timeout_ms)
+            errors |= found.errors
+            ends.append(found.values)
+        log_starts, last_stables, high_watermarks = ends
         at_ms = time.time_ns() // 1_000_000
-        found = {
+        looks = {
             tp: PartitionLook(at_ms, position, log_starts[tp], last_stables[tp], high_watermarks[tp])
             for tp, position in positions.items()
             if tp not in errors
         }
-        self._add_holders(found)
+        self._add_holders(looks)
         if with_times:
-            self._add_times(found)
-        return ClusterLook(found, errors)
+            self._add_times(looks)
+        return ClusterLook(looks, errors)
 
     def _add_holders(self, found: dict[TopicPartition, PartitionLook]) -> None:
         held = [tp for tp, look in found.items() if look.last_stable < look.high_watermark]
