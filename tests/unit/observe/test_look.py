@@ -10,7 +10,7 @@ import pytest
 from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.transactions.holders import OpenTransaction
-from penstock.errors import BrokerUnavailableError
+from penstock.errors import BrokerUnavailableError, PenstockError
 from penstock.observe import look as look_module
 from penstock.observe.look import Observer
 from penstock.options.config import IsolationLevel, KafkaProperties, SourceConfig, TopicList
@@ -33,7 +33,9 @@ def test_a_topic_partition_that_does_not_answer_is_asked_once(monkeypatch: pytes
         assert timeout_ms == 3_000
         asked.extend(wanted)
         values = {tp: LISTED[end, isolation] for tp, end in wanted.items() if tp != SILENT}
-        errors = {tp: BrokerUnavailableError("no leader") for tp in wanted if tp == SILENT}
+        errors: dict[TopicPartition, PenstockError] = {
+            tp: BrokerUnavailableError("no leader") for tp in wanted if tp == SILENT
+        }
         return Results(values, errors)
 
     def first_open_transactions(
