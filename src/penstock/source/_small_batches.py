@@ -20,14 +20,15 @@ def merge_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
-        if batch.num_rows >= LARGE_ROWS or batch.nbytes >= LARGE_BYTES:
+        batch_bytes = batch.get_total_buffer_size()  # `nbytes` takes 20 us, a tenth of reading a small range
+        if batch.num_rows >= LARGE_ROWS or batch_bytes >= LARGE_BYTES:
             if waiting:
                 yield _merged(waiting)
                 waiting, rows, size_bytes = [], 0, 0
             yield batch
             continue
         waiting.append(batch)
-        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch_bytes
         if rows >= LARGE_ROWS or size_bytes >= LARGE_BYTES:
             yield _merged(waiting)
             waiting, rows, size_bytes = [], 0, 0
