@@ -5,9 +5,10 @@ Planned on the driver (see _division.py), read on the executor. Pure values; the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.types import OffsetRange
+from penstock.types import OffsetRange, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,32 @@ class Split:
 
     ranges: tuple[SplitRange, ...]
 
+    def __reduce__(self) -> tuple[Callable[..., Split], tuple[tuple[_Plain, ...]]]:
+        """Pickle plain values: a split may have hundreds of ranges, and dataclasses pickle slowly."""
+        return _split, (
+            tuple(
+                (*one.offset_range.topic_partition, *_bounds(one.offset_range), one.topic_id)
+                for one in self.ranges
+            ),
+        )
+
     @classmethod
     def of(cls, offset_range: OffsetRange, topic_id: str | None = None) -> Split:
         """Return a split of one range."""
         return cls((SplitRange(offset_range, topic_id),))
+
+
+_Plain = tuple[str, int, int, int, str | None]
+
+
+def _bounds(offset_range: OffsetRange) -> tuple[int, int]:
+    return offset_range.starting_offset, offset_range.stopping_offset
+
+
+def _split(ranges: tuple[_Plain, ...]) -> Split:
+    return Split(
+        tuple(
+            SplitRange(OffsetRange(TopicPartition(topic, partition), start, stop), topic_id)
+            for topic, partition, start, stop, topic_id in ranges
+        )
+    )

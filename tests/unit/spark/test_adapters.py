@@ -29,14 +29,14 @@ from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import OptionError, RowError
 from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.source.enumerator import SplitEnumerator
-from penstock.source.splits import Split
+from penstock.source.splits import Split, SplitRange
 from penstock.spark import datasource
 from penstock.spark._exactly_once import ExactlyOnceWriter
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import RowSchema, check_read_schema, source_schema
 from penstock.spark.splits import SplitPartition
-from penstock.types import OffsetRange
+from penstock.types import OffsetRange, TopicPartition
 from pyspark_penstock import DefaultSource
 from tests.unit.source_fakes import FakeAdmin, Log, source_config, tp
 from tests.waiting import PATIENCE_S
@@ -132,6 +132,14 @@ def test_a_split_travels() -> None:
     split = Split.of(OffsetRange(tp(3), 5, 9))
     copy = pickle.loads(pickle.dumps(SplitPartition(split)))  # noqa: S301 - our own bytes
     assert copy.split == split
+
+
+def test_a_split_of_many_ranges_travels_small() -> None:
+    ranges = (OffsetRange(TopicPartition("a-topic", n), 10**12, 10**12 + n) for n in range(1_000))
+    split = Split(tuple(SplitRange(each, "3f0e9e1c-0b62-4f5c-8f49-0b1d0a2f8d11") for each in ranges))
+    pickled = pickle.dumps(SplitPartition(split))
+    assert len(pickled) < 30_000
+    assert pickle.loads(pickled).split == split  # noqa: S301 - our own bytes
 
 
 def test_a_batch_read_without_splits_reads_nothing() -> None:
