@@ -251,17 +251,21 @@ def test_what_the_caller_decides_about_a_failed_range_counts() -> None:
     assert errors.keys() == {tp(1), tp(2)}
 
 
-def test_all_before_an_error_is_yielded_before_it_is_raised() -> None:
-    cluster = FakeBrokers(logs={tp(0): Log.of(3, 3, 3, 3), tp(1): Log.of(3, 3, 3, 3)})
+@pytest.mark.parametrize("count", [1, 2])
+def test_all_before_an_error_is_yielded_before_it_is_raised(count: int) -> None:
+    """Also the rows of the last range, which wait until a batch is full."""
+    cluster = FakeBrokers(logs={tp(number): Log.of(3, 3, 3, 3) for number in range(count)})
     fetch = dataclasses.replace(SETTINGS, max_partition_fetch_bytes=150)
 
-    def delete(each: TopicPartition) -> int | None:
+    def refuse(each: TopicPartition) -> int | None:
         return UNAUTHORIZED if len(cluster.asked) > 3 and each == tp(0) else None
 
-    cluster.trouble = delete
+    cluster.trouble = refuse
+    cluster.batches_per_fetch = 1
     seen: list[tuple[TopicPartition, bytes]] = []
     with pytest.raises(PenstockError, match=r"a-0\[0, 12\) at offset \d") as caught:
         read(cluster, fetch=fetch, seen=seen)
+    assert caught.value.facts["offset"] > 0
     assert by_topic_partition(seen)[tp(0)] == all_of(cluster)[tp(0)][: caught.value.facts["offset"]]
 
 
