@@ -52,6 +52,7 @@ def test_thousands_of_topic_partitions_are_a_few_requests_a_batch(
         "scan.max-records-per-batch": str(PARTITION_COUNT // 2),
         "scan.pack-small-ranges": "false",
         "scan.topic-partition-discovery.interval": "1 ms",
+        "properties.group.id": f"{topic}-readers",
     }
     reader = PenstockDataSource(options).streamReader(source_schema(include_headers=False))
     try:
@@ -60,12 +61,21 @@ def test_thousands_of_topic_partitions_are_a_few_requests_a_batch(
         assert len(reader.partitions(start, end)) == PARTITION_COUNT, "one record each, so that none starves"
         at_first = Counter(requests)
         assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
+        when_idle = requests - at_first
+        judge.produce(bootstrap, topic, *(Record(b"x", partition=n) for n in range(PARTITION_COUNT)))
+        before = Counter(requests)
+        assert len(reader.partitions(end, reader.latestOffset(end, reader.getDefaultReadLimit()))) == 2_000
+        of_a_batch = requests - before
     finally:
         reader.stop()
     # Where it starts, where the logs end, and whether the start is still there.
     assert at_first["ListOffsetsRequest"] == 3
-    assert at_first["MetadataRequest"] <= 4
-    later = requests - at_first
-    assert later["ListOffsetsRequest"] == 1
-    assert later["MetadataRequest"] <= 1
-    assert sum(requests.values()) <= 12, dict(requests)
+    assert at_first["MetadataRequest"] <= 3
+    commits = {"OffsetCommitRequest", "FindCoordinatorRequest"}
+    for later in (when_idle, of_a_batch):
+        assert {kind: count for kind, count in later.items() if kind not in commits} == {
+            "ListOffsetsRequest": 1,
+            "MetadataRequest": 1,
+        }
+    assert requests["FindCoordinatorRequest"] == 1
+    assert sum(requests.values()) <= 14, dict(requests)

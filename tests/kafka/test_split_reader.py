@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from penstock.client.net.connection import KafkaConnections, PendingResponse
 from penstock.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
@@ -119,6 +121,28 @@ def test_a_split_of_several_ranges_reads_each_in_order_and_past_its_losses(
     assert len(rows) == sum(map(len, wanted.values()))
     assert f"was reading {gone}-0, which Kafka does not have any more" in caplog.text
     assert f"needs offset 0 of {topic}-1" in caplog.text
+
+
+def test_a_worker_asks_for_nothing_but_records_in_its_second_batch(
+    bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(200)
+    config = config_for(bootstrap, topic)
+    sent: list[str] = []
+    send = KafkaConnections.send
+
+    def watched(self: KafkaConnections, request: Any, *args: Any) -> PendingResponse:
+        sent.append(type(request).__name__)
+        return send(self, request, *args)
+
+    monkeypatch.setattr(KafkaConnections, "send", watched)
+    for number in range(2):
+        judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=part) for part in range(200)))
+        ranges = (OffsetRange(TopicPartition(topic, part), number, number + 1) for part in range(200))
+        del sent[:]
+        split = Split(tuple(SplitRange(each) for each in ranges))
+        assert offsets_in(list(read_split(config, split, ["offset"]))) == [number] * 200
+    assert sent == ["FetchRequest"]
 
 
 def test_memory_stays_bounded_however_long_the_range(bootstrap: str, make_topic: MakeTopic) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks import exactly_once, harness, planning, streaming
+from benchmarks import exactly_once, harness, micro_batches, planning, streaming
 from benchmarks.cases import CASES
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
 from benchmarks.measured import Measured
-from benchmarks.systems import PENSTOCK, SPARK_DEFAULT, Bench, taking_part
+from benchmarks.systems import PENSTOCK, SPARK_DEFAULT, SPARK_TUNED, Bench, taking_part
 from benchmarks.usage import SPARK_JVM
 from pyspark.sql import SparkSession
 
@@ -54,6 +54,22 @@ def test_a_stream_is_seen_whole_and_timed(bench: Bench) -> None:
     found = streaming.measure(bench, [PENSTOCK], 1, durations, say=str)
     late = found[streaming.LATENCY][PENSTOCK]
     assert 0 < late["p50_ms"] <= late["p99_ms"]
+
+
+def test_a_stream_without_a_trigger_is_timed(bench: Bench) -> None:
+    durations = streaming.Durations(warm_up_s=0, small_s=0.5)
+    found = streaming.measure_shortest_trigger(bench, 1, durations, say=str)[streaming.SHORTEST]
+    assert found[PENSTOCK][streaming.P50_RATIO] > 0
+    assert found[SPARK_TUNED]["p50_ms"] > 0
+
+
+def test_small_batches_are_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"MANY_PARTITIONS": 6, "SHUFFLE_PARTITIONS": 3, "WARM_UP_BATCHES": 0, "SLOW_MS": 0}
+    for name, value in few.items():
+        monkeypatch.setattr(micro_batches, name, value)
+    found = micro_batches.measure(bench, 1, 2, say=str)
+    assert found[micro_batches.MANY_MEASURE][PENSTOCK][micro_batches.TIMES_AS_FAST] > 0
+    assert found[micro_batches.SHUFFLE_MEASURE][PENSTOCK][micro_batches.EXACTLY_ONCE_RATIO] > 0
 
 
 def test_exactly_once_is_timed_beside_at_least_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

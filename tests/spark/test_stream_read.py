@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.usage import snapshot
 from confluent_kafka.admin import NewPartitions
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -270,6 +272,40 @@ def test_records_deleted_before_they_were_read_are_an_error_unless_allowed(
     lossy = read_stream(spark, "penstock", {**options, "failOnDataLoss": "false"})
     batches = run_available_now(lossy, tmp_path)
     assert [positions(batch) for batch in batches] == [[(topic, 0, n) for n in range(15, 20)]]
+
+
+def test_a_batch_starts_no_process_and_opens_no_connection(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(20)
+    stream = read_stream(spark, "penstock", options_for(bootstrap, topic))
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with stopped(writer.start()) as query:
+
+        def run_batches() -> set[tuple[int, str]]:
+            for _ in range(3):
+                judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=n) for n in range(20)))
+                query.processAllAvailable()
+            return processes_and_connections(bootstrap)
+
+        run_batches()
+        before = run_batches()
+        assert run_batches() <= before
+    assert any(address for _, address in before), "planning and tasks have connections"
+
+
+def processes_and_connections(bootstrap: str) -> set[tuple[int, str]]:
+    """Our child processes, each once with "" and once with each of its connections to the broker."""
+    port = f":{int(bootstrap.rpartition(':')[2]):04X}"
+    tables = "".join(Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6"))
+    lines = [line.split() for line in tables.splitlines()]
+    addresses = {f"socket:[{line[9]}]": line[1] for line in lines if line[2].endswith(port)}
+    found: set[tuple[int, str]] = set()
+    for pid in snapshot().keys() - {os.getpid()}:
+        with contextlib.suppress(OSError):  # it ends now
+            links = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+            found |= {(pid, ""), *((pid, addresses[link]) for link in links if link in addresses)}
+    return found
 
 
 def test_read_committed_reads_up_to_open_transactions(

@@ -88,6 +88,7 @@ def plan_splits(
     topic_ids: Mapping[str, str],
     *,
     check_ends: bool,
+    continued: Positions | None = None,
 ) -> list[Split]:
     """Cut the ranges to what the brokers hold, and divide them among tasks. Batches and streams use this.
 
@@ -97,13 +98,26 @@ def plan_splits(
         ranges: to read.
         topic_ids: the known ids of their topics.
         check_ends: whether to look up the ends too; not needed if planning just did.
+        continued: where the last batch of this run ended. A range that begins there is not looked up: that
+            batch has read up to it a moment ago. If its records are deleted now, the task that reads it
+            reports that.
 
     Raises:
         DataLossError: records of a range are gone, and the options make that an error.
     """
-    available = _available(ranges, admin, LossPolicy.of(config), check_ends=check_ends)
+    goes_on = {
+        one.topic_partition
+        for one in ranges
+        if continued is not None and continued.get(one.topic_partition) == one.starting_offset
+    }
+    checked = _available(
+        [one for one in ranges if one.topic_partition not in goes_on],
+        admin,
+        LossPolicy.of(config),
+        check_ends=check_ends,
+    )
     return divide(
-        available,
+        [*checked, *(one for one in ranges if one.topic_partition in goes_on)],
         min_splits=config.min_splits,
         max_records_per_split=config.max_records_per_split,
         topic_ids=topic_ids,

@@ -70,6 +70,8 @@ class SplitEnumerator:
         self._run = Run(ConfiguredLookUps(config, admin))
         self._initial: SourceOffset | None = None
         self._planned_end: Positions | None = None
+        self._read_end: Positions = {}
+        """Where the last range ended that `plan` divided."""
         self._alignment = alignment
         self._latest: Positions = {}
         min_size = MinBatchSize(config.min_records_per_batch, config.max_batch_delay_ms, clock_ms)
@@ -176,7 +178,16 @@ class SplitEnumerator:
             self._discovery.now()
             recreated = self._discovery.recreated(end, end.positions)
             ranges = [one for one in ranges if one.topic_partition not in recreated]
-        return plan_splits(self._config, self._admin, ranges, end.markers.topic_ids, check_ends=is_replay)
+        splits = plan_splits(
+            self._config,
+            self._admin,
+            ranges,
+            end.markers.topic_ids,
+            check_ends=is_replay,
+            continued=None if is_replay else self._read_end,
+        )
+        self._read_end = end.positions
+        return splits
 
     def _window(
         self,

@@ -727,3 +727,22 @@ class TestCost:
         end = enumerator.latest_offset(start, 50_000)
         assert len(ranges_of(enumerator.plan(start, end))) == 2000
         assert (admin.discovery_count, admin.look_up_count) == (1, 2)
+
+    def test_a_batch_that_continues_the_last_one_looks_up_the_ends_only(self) -> None:
+        admin = FakeAdmin({tp(0): Log(0, 5), tp(1): Log(0, 5)})
+        enumerator = SplitEnumerator(source_config(), admin)
+        first = enumerator.latest_offset(enumerator.initial_offset(), None)
+        enumerator.plan(enumerator.initial_offset(), first)
+        admin.logs = {tp(0): Log(7, 9), tp(1): Log(0, 6), tp(2): Log(0, 3)}
+        admin.look_up_count = 0
+        second = enumerator.latest_offset(first, None)
+        assert admin.look_up_count == 2, "the ends, and where the new topic partition starts"
+        # The records 5 and 6 are deleted. The task that reads them finds out, because it asks the same log.
+        assert ranges(enumerator.plan(first, second)) == {tp(0): [(5, 9)], tp(1): [(5, 6)], tp(2): [(0, 3)]}
+        assert admin.look_up_count == 3, "the start of the new topic partition"
+        admin.logs[tp(2)].end = 4
+        third = enumerator.latest_offset(second, None)
+        assert ranges(enumerator.plan(second, third)) == {tp(2): [(3, 4)]}
+        assert admin.look_up_count == 4, "the ends"
+        with pytest.raises(OffsetOutOfRangeError, match="offset 5"):
+            SplitEnumerator(source_config(), admin).plan(first, second)
