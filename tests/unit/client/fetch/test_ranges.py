@@ -158,21 +158,20 @@ def test_a_range_that_had_its_turn_and_got_nothing_waits_before_it_asks_again() 
     assert len([asked for asked in cluster.asked if tp(0) in asked.offsets]) < 40
 
 
+def sizes(cluster: FakeBrokers) -> dict[TopicPartition, list[int]]:
+    batches = fetch_ranges(cast(KafkaConnections, cluster), whole(cluster), SETTINGS, columns=["value"])
+    found: dict[TopicPartition, list[int]] = {}
+    for offset_range, batch in batches:
+        found.setdefault(offset_range.topic_partition, []).append(batch.num_rows)
+    return found
+
+
 def test_memory_is_not_kept_for_each_range() -> None:
     """With several ranges the records of a response leave at once; a last single range fills its batches."""
-    cluster = FakeBrokers(logs={tp(0): Log.of(*[1] * 3), tp(1): Log.of(*[1] * 2_000)})
-    cluster.logs[tp(1)].batches[:] = [(base, data) for base, data in cluster.logs[tp(1)].batches]
-    batches = list(
-        fetch_ranges(
-            cast(KafkaConnections, cluster),
-            whole(cluster),
-            dataclasses.replace(SETTINGS, max_partition_fetch_bytes=10_000),
-            columns=["value"],
-        )
-    )
-    sizes = [batch.num_rows for offset_range, batch in batches if offset_range.topic_partition == tp(1)]
-    assert sum(sizes) == 2_000
-    assert len(sizes) <= 3
+    cluster = FakeBrokers(logs={tp(n): Log.of(*[5] * 10) for n in range(3)}, batches_per_fetch=1)
+    assert sizes(cluster) == {tp(n): [5] * 10 for n in range(3)}
+    cluster = FakeBrokers(logs={tp(0): Log.of(*[1] * 3), tp(1): Log.of(*[1] * 200)}, batches_per_fetch=1)
+    assert sizes(cluster) == {tp(0): [1] * 3, tp(1): [1, 1, 198]}
 
 
 @pytest.mark.parametrize("leader_id", [-1, 9])
