@@ -207,13 +207,17 @@ def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession, tmp_path: P
         changelog.normalize(wrong, ["k"], order_by=["at"], state="s")
 
 
-def test_top_n_of_normalize_and_deduplicate(spark: SparkSession, tmp_path: Path) -> None:
+def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     """One operator after another, each with a state of its own, over restarts."""
     batches = with_repeats(history(7, count=32), 8, 7)
 
     def build(name: str) -> DataFrame:
         rows = read_batches(spark, tmp_path / "in")
         states = {part: str(tmp_path / f"state-{name}-{part}") for part in ("first", "second")}
+        if name == "sums":
+            changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
+            calls = {"at": "sum(at)", "n": "count(*)", "low": "min(k)"}
+            return changelog.aggregate(changes, ["v"], calls, state=states["second"], partitions=2)
         if name == "first":
             inserts = rows.selectExpr("k", "v", "at")
             return changelog.deduplicate(
@@ -225,7 +229,7 @@ def test_top_n_of_normalize_and_deduplicate(spark: SparkSession, tmp_path: Path)
     reference = Reference()
     for number, batch in enumerate(batches):
         write_batches(tmp_path / "in", batches[number : number + 1])
-        for name in ("first", "top"):
+        for name in ("first", "top", "sums"):
             run(build(name), tmp_path, name)
         reference.step(batch)
     newest: dict[str, Row] = {}
@@ -236,6 +240,10 @@ def test_top_n_of_normalize_and_deduplicate(spark: SparkSession, tmp_path: Path)
     for row in reference.rows.values():
         top[row["v"]] = max(top.get(row["v"], -1), row["at"])
     assert table_of(spark, tmp_path, "top") == sorted(top.values())
+    groups = {v: [row for row in reference.rows.values() if row["v"] == v] for v in top}
+    assert table_of(spark, tmp_path, "sums") == sorted(
+        sum(row["at"] for row in rows) for rows in groups.values()
+    )
 
 
 def table_of(spark: Any, folder: Path, name: str) -> list[int]:

@@ -13,11 +13,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.spark.changelog import aggregate as aggregate
     from penstock.spark.changelog import deduplicate as deduplicate
     from penstock.spark.changelog import normalize as normalize
     from penstock.spark.changelog import top_n as top_n
 
-_FUNCTIONS = {"deduplicate", "normalize", "top_n"}
+_FUNCTIONS = {"aggregate", "deduplicate", "normalize", "top_n"}
 
 
 def __getattr__(name: str) -> Any:

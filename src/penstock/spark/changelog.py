@@ -8,14 +8,15 @@ each row.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from penstock.changelog.operators.aggregate import Aggregate, parse_calls
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.normalize import Normalize
@@ -164,6 +165,49 @@ def top_n(
     operator = TopN(_arrow(columns), tuple(keys), ordered, n)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
     out = StructType([*columns.fields, _KIND_FIELD])
+    return _apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+
+
+def aggregate(
+    df: DataFrame,
+    keys: Sequence[str],
+    calls: Mapping[str, str],
+    *,
+    state: str | None = None,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Return a changelog of the aggregates of each group of a changelog.
+
+    The first rows of a group give +I, a change of an aggregate -U and +U, and the last row that goes -D. A
+    batch gives at most one change of each group, and none if no aggregate has changed.
+
+    Args:
+        df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
+        keys: the columns of the group.
+        calls: the name of each column of the output, and its aggregate: `count(*)`, or `count`, `sum`, `avg`,
+            `min`, `max` or `count(distinct ...)` of a column. Sums of integers are BIGINT, averages DOUBLE.
+        state: the folder of the operator, as for `normalize`.
+        partitions: number of partitions of the state, as for `normalize`.
+
+    Returns:
+        The keys, the aggregates, and `row_kind`.
+
+    Raises:
+        SchemaError: a column does not exist, or the aggregate does not take its type.
+        OptionError: the stream has no `state`, or an argument is wrong.
+    """
+    columns = _columns_without_kind(df)
+    _check_names("keys", keys)
+    try:
+        parsed = tuple(parse_calls(calls))
+    except ValueError as error:
+        raise OptionError(f"`calls` is wrong: {error}.", option="calls") from None
+    if not parsed:
+        raise OptionError("`calls` is empty. Name at least one aggregate.", option="calls")
+    operator = Aggregate(_arrow(columns), tuple(keys), parsed)
+    check_columns(operator.columns, [*keys, *(call.column for call in parsed if call.column is not None)])
+    check_columns(operator.out_columns, [])
+    out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
     return _apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
 
 

@@ -2,6 +2,8 @@
 
     base.py         what each operator is
     ordering.py     sorts rows by key, and by the columns that say which one is newer
+    aggregate.py    count, sum, avg, min, max, count distinct of a changelog
+    sums.py         sums of groups in which rows also leave
     deduplicate.py  the first or last row of each key
     top_n.py        the first n rows of each group
     normalize.py    upserts and deletes that may come twice, late or out of order -> a correct changelog

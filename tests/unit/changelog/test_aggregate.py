@@ -1,0 +1,154 @@
+"""`aggregate` against plain Python over the table that the changelog gives."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.changelog.operators.aggregate import Aggregate, parse_calls
+from penstock.errors import RowError, SchemaError
+from tests.unit.changelog.histories import apply, changelog, in_batches
+from tests.unit.changelog.running import Row, Running, as_changelog
+
+COLUMNS = pa.schema(
+    [
+        ("g", pa.string()),
+        ("h", pa.int32()),
+        ("i", pa.int64()),
+        ("d", pa.decimal128(12, 2)),
+        ("f", pa.float64()),
+        ("s", pa.string()),
+    ]
+)
+WITH_KIND = COLUMNS.append(pa.field("row_kind", pa.string()))
+CALLS = {
+    "n": "count(*)",
+    "some": "count(i)",
+    "i_sum": "sum(i)",
+    "d_sum": "sum(d)",
+    "f_sum": "sum(f)",
+    "i_avg": "avg(i)",
+    "low": "min(s)",
+    "high": "max(d)",
+    "different": "count(DISTINCT s)",
+}
+
+
+def running(calls: dict[str, str] | None = None, keys: tuple[str, ...] = ("g", "h")) -> Running:
+    return Running(Aggregate(COLUMNS, keys, tuple(parse_calls(calls or CALLS))), WITH_KIND)
+
+
+def make(chance: random.Random) -> Row:
+    return {
+        "g": chance.choice(["a", None]),
+        "h": chance.randint(0, 1),
+        "i": chance.choice([None, 1, -(2**50), 2**55]),
+        "d": chance.choice([None, Decimal("0.10"), Decimal("-9999999999.99")]),
+        "f": chance.choice([None, 0.5, -4.25]),
+        "s": chance.choice([None, "", "x", "y"]),
+    }
+
+
+def reference(rows: list[Row]) -> Row:
+    def of(name: str) -> list[Any]:
+        return [row[name] for row in rows if row[name] is not None]
+
+    return {
+        "n": len(rows),
+        "some": len(of("i")),
+        "i_sum": sum(of("i")) if of("i") else None,
+        "d_sum": sum(of("d"), Decimal("0.00")) if of("d") else None,
+        "f_sum": sum(of("f")) if of("f") else None,
+        "i_avg": float(sum(of("i"))) / len(of("i")) if of("i") else None,
+        "low": min(of("s"), default=None),
+        "high": max(of("d"), default=None),
+        "different": len(set(of("s"))),
+    }
+
+
+@given(seed=st.integers(0, 10_000), length=st.integers(1, 60))
+def test_it_is_the_aggregate_of_the_table(seed: int, length: int) -> None:
+    chance = random.Random(seed)
+    tested = running()
+    table: list[Row] = []
+    result: list[Row] = []
+    for batch in in_batches(chance, changelog(chance, length, make), 5):
+        apply(table, batch)
+        out = tested.step(batch)
+        result = as_changelog([*({**row, "row_kind": "+I"} for row in result), *out])["rows"]
+        groups = {(row["g"], row["h"]) for row in table}
+        expected = [
+            {"g": g, "h": h, **reference([row for row in table if (row["g"], row["h"]) == (g, h)])}
+            for g, h in groups
+        ]
+        assert Counter(map(str, result)) == Counter(map(str, expected))
+
+
+def row(kind: str, **values: Any) -> Row:
+    return {**dict.fromkeys(COLUMNS.names), "g": "a", "h": 1, **values, "row_kind": kind}
+
+
+def test_a_group_without_a_change_of_its_aggregates_gives_nothing() -> None:
+    tested = running({"high": "max(i)"})
+    assert [each["row_kind"] for each in tested.step([row("+I", i=5)])] == ["+I"]
+    assert tested.step([row("+I", i=4)]) == []
+    out = tested.step([row("-D", i=5)])
+    assert [(each["row_kind"], each["high"]) for each in out] == [("-U", 5), ("+U", 4)]
+    assert [each["row_kind"] for each in tested.step([row("-D", i=4)])] == ["-D"]
+    assert tested.step([row("+I", i=1), row("-D", i=1)]) == []
+
+
+@pytest.mark.parametrize("wrong", [row("-D", i=1), row("-U", i=1)])
+def test_a_row_that_is_not_there_cannot_go(wrong: Row) -> None:
+    with pytest.raises(RowError, match="takes away a row that is not there"):
+        running({"n": "count(*)"}).step([wrong])
+    tested = running({"low": "min(i)"})
+    tested.step([row("+I", i=7)])
+    with pytest.raises(RowError, match="takes away a row that is not there"):
+        tested.step([wrong])
+
+
+@pytest.mark.parametrize("numbers", [[2**62, 2**62], [-(2**63), -1], [2**63 - 1] * 4, [2**62] * 64])
+@pytest.mark.parametrize("batch_count", [1, 2])
+def test_a_sum_that_does_not_fit_is_an_error(numbers: list[int], batch_count: int) -> None:
+    tested = running({"i_sum": "sum(i)"})
+    half = len(numbers) // batch_count
+    batches = [numbers[start : start + half] for start in range(0, len(numbers), half)]
+    with pytest.raises(RowError, match="does not fit into int64"):
+        _ = [tested.step([row("+I", i=number) for number in batch]) for batch in batches]
+
+
+def test_sums_at_the_ends_of_the_range_are_exact() -> None:
+    tested = running({"i_sum": "sum(i)"})
+    out = tested.step([row("+I", i=2**63 - 1), row("+I", i=-(2**63)), row("+I", i=2**63 - 1)])
+    assert out[-1]["i_sum"] == 2**63 - 2
+    assert tested.step([row("-D", i=2**63 - 1)])[-1]["i_sum"] == -1
+
+
+def test_the_order_of_rows_does_not_change_a_float() -> None:
+    rows = [row("+I", f=value) for value in (1e16, 1.0, -1e16, 0.1, 3.0)]
+    sums = {
+        running({"f_sum": "sum(f)"}).step(order)[0]["f_sum"]
+        for order in (rows, rows[::-1], rows[2:] + rows[:2])
+    }
+    assert len(sums) == 1
+
+
+@pytest.mark.parametrize("text", ["sum", "sum()", "sum(*)", "median(i)", "sum(i", "(i)"])
+def test_an_aggregate_that_does_not_exist(text: str) -> None:
+    with pytest.raises(ValueError, match="expected one of count, sum"):
+        list(parse_calls({"x": text}))
+
+
+def test_a_text_has_no_sum() -> None:
+    with pytest.raises(SchemaError, match="Expected a number for sum and avg, got string"):
+        _ = Aggregate(COLUMNS, ("g",), tuple(parse_calls({"x": "sum(s)"}))).kept_columns
+    with pytest.raises(SchemaError, match="avg of a decimal is not exact"):
+        _ = Aggregate(COLUMNS, ("g",), tuple(parse_calls({"x": "avg(d)"}))).out_columns
