@@ -65,11 +65,15 @@ LOG_EXISTS = {"write-exactly-once", "transactions-look", "transactions-change"}
 
 @dataclass(frozen=True)
 class Case:
-    """One user: an operation, and the right that the user lacks (None: has all of them)."""
+    """One user: an operation, and the right that the user lacks (None: has all of them).
+
+    `is_seen`: the user may still describe the topic of the missing right, so that Kafka does not hide it.
+    """
 
     user: str
     needed: NeededRights
     missing: Right | None = None
+    is_seen: bool = False
 
     @property
     def rights(self) -> list[Right]:
@@ -82,7 +86,8 @@ class Case:
         return names | {"log": f"{self.user}-decisions"}
 
     def acls(self) -> list[AclBinding]:
-        return [self.acl(right) for right in self.rights]
+        seen = [Right("DESCRIBE", Resource.TOPIC, self.missing.name)] if self.missing and self.is_seen else []
+        return [self.acl(right) for right in (*self.rights, *seen)]
 
     def acl(self, right: Right) -> AclBinding:
         is_prefixed = right.resource is Resource.TRANSACTIONAL_ID
@@ -98,9 +103,22 @@ class Case:
         )
 
 
+SEEN_WITHOUT = {
+    right
+    for needed in NEEDED
+    for right in needed.rights
+    if right.resource is Resource.TOPIC and right.operation in ("READ", "WRITE")
+}
+
+
 def cases() -> list[Case]:
-    wanted = [(needed, missing) for needed in NEEDED for missing in (None, *needed.rights)]
-    return [Case(f"u{number}", needed, missing) for number, (needed, missing) in enumerate(wanted)]
+    wanted = [
+        (needed, missing, is_seen)
+        for needed in NEEDED
+        for missing in (None, *needed.rights)
+        for is_seen in ((False, True) if missing in SEEN_WITHOUT else (False,))
+    ]
+    return [Case(f"u{number}", *each) for number, each in enumerate(wanted)]
 
 
 CASES = cases()
@@ -292,14 +310,20 @@ def read_outcome(cluster: DevCluster, case: Case) -> None:
 
 
 def look_at_transactions(cluster: DevCluster, case: Case) -> None:
+    _use_prefix(cluster, case)
     tools = transaction_tools(ExactlyOnceSettings(settings_of(cluster, case), case.user))
     assert tools.log_problem() is None
     assert (tools.open_transactions(), tools.decisions()) == ([], [])
 
 
+def _use_prefix(cluster: DevCluster, case: Case) -> None:
+    """Do what an earlier run of the query did, with all rights."""
+    settings = ConnectionSettings((cluster.bootstrap_servers,), "test-rights")
+    driver_side(ExactlyOnceSettings(settings, case.user)).recover()
+
+
 def change_transactions(cluster: DevCluster, case: Case) -> None:
-    of_all_rights = ConnectionSettings((cluster.bootstrap_servers,), "test-rights")
-    driver_side(ExactlyOnceSettings(of_all_rights, case.user)).recover()  # an earlier run of the query
+    _use_prefix(cluster, case)
     transaction_tools(ExactlyOnceSettings(settings_of(cluster, case), case.user)).recover()
 
 
@@ -321,7 +345,8 @@ OPERATIONS: dict[str, Callable[[DevCluster, Case], None]] = {
 
 
 def name_of(case: Case) -> str:
-    return f"{case.needed.key} {'with all' if case.missing is None else f'without {case.missing}'}"
+    rights = "with all" if case.missing is None else f"without {case.missing}"
+    return f"{case.needed.key} {rights}{' but DESCRIBE' if case.is_seen else ''}"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.missing is None], ids=name_of)
