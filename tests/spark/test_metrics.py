@@ -47,7 +47,7 @@ def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
             assert (lag["lag_records"], len(lag["topic_partitions"]), lag["health"]) == (0, 2, "OK")
             wait_until(lambda: _behind(listener, str(query.id)) == "0", "the report of the last batch")
             (source,) = listener.latest()[str(query.id)]["sources"]
-            assert "penstock" in source["description"]
+            assert source["number"] == 0
             assert [row["position"] for row in source["topic_partitions"]] == [5, 5]
         wait_until(lambda: not listener.latest(), "the end of the query")
     finally:
