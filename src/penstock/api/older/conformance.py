@@ -72,6 +72,7 @@ _SAME, _NO_EFFECT, _ERROR, _OURS = Verdict.SAME, Verdict.NO_EFFECT, Verdict.ERRO
 _RUNTIME = "Flink's runtime calls it. Spark runs the query: use `load`, `write` or `write_stream`."
 _BOTH = "1.4 to 1.17, PyFlink"
 _NOT_OURS = "Spark has no such setting for a sink. Use the DataFrame: `repartition`, `queryName`."
+_ENDS = "In `load_batch`. An error in `load`."
 _DELEGATE = "Subclass FlinkKafkaPartitioner, which knows the partitions of each topic."
 
 
@@ -407,7 +408,7 @@ _OF_SCHEMAS = (
         "Return a list of rows.",
     ),
     *(
-        Member(owner, "isEndOfStream(T)", "1.4 to 1.17", _SAME, "In `load_batch`. An error in `load`.")
+        Member(owner, "isEndOfStream(T)", "1.4 to 1.17", _SAME, _ENDS)
         for owner in ("KeyedDeserializationSchema", "KafkaDeserializationSchema")
     ),
     *_members(

@@ -1,4 +1,4 @@
-"""Read with the older API: `FlinkKafkaConsumer`, and the classes with a version of Kafka in their name.
+"""Read with the older API: `FlinkKafkaConsumer`.
 
 Runs in the user's program, on Spark classic and Connect. Invariant: `source` makes a `KafkaSource` of the
 settings, so reading has no code of its own here. The constructor checks what needs neither Kafka nor Spark.
@@ -320,45 +320,6 @@ class FlinkKafkaConsumer(NamesWhatToUse):
             raise MissingOptionError(
                 f"Property group.id is required, because {why}. Set it, or another start.", option="group.id"
             )
-
-
-class FlinkKafkaConsumer011(FlinkKafkaConsumer):
-    """The consumer for Kafka 0.11. It reads from every broker that penstock supports."""
-
-
-class FlinkKafkaConsumer010(FlinkKafkaConsumer):
-    """The consumer for Kafka 0.10. It reads from every broker that penstock supports."""
-
-
-class FlinkKafkaConsumer09(FlinkKafkaConsumer):
-    """The consumer for Kafka 0.9. It reads from every broker that penstock supports."""
-
-    def set_start_from_timestamp(self: _C, startup_offsets_timestamp: int) -> _C:
-        """Raise an error, as Kafka 0.9 and older have no timestamps.
-
-        Raises:
-            UnsupportedOptionError: always.
-        """
-        raise UnsupportedOptionError(
-            f"{type(self).__name__} cannot start at a timestamp, because records had none before Kafka 0.10. "
-            "Use FlinkKafkaConsumer, which takes the same arguments."
-        )
-
-    setStartFromTimestamp = set_start_from_timestamp
-
-
-class FlinkKafkaConsumer08(FlinkKafkaConsumer09):
-    """The consumer for Kafka 0.8. It needs `group.id`, but no ZooKeeper."""
-
-    _needs_group_id = True
-
-
-class FlinkKafkaConsumer081(FlinkKafkaConsumer08):
-    """The consumer for Kafka 0.8.1."""
-
-
-class FlinkKafkaConsumer082(FlinkKafkaConsumer08):
-    """The consumer for Kafka 0.8.2."""
 
 
 def _strategy(text: str) -> KafkaOffsetResetStrategy:

@@ -23,7 +23,7 @@ from penstock import (
     SimpleStringSchema,
 )
 from penstock.api.older.conformance import MEMBERS, PAGE, Member, Verdict, render, snake_case
-from penstock.api.older.producer import FlinkKafkaProducer010Configuration
+from penstock.api.older.producer_versions import FlinkKafkaProducer010Configuration
 from penstock.errors import OptionError, PenstockError, UnsupportedOptionError
 from tests.unit.api.older.test_producer import Keyed, ToFirst, Whole
 
