@@ -1,0 +1,59 @@
+"""A running query seen from outside: its HTTP end, and the listener on Spark's progress."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.devbroker.ports import free_ports
+from penstock.metrics import Listener
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.spark.queries import read_stream, stopped
+from tests.waiting import wait_until
+
+
+def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, (port,) = make_topic(2), free_ports(1)
+    judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=number % 2) for number in range(10)))
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "4",
+        "metrics.http.port": str(port),
+    }
+
+    def read(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        start = read_stream(spark, "penstock", options).writeStream.format("noop")
+        with stopped(start.option("checkpointLocation", str(tmp_path / "checkpoint")).start()) as query:
+            query.processAllAvailable()
+            wait_until(
+                lambda: "penstock_source_records_total 10.0" in read("/metrics"), "the reports of tasks"
+            )
+            lag = json.loads(read("/lag"))
+            assert (lag["lag_records"], len(lag["topic_partitions"]), lag["health"]) == (0, 2, "OK")
+            wait_until(lambda: _behind(listener, str(query.id)) == "0", "the report of the last batch")
+            (source,) = listener.latest()[str(query.id)]["sources"]
+            assert source["number"] == 0
+            assert [row["position"] for row in source["topic_partitions"]] == [5, 5]
+        wait_until(lambda: not listener.latest(), "the end of the query")
+    finally:
+        spark.streams.removeListener(listener)
+
+
+def _behind(listener: Listener, query_id: str) -> str | None:
+    figures = listener.latest().get(query_id)
+    return figures["sources"][0]["metrics"]["maxOffsetsBehindLatest"] if figures else None
