@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from typing import Any
 
 import pytest
@@ -104,7 +103,7 @@ def test_other_starts() -> None:
     assert options(made.setStartFromGroupOffsets())["scan.startup.mode"] == "group-offsets"
 
 
-@pytest.mark.parametrize("time_ms", [-1, "1", True, 1.5, int(time.time() * 1000) + 10**7])
+@pytest.mark.parametrize("time_ms", [-1, "1", True, 1.5, 10**14])  # the last: in the year 5138
 def test_a_timestamp_that_is_not_allowed(time_ms: Any) -> None:
     with pytest.raises(OptionError, match="startup timestamp cannot be"):
         consumer().set_start_from_timestamp(time_ms)
