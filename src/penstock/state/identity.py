@@ -123,9 +123,13 @@ def read_identity(files: Files) -> Identity | None:
 
 
 def write_identity(files: Files, identity: Identity) -> None:
-    """Write the identity of a new state."""
-    with files.create(IDENTITY_FILE) as sink:
-        sink.write(identity.to_json())
+    """Write the identity of a new state. Several tasks may do it at once."""
+    try:
+        with files.create(IDENTITY_FILE) as sink:
+            sink.write(identity.to_json())
+    except OSError:  # HDFS does not rename a file to a name that another task has just taken
+        if read_identity(files) != identity:
+            raise
 
 
 def check_identity(files: Files, expected: Identity, batch_id: int) -> bool:

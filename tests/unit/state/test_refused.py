@@ -13,8 +13,10 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.state import run, store, tools
+from penstock.state.clean import unneeded
 from penstock.state.files import ArrowFiles, LocalFiles, open_files
 from penstock.state.identity import IDENTITY_FILE, Identity
+from penstock.state.manifest import InputDigest, Manifest, parse_name
 from penstock.state.merge import count_to_merge
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import BatchTask, StateStore
@@ -164,6 +166,39 @@ def test_a_batch_that_is_computed_again_after_a_restart_counts(folder: Folder) -
     assert read(folder, 5, "b")[0] == read(folder, 5, "c")[0] == "alive"
 
 
+def test_a_run_that_was_believed_dead_and_writes_late_does_not_count(folder: Folder) -> None:
+    files = LocalFiles(str(folder))
+    dead = BatchTask(QUERY, "a", 4)
+    begun, loaded = load_all(store_in(files), dead, {0: "dead"})
+    run_batch(store_in(files), BatchTask(QUERY, "b", 4), {0: "alive"})
+    save_all(store_in(files), begun, loaded, {0: "dead"})
+    assert read(folder, 5, "b")[0] == "alive"
+    with pytest.raises(StateError, match="different rows"):
+        read(folder, 5, "c")
+
+
+def test_a_deleted_row_hides_older_runs_until_it_is_merged_with_them(tmp_path: Path) -> None:
+    forgets = store_in(LocalFiles(str(tmp_path)), lifetime=Lifetime(remembers_deleted=False))
+    run_batch(forgets, BatchTask(QUERY, "a", 0), dict.fromkeys(range(0, 24, 2), "old"))
+    run_batch(forgets, BatchTask(QUERY, "a", 1), {0: None})
+    run_batch(forgets, BatchTask(QUERY, "a", 2), {2: "new"})
+    loaded = forgets.load(forgets.begin(BatchTask(QUERY, "a", 3)), 0)
+    assert [each.row_count for each in loaded.snapshot.runs] == [12, 2], "the oldest run is not merged yet"
+    assert contents(forgets, 3) == {2: "new", **dict.fromkeys(range(4, 24, 2), "old")}
+    run_batch(forgets, BatchTask(QUERY, "a", 3), dict.fromkeys(range(0, 6, 2), "newer"))
+    run_batch(forgets, BatchTask(QUERY, "a", 4), {0: None, 4: None, 6: "x"})
+    assert contents(forgets, 5) == {2: "newer", 6: "x", **dict.fromkeys(range(8, 24, 2), "old")}
+
+
+def test_a_run_that_an_attempt_is_about_to_name_is_not_deleted() -> None:
+    names = [
+        parse_name(name) for name in ("3-aa.json", "5-bb.arrow", "5-cc.json", "1-dd.arrow", "5-ee.json.tmp-1")
+    ]
+    found = [name for name in names if name is not None]
+    manifest = Manifest(0, QUERY, "a", "", InputDigest(), ())
+    assert unneeded(found, 5, 2, lambda _: manifest) == ["1-dd.arrow"]
+
+
 def test_rows_end_with_their_time_whether_they_were_merged_or_not(tmp_path: Path) -> None:
     lifetime = Lifetime(ttl_ms=100, deleted_ttl_ms=10)
     with_ttl = store_in(LocalFiles(str(tmp_path)), lifetime=lifetime)
@@ -209,6 +244,27 @@ def test_any_file_system_of_pyarrow(tmp_path: Path, is_object_store: bool) -> No
     store._OPEN.clear()
     assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
     assert list(tools.verify(files)) == []
+
+
+class NoReplacing(LocalFiles):
+    """Files of a file system that does not replace a file by a rename, as HDFS."""
+
+    def publish(self, temporary: Path, file: Path) -> None:
+        if file.exists():
+            raise FileExistsError(file)
+        super().publish(temporary, file)
+
+
+def test_tasks_of_the_first_batch_may_all_write_the_identity(tmp_path: Path) -> None:
+    files = NoReplacing(str(tmp_path))
+    first, second = store_in(files), store_in(files)
+    begun = [each.begin(BatchTask(QUERY, "a", 0)) for each in (first, second)]
+    for each, one in zip((first, second), begun, strict=True):
+        each.finish(one)
+    assert contents(first, 1) == {}
+    other = store_in(files, "query-2")
+    with pytest.raises(FileExistsError):
+        other.finish(replace(begun[0], task=BatchTask("query-2", "a", 0)))
 
 
 def test_places(tmp_path: Path) -> None:
