@@ -8,7 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from penstock.client.transactions.steps import TransactionProtocol
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.sink.exactly_once._reused_ids import ReusedIds
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
 from penstock.sink.exactly_once.committable import Committable, TaskReport
 from penstock.sink.exactly_once.decision import Decision
@@ -45,21 +46,36 @@ def run_task(
     attempt: int = 0,
     query_id: str = QUERY,
     rows: list[str] | None = None,
+    process: ReusedIds | None = None,
 ) -> TaskReport:
-    """Do the work of a sink task, over the fake cluster."""
+    """Do the work of a sink task, over the fake cluster; `process` has the ids of its worker process."""
     rows = rows_of(batch_id, spark_partition_id) if rows is None else rows
     plan = mandate.plan(query_id, batch_id, spark_partition_id)
     report = TaskReport(query_id, batch_id, spark_partition_id, mandate.session)
     if plan is TaskPlan.DRAIN or not rows:
         return replace(report, drained=digest_of(rows)) if plan is TaskPlan.DRAIN else report
-    name = TransactionNames(mandate.prefix).data_id(spark_partition_id, attempt)
-    identity = cluster.init_producer(
-        name, transaction_timeout_ms=mandate.transaction_timeout_ms, protocol=mandate.protocol
-    )
+    identity = begin_transaction(cluster, mandate, process or ReusedIds(), spark_partition_id, attempt)
     witness = cluster.write(identity, rows)
+    if process is not None:
+        process.give_back(mandate, identity)
     digest = str(digest_of(rows))
     committable = Committable(identity, spark_partition_id, len(rows), digest, witness)
     return replace(report, committable=committable, topics=(cluster.target(),))
+
+
+def begin_transaction(
+    cluster: FakeCluster, mandate: Mandate, process: ReusedIds, spark_partition_id: int, attempt: int
+) -> TransactionIdentity:
+    """Do the same as `_open_transaction.begin_transaction`, without a look whether the id is free."""
+    identity = process.take(mandate, cluster.describe) if attempt == 0 else None
+    if identity is not None:
+        return identity
+    numbers = process.new_name(mandate) or (spark_partition_id, attempt)
+    return cluster.init_producer(
+        TransactionNames(mandate.prefix).data_id(*numbers),
+        transaction_timeout_ms=mandate.transaction_timeout_ms,
+        protocol=mandate.protocol,
+    )
 
 
 def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:

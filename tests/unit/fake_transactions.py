@@ -32,6 +32,7 @@ TARGET = TopicPartition("target", 0)
 class _Id:
     producer_id: int
     epoch: int
+    timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     values: list[tuple[int, str]] = field(default_factory=list)
     log_record: tuple[bytes, bytes | None] | None = None
@@ -55,6 +56,8 @@ class FakeCluster:
         self.loses_answer: Callable[[str], bool] = lambda what: False
         self.is_witness_gone = False
         self.calls: list[str] = []
+        self.begun: set[TransactionIdentity] = set()
+        """Identities that have been written with."""
         self.waited_for: list[str] = []
         """The ids whose time-outs had to pass before the log could be read."""
 
@@ -63,6 +66,8 @@ class FakeCluster:
     def write(self, identity: TransactionIdentity, values: Iterable[str]) -> Witness:
         """Write into the transaction. Return the offset of the first record."""
         found = self._current(identity)
+        assert identity not in self.begun, "the broker would take the records for duplicates"
+        self.begun.add(identity)
         first = self.next_offset
         for value in values:
             found.values.append((self.next_offset, value))
@@ -110,13 +115,13 @@ class FakeCluster:
         self.calls.append(f"init {transactional_id}")
         found = self.ids.get(transactional_id)
         if found is None:
-            self.ids[transactional_id] = _Id(1000 + len(self.ids), 0)
+            self.ids[transactional_id] = _Id(1000 + len(self.ids), 0, transaction_timeout_ms)
             return self._identity(transactional_id)
         if found.state is TransactionState.ONGOING:
             self._abort(found)
             found.epoch += 1
         found.epoch += 1
-        found.state = TransactionState.EMPTY
+        found.state, found.timeout_ms = TransactionState.EMPTY, transaction_timeout_ms
         return self._identity(transactional_id)
 
     def end(
@@ -133,7 +138,9 @@ class FakeCluster:
 
     def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
         return {
-            name: TransactionDescription(self._identity(name), self.ids[name].state, 0, 60_000, (TARGET,))
+            name: TransactionDescription(
+                self._identity(name), self.ids[name].state, 0, self.ids[name].timeout_ms, (TARGET,)
+            )
             if name in self.ids
             else None
             for name in transactional_ids

@@ -1,14 +1,16 @@
 """Choose the id of a task's transaction, open it, and abort it after an error.
 
-Runs on the executor. Invariant: a task takes an id only when no open transaction uses it. So two attempts at
-one Spark partition that have the same number (a retried stage counts from 0 again) do not abort each other.
-If both ask at the same moment, the later one fences the earlier one, which fails and is retried.
+Runs on the executor. Invariant: a task takes the id of a Spark partition only when no open transaction uses
+it. So two attempts at one Spark partition that have the same number (a retried stage counts from 0 again) do
+not abort each other. If both ask at the same moment, the later one fences the earlier one, which fails and is
+retried. An id of the process itself has no other user (`_reused_ids`).
 """
 
 from __future__ import annotations
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.transactions.steps import TransactionIdentity, Transactions, TransactionState
+from penstock.sink.exactly_once._reused_ids import reused_ids
 from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.names import TransactionNames
 
@@ -16,10 +18,33 @@ _LOOKED_AT_ONCE = 8
 """Ids to look at once the attempt's own id is taken. Ids of one request may have several coordinators."""
 
 
+def begin_transaction(
+    connections: KafkaConnections, mandate: Mandate, spark_partition_id: int, attempt: int
+) -> TransactionIdentity:
+    """Return the identity for a new transaction: of an id that this process has used, or of a new one.
+
+    Args:
+        connections: to the cluster.
+        mandate: of the batch.
+        spark_partition_id: of the task.
+        attempt: Spark's attempt number.
+    """
+    transactions = Transactions(connections)
+    ids = reused_ids(connections, mandate.prefix)
+    # A retry takes a new id, because the attempt before may have failed because of the id that it used.
+    identity = ids.take(mandate, transactions.describe) if attempt == 0 else None
+    if identity is not None:
+        return identity
+    own = ids.new_name(mandate)
+    if own is None:
+        return open_transaction(connections, mandate, spark_partition_id, attempt)
+    return _take(transactions, mandate, TransactionNames(mandate.prefix).data_id(*own))
+
+
 def open_transaction(
     connections: KafkaConnections, mandate: Mandate, spark_partition_id: int, attempt: int
 ) -> TransactionIdentity:
-    """Take a transactional id for this attempt; the transaction begins with its first record.
+    """Take an id of the Spark partition for this attempt; the transaction begins with its first record.
 
     Args:
         connections: to the cluster.
@@ -29,7 +54,10 @@ def open_transaction(
     """
     transactions = Transactions(connections)
     names = TransactionNames(mandate.prefix)
-    transactional_id = _free_id(transactions, names, spark_partition_id, attempt)
+    return _take(transactions, mandate, _free_id(transactions, names, spark_partition_id, attempt))
+
+
+def _take(transactions: Transactions, mandate: Mandate, transactional_id: str) -> TransactionIdentity:
     return transactions.init_producer(
         transactional_id,
         transaction_timeout_ms=mandate.transaction_timeout_ms,

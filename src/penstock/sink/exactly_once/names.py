@@ -4,6 +4,7 @@ Runs on driver and executor. Pure. Invariant: no transactional id belongs to two
 `penstock transactions abort`, which act on all transactions of a prefix, never touch those of another one.
 
     <prefix>-<spark partition>-<attempt>   transactions with data
+    <prefix>-<number>-<count>              the same, of a process that uses its ids again (`_reused_ids`)
     <prefix>-committer                     the driver's, for the decision log
 
 Both end in fields of a fixed shape. Without those fields an id is its prefix: `app-2-0-1` belongs to the

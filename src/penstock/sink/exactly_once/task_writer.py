@@ -35,9 +35,10 @@ from penstock.errors import (
 )
 from penstock.options.config import SinkConfig
 from penstock.sink.exactly_once._aborted import task_lost_error
-from penstock.sink.exactly_once._open_transaction import abort_transaction, open_transaction
+from penstock.sink.exactly_once._open_transaction import abort_transaction, begin_transaction
 from penstock.sink.exactly_once._prefix_users import taken_error
 from penstock.sink.exactly_once._probes import Step, reached
+from penstock.sink.exactly_once._reused_ids import reused_ids
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
@@ -85,7 +86,7 @@ def write_in_transaction(
     connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
     identity: TransactionIdentity | None = None
     try:
-        identity = open_transaction(connections, mandate, place.spark_partition_id, place.attempt)
+        identity = begin_transaction(connections, mandate, place.spark_partition_id, place.attempt)
         committable, topics = _write(connections, config, identity, place, with_first(first, filled))
     except TransactionError as error:
         if not isinstance(error, ProducerFencedError):  # a fenced producer has nothing left to abort
@@ -97,6 +98,7 @@ def write_in_transaction(
     except BaseException:
         _abort_quietly(connections, identity)
         raise
+    reused_ids(connections, mandate.prefix).give_back(mandate, identity)
     return replace(_report(mandate, place), committable=committable, topics=topics)
 
 

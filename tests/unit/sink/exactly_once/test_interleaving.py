@@ -24,6 +24,7 @@ from penstock.client.transactions.steps import TransactionProtocol, TransactionS
 from penstock.errors import PenstockError, PrefixChangedError, TransactionsInDoubtError
 from penstock.sink.exactly_once import _finish, _target_topics
 from penstock.sink.exactly_once import log as decision_log
+from penstock.sink.exactly_once._reused_ids import ReusedIds
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
 from penstock.sink.exactly_once.committable import Committable, TaskReport
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
@@ -68,6 +69,15 @@ class Worker:
 
 
 @dataclass
+class TaskProcess:
+    """A worker process with the transactional ids that it uses again; it runs one task at a time."""
+
+    prefix: str
+    is_busy: bool = False
+    ids: ReusedIds = field(default_factory=ReusedIds)
+
+
+@dataclass
 class History:
     """One history; `spark_commits` is Spark's commit log, which takes each batch once."""
 
@@ -83,6 +93,7 @@ class History:
         self.turns = Turns()
         self.cluster = InterleavedCluster(self.protocol, self.turns, self.chance)
         self.workers: list[Worker] = []
+        self.processes: list[TaskProcess] = []
 
     def happens(self, probability: float) -> bool:
         return not self.cluster.is_calm and self.chance.random() < probability
@@ -132,20 +143,40 @@ class History:
         report = TaskReport(query_id, batch_id, at, mandate.session)
         if mandate.plan(query_id, batch_id, at) is TaskPlan.DRAIN:
             return replace(report, drained=digest_of(rows))
-        name = self.free_id(mandate.prefix, at)
-        identity = self.cluster.init_producer(name, transaction_timeout_ms=1, protocol=mandate.protocol)
+        process = self.process(mandate.prefix)
+        identity = process.ids.take(mandate, self.cluster.describe)
+        if identity is None:
+            numbers = process.ids.new_name(mandate) or (at, self.free_attempt(mandate.prefix, at))
+            name = TransactionNames(mandate.prefix).data_id(*numbers)
+            timeout_ms = mandate.transaction_timeout_ms
+            identity = self.cluster.init_producer(
+                name, transaction_timeout_ms=timeout_ms, protocol=mandate.protocol
+            )
+        self.turns.pause()
         witness = self.cluster.write(identity, rows)
+        process.ids.give_back(mandate, identity)
+        process.is_busy = False
         self.turns.pause()
         committable = Committable(identity, at, len(rows), str(digest_of(rows)), witness)
         return replace(report, committable=committable, topics=(self.cluster.target(),))
 
-    def free_id(self, prefix: str, at: int) -> str:
+    def process(self, prefix: str) -> TaskProcess:
+        """Return a process for a task; one whose task failed or died is not used again."""
+        idle = [each for each in self.processes if each.prefix == prefix and not each.is_busy]
+        if idle and self.happens(0.9):
+            process = self.chance.choice(idle)
+        else:
+            process = TaskProcess(prefix)
+            self.processes.append(process)
+        process.is_busy = True
+        return process
+
+    def free_attempt(self, prefix: str, at: int) -> int:
         attempt, names = 0, TransactionNames(prefix)
         while True:
-            name = names.data_id(at, attempt)
-            found = self.cluster.ids.get(name)
+            found = self.cluster.ids.get(names.data_id(at, attempt))
             if found is None or found.state is not TransactionState.ONGOING:
-                return name
+                return attempt
             attempt += 1
 
     def linger(self, mandate: Mandate, query_id: str, batch_id: int) -> None:

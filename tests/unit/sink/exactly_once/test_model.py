@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from unittest import mock
 
 from hypothesis import example, given, settings
@@ -20,6 +21,7 @@ from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import ExactlyOnceError, PenstockError, TransactionsInDoubtError
 from penstock.sink.exactly_once import _target_topics as committer_topics
 from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once._reused_ids import ReusedIds
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.decision import DecisionStatus
@@ -49,6 +51,8 @@ class Chaos:
 
     def __init__(self, seed: int, protocol: TransactionProtocol, *, has_operator: bool) -> None:
         self.random = random.Random(seed)
+        self.random_of_workers = random.Random(seed)
+        """Of its own, so that a seed that found a bug still makes the same drivers die."""
         self.has_operator = has_operator
         self.plan = [0]
         self.previous_plan: list[int] = []
@@ -58,6 +62,8 @@ class Chaos:
         """What came before went with the target."""
         self.cluster = FakeCluster(protocol)
         self.zombies: list[Callable[[], object]] = []
+        self.processes = [ReusedIds(), ReusedIds()]
+        """Spark's workers."""
         self.is_calm = False
         self.is_overtaken = False
         self.cluster.loses_answer = lambda what: self.happens(0.05)
@@ -173,9 +179,15 @@ class Chaos:
 
     def write(self, mandate: Mandate, batch_id: int, spark_partition_id: int) -> TaskReport:
         rows = self.rows_of(spark_partition_id)
+        workers = self.random_of_workers
+        if workers.random() < 0.1:
+            self.processes[workers.randrange(2)] = ReusedIds()
+        task = partial(run_task, self.cluster, mandate, batch_id, spark_partition_id, rows=rows)
         if self.happens(0.2):
-            run_task(self.cluster, mandate, batch_id, spark_partition_id, attempt=1, rows=rows)  # a stray
-        report = run_task(self.cluster, mandate, batch_id, spark_partition_id, rows=rows)
+            task(attempt=1, process=workers.choice(self.processes))  # a stray
+        if not self.is_calm and workers.random() < 0.1:
+            self.zombies.append(partial(task, process=workers.choice(self.processes)))
+        report = task(process=workers.choice(self.processes))
         if self.happens(0.05):
             self.time_something_out()
         return report

@@ -37,7 +37,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """A cluster that the task writer talks to."""
     fake = FakeCluster(request.param)
 
-    def open_transaction(_: object, mandate: Mandate, *__: int) -> TransactionIdentity:
+    def begin_transaction(_: object, mandate: Mandate, *__: int) -> TransactionIdentity:
         return fake.init_producer(TASK_ID, transaction_timeout_ms=1, protocol=mandate.protocol)
 
     def write(
@@ -49,7 +49,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(task_writer, "connections_for", lambda _: None)
     monkeypatch.setattr(task_writer, "Transactions", lambda _: fake)
-    monkeypatch.setattr(task_writer, "open_transaction", open_transaction)
+    monkeypatch.setattr(task_writer, "begin_transaction", begin_transaction)
     monkeypatch.setattr(task_writer, "_write", write)
     return fake
 
@@ -102,7 +102,7 @@ def test_task_that_is_fenced_while_it_takes_its_id_says_so(
     def fenced(*_: object) -> NoReturn:
         raise ProducerFencedError("fenced", transactional_id=TASK_ID)
 
-    monkeypatch.setattr(task_writer, "open_transaction", fenced)
+    monkeypatch.setattr(task_writer, "begin_transaction", fenced)
     mandate = driver(cluster).recover()
     with pytest.raises(TransactionsLostError, match="has taken the transactional id of app-0-0"):
         write_in_transaction(CONFIG, mandate, TaskPlace(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))
