@@ -108,6 +108,8 @@ def test_lost_transactions_whose_replay_is_another_stop_the_query(spark: SparkSe
         scene.end_by_hand(second, is_commit=False)
         wait_until(lambda: not scene.open_transactions(), "one to be committed and the other aborted")
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match="is not what was lost: Spark partition [01] wrote"):
+        with pytest.raises(
+            StreamingQueryException, match=r"is not what was lost: Spark partition [01] wrote"
+        ):
             scene.finish(spark)
     assert scene.open_transactions() == set()

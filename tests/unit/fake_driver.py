@@ -67,10 +67,11 @@ def begin_transaction(
     cluster: FakeCluster, mandate: Mandate, process: ReusedIds, spark_partition_id: int, attempt: int
 ) -> TransactionIdentity:
     """Do the same as `_open_transaction.begin_transaction`, without a look whether the id is free."""
-    identity = process.take(mandate, cluster.describe) if attempt == 0 else None
+    is_first = attempt == 0
+    identity = process.take(mandate, cluster.describe) if is_first else None
     if identity is not None:
         return identity
-    numbers = process.new_name(mandate) or (spark_partition_id, attempt)
+    numbers = (process.new_name(mandate) if is_first else None) or (spark_partition_id, attempt)
     return cluster.init_producer(
         TransactionNames(mandate.prefix).data_id(*numbers),
         transaction_timeout_ms=mandate.transaction_timeout_ms,

@@ -29,16 +29,16 @@ def begin_transaction(
         spark_partition_id: of the task.
         attempt: Spark's attempt number.
     """
-    transactions = Transactions(connections)
-    ids = reused_ids(connections, mandate.prefix)
-    # A retry takes a new id, because the attempt before may have failed because of the id that it used.
-    identity = ids.take(mandate, transactions.describe) if attempt == 0 else None
-    if identity is not None:
-        return identity
-    own = ids.new_name(mandate)
-    if own is None:
-        return open_transaction(connections, mandate, spark_partition_id, attempt)
-    return _take(transactions, mandate, TransactionNames(mandate.prefix).data_id(*own))
+    # A retry takes an id of its Spark partition. Its first attempt may have failed because of a used id.
+    if attempt == 0:
+        transactions = Transactions(connections)
+        ids = reused_ids(connections, mandate.prefix)
+        identity = ids.take(mandate, transactions.describe)
+        if identity is not None:
+            return identity
+        if (own := ids.new_name(mandate)) is not None:
+            return _take(transactions, mandate, TransactionNames(mandate.prefix).data_id(*own))
+    return open_transaction(connections, mandate, spark_partition_id, attempt)
 
 
 def open_transaction(
