@@ -111,7 +111,7 @@ def test_decision_log_deleted_within_a_batch_stops_the_query(
     if left == "made again":
         judge.create_topic(bootstrap, log_topic(sink), config={"cleanup.policy": "compact"})
     for _ in range(2):
-        with sink.driver() as driver, pytest.raises(DecisionLogError, match="has been at work, but"):
+        with sink.driver() as driver, pytest.raises(DecisionLogError, match="was used before, but"):
             driver.recover()
     assert_seen(bootstrap, sink.topic, expected(1))
 

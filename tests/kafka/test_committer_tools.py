@@ -168,7 +168,7 @@ def test_tools_with_another_log_topic_change_nothing(bootstrap: str, sink: SinkU
     runner = CliRunner()
     resolve = ["abort", "--query", QUERY, "--resolution", "take-as-written"]
     for command in (["abort"], ["recover"], resolve):
-        with pytest.raises(DecisionLogError, match="has been at work, but the decision log"):
+        with pytest.raises(DecisionLogError, match="was used before, but the decision log"):
             runner.invoke(transactions_app, [*command, *common, "--yes"], catch_exceptions=False)
     for command in (["list"], ["describe"], ["abort"]):
         assert "Warning: The committer" in runner.invoke(transactions_app, [*command, *common]).stderr

@@ -269,7 +269,7 @@ def test_times_before_now_begin_and_end_a_read(bootstrap: str, make_topic: MakeT
 
 def test_in_sparks_dialect_a_time_without_a_record_is_an_error(bootstrap: str, timed_topic: str) -> None:
     options = spark(bootstrap, timed_topic, startingTimestamp="4000")
-    with pytest.raises(OptionError, match=rf"that time or later in {timed_topic}-1, {timed_topic}-2"):
+    with pytest.raises(OptionError, match=rf"given time or a later time in {timed_topic}-1, {timed_topic}-2"):
         read_batch(options)
 
 

@@ -137,8 +137,8 @@ def test_a_partition_that_does_not_exist(spark: SparkSession, bootstrap: str, ma
 @pytest.mark.parametrize(
     ("bounds", "complaint"),
     [
-        ({"startingOffsets": 2}, "go on at offset 2, but the first one that Kafka still has is 5"),
-        ({"startingOffsets": 99}, r"go on at offset 99, but Kafka has only \[5, 10\)"),
+        ({"startingOffsets": 2}, "needs offset 2, but the first offset that Kafka still has is 5"),
+        ({"startingOffsets": 99}, r"needs offset 99, but Kafka has only \[5, 10\)"),
         ({"endingOffsets": 99, "startingOffsets": 5}, "ends at offset 99, but Kafka has nothing from 10 on"),
     ],
 )

@@ -267,7 +267,7 @@ def test_records_deleted_before_they_were_read_are_an_error_unless_allowed(
     run_available_now(read_stream(spark, "penstock", options), tmp_path)
     produce(bootstrap, topic, 10)
     judge.delete_records(bootstrap, topic, {0: 15})
-    with pytest.raises(Exception, match=r"go on at offset 10, but the first one that Kafka still has is 15"):
+    with pytest.raises(Exception, match=r"needs offset 10, but the first offset that Kafka still has is 15"):
         run_available_now(read_stream(spark, "penstock", options), tmp_path)
     lossy = read_stream(spark, "penstock", {**options, "failOnDataLoss": "false"})
     batches = run_available_now(lossy, tmp_path)

@@ -151,7 +151,7 @@ def test_a_failed_send_fails_the_query(
     [
         ("CAST(id AS STRING) AS value, id AS payload", "column payload"),
         ("id AS value", "column value, got int64"),
-        ("CAST(id AS STRING) AS key", "Expected a column value"),
+        ("CAST(id AS STRING) AS key", "Expected a column named value"),
     ],
 )
 def test_a_dataframe_that_is_no_kafka_record_is_refused(

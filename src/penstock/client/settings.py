@@ -152,8 +152,8 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
     servers = value("bootstrap.servers")
     if servers is None:
         raise MissingOptionError(
-            f"Option '{properties.spelled('bootstrap.servers')}' is required: the Kafka brokers to begin "
-            "with, as 'host:port,host:port'.",
+            f"Option '{properties.spelled('bootstrap.servers')}' is required. Set it to one or more "
+            "Kafka brokers, as 'host:port,host:port'.",
             option=properties.spelled("bootstrap.servers"),
         )
     return ConnectionSettings(

@@ -64,7 +64,7 @@ def _of_module(properties: KafkaProperties, module: LoginModule) -> KerberosLogi
     if given and in_module and given != in_module:
         raise OptionError(
             f"Option '{key}' has serviceName=\"{in_module}\", but '{properties.spelled(_SERVICE)}' is "
-            f"'{given}'. Give one of them.",
+            f"'{given}'. Set only one of them.",
             option=properties.spelled(_SERVICE),
         )
     service = in_module or property_value(properties, _SERVICE)

@@ -147,7 +147,7 @@ def _check_module(module: LoginModule, mechanism: str, properties: KafkaProperti
     if module.simple_name not in known:
         # The name is not shown: in a text that is put together wrongly it may be anything.
         raise UnsupportedOptionError(
-            f"Option '{key}' names a login module that is not supported; {' and '.join(known)} are.",
+            f"Expected one of the login modules {', '.join(known)} in option '{key}', got another one.",
             option=key,
         )
     wanted = _MODULE_OF_MECHANISM[mechanism]

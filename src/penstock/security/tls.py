@@ -143,7 +143,7 @@ def _ciphers(
     if not left:
         raise OptionError(
             f"Option '{key}' has no cipher suite for '{properties.spelled('ssl.enabled.protocols')}' = "
-            f"'{','.join(versions)}'.",
+            f"'{','.join(versions)}'. Add a suite for one of these versions, or leave the option out.",
             option=key,
         )
     return old, left

@@ -179,8 +179,8 @@ def _from_function(source: PythonToken, now: float) -> Token:
     except Exception as error:
         # The text of the error is the user's and may hold a secret.
         raise AuthenticationError(
-            f"The function '{source.name}' of option '{source.key}' raised {type(error).__name__}; no "
-            "token, no login."
+            f"The function '{source.name}' of option '{source.key}' raised {type(error).__name__}, so "
+            "there is no token for the login. Correct the function."
         ) from error
     ends_at: object = None
     if isinstance(given, tuple) and len(given) >= 2:
@@ -188,7 +188,7 @@ def _from_function(source: PythonToken, now: float) -> Token:
     if not isinstance(given, str) or not (ends_at is None or isinstance(ends_at, (int, float))):
         raise AuthenticationError(
             f"The function '{source.name}' of option '{source.key}' returned {type(given).__name__}: "
-            "expected a text, or a text and the time in seconds since 1970 when it ends."
+            "expected a text, or a text and the time in seconds since 1970 when the token ends."
         )
     lifetime_s = None if ends_at is None else ends_at - now
     return _checked(given, lifetime_s, now, f"the function '{source.name}'")
@@ -230,15 +230,16 @@ def _unsecured(source: UnsecuredToken, now: float) -> Token:
 def _checked(text: str, lifetime_s: object, now: float, place: str) -> Token:
     if not text or not set(text) <= _SIGNS:
         raise AuthenticationError(
-            f"What {place} gives is not a token: it is empty or has signs that no token has."
+            f"Expected a token from {place}, got a text that is empty or has characters that a token cannot "
+            "have."
         )
     if not isinstance(lifetime_s, (int, float)) or isinstance(lifetime_s, bool):
         ends_at = _end_of(text)
         lifetime_s = _UNKNOWN_LIFETIME_S if ends_at is None else ends_at - now
     if not lifetime_s > 0:
         raise AuthenticationError(
-            f"The token of {place} is not valid any more ({-lifetime_s:.0f} s too late). Check where it "
-            "comes from, and the clock of this machine."
+            f"The token of {place} expired {-lifetime_s:.0f} s ago. Check where the token comes from, and "
+            "the clock of this machine."
         )
     return Token(text, float(lifetime_s))
 

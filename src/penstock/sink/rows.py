@@ -77,14 +77,15 @@ def check_write_schema(schema: pa.Schema, config: SinkConfig) -> None:
         _check_column(field, schema)
     if "value" not in schema.names:
         raise RowError(
-            "Expected a column value, which every Kafka record needs (string or binary; null is a "
-            f"tombstone). The DataFrame has: {', '.join(schema.names) or 'no columns'}. Nothing was written.",
+            "Expected a column named value, because every Kafka record needs one (string or binary; null "
+            f"is a tombstone). The DataFrame has: {', '.join(schema.names) or 'no columns'}. Nothing was "
+            "written.",
             column="value",
         )
     if config.topic is None and "topic" not in schema.names:
         raise RowError(
             "Expected a topic to write to: set the option 'topic', or give the DataFrame a string column "
-            "topic. Nothing was written.",
+            "named topic. Nothing was written.",
             column="topic",
         )
 
@@ -99,17 +100,17 @@ def check_placing(schema: pa.Schema, config: SinkConfig) -> None:
         return
     if "partition" in schema.names:
         raise RowError(
-            "The DataFrame has a column partition, and sink.partitioner is set too. Only one of them can "
-            "choose the partition. Nothing was written. Drop the column (rows that were read from Kafka have "
-            "it), or leave out sink.partitioner.",
+            "The DataFrame has a column named partition, and sink.partitioner is set too. Only one of them "
+            "can choose the partition. Nothing was written. Drop the column (rows that were read from "
+            "Kafka have it), or leave out sink.partitioner.",
             column="partition",
         )
     has_keys = "key" in schema.names and not kinds.is_null(schema.field("key").type)
     if config.partitioner == ROUND_ROBIN_PARTITIONER and has_keys:
         raise RowError(
-            "The DataFrame has a column key, but sink.partitioner = round-robin is for records without keys: "
-            "it would spread equal keys over all partitions, and their order would be lost. Nothing was "
-            "written. Drop the column key, or leave out sink.partitioner.",
+            "The DataFrame has a column named key, but sink.partitioner = round-robin is for records "
+            "without keys: it would spread equal keys over all partitions, and their order would be lost. "
+            "Nothing was written. Drop the column key, or leave out sink.partitioner.",
             column="key",
         )
 

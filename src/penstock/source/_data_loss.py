@@ -80,7 +80,7 @@ class LossPolicy:
 def records_gone(topic_partition: TopicPartition, wanted: int, log_start: int) -> OffsetOutOfRangeError:
     """Return the error for a position before the first record that the broker still has."""
     return OffsetOutOfRangeError(
-        f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but the first one "
+        f"Data loss in {topic_partition}: the query needs offset {wanted}, but the first offset "
         f"that Kafka still has is {log_start}. Up to {log_start - wanted} records were deleted before they "
         "were read, by retention or by hand. Nothing after them was read yet. To accept the loss and go on "
         f"at the first available record, {_GO_ON}; to avoid it, raise the retention.",
@@ -94,7 +94,7 @@ def position_past_end(
 ) -> OffsetOutOfRangeError:
     """Return the error for a position after the last record of the log."""
     return OffsetOutOfRangeError(
-        f"Data loss in {topic_partition}: the query has to go on at offset {wanted}, but Kafka has only "
+        f"Data loss in {topic_partition}: the query needs offset {wanted}, but Kafka has only "
         f"[{log_start}, {log_end}). Either this offset never existed (check the starting offsets), or the "
         "topic was deleted and created again, or its log was cut back in an unclean leader election. Nothing "
         f"was read past {log_end}. To go on at offset {log_start}, the first one that is there, {_GO_ON}.",
@@ -136,7 +136,7 @@ def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemove
     gone = sorted(topic_partitions)
     names = ", ".join(str(topic_partition) for topic_partition in gone)
     return TopicPartitionsRemovedError(
-        f"Data loss: the query was reading {names}, which Kafka does not have any more. Records in it that "
+        f"Data loss: the query was reading {names}, which Kafka does not have any more. Records there that "
         f"were not read yet are gone. To go on without them, {_GO_ON}{_OR_DROP}. "
         "Another topic of that name is then read from its start.",
         topic_partitions=tuple(gone),

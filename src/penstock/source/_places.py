@@ -85,8 +85,9 @@ def _by_time(
     without = sorted(tp for tp in ends.values if tp not in found.values and tp not in errors)
     if without and needs_match:
         raise OptionError(
-            f"There is no record of that time or later in {names(without)}. Nothing was read. Choose an "
-            "earlier time, or set 'startingOffsetsByTimestampStrategy' to latest to begin at the end there.",
+            f"There is no record with the given time or a later time in {names(without)}. Nothing was read. "
+            "Choose an earlier time, or set 'startingOffsetsByTimestampStrategy' to latest to begin at the "
+            "end there.",
             topic_partitions=tuple(without),
         )
     resolved = {tp: found.values.get(tp, end) for tp, end in ends.values.items() if tp not in errors}

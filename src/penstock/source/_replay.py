@@ -42,7 +42,7 @@ class Replays:
         if is_initial and not is_fixed(self._beginnings.starting):
             raise CheckpointError(
                 "The first batch of this checkpoint was planned by another source and not finished. Its "
-                "start is not in its offset, and the options do not tell it: they name no fixed offsets. "
+                "offset does not hold the start of the batch, and the options name no fixed offsets. "
                 'Nothing was read. Run the query once more with the source that began it (format("kafka")), '
                 "then change to penstock.",
                 start=str(start.to_json()),

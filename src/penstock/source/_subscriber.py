@@ -41,7 +41,7 @@ class Discovery:
             names = ", ".join(self.missing)
             raise UnknownTopicOrPartitionError(
                 f"Not on the Kafka cluster: {names}. Nothing was read. Check the names in the subscription, "
-                "and that the Kafka user may describe the topics. Otherwise create them: a read never does.",
+                "and that the Kafka user may describe the topics. Or create them: a read does not.",
                 missing=self.missing,
             )
 

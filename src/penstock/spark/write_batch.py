@@ -123,9 +123,10 @@ def _run_id(rows: Any) -> str | None:
     with suppress(ValueError):
         return None if group is None else str(uuid.UUID(group))
     raise ExactlyOnceError(
-        f"The function of foreachBatch has replaced Spark's job group by {group}. Without Spark's job group, "
-        "which identifies this run of the query, a second write of a batch cannot be told from its "
-        "repetition. Nothing was written. Call write_batch before setJobGroup, or use setJobDescription.",
+        f"The function of foreachBatch has replaced Spark's job group by {group}. penstock needs Spark's "
+        "job group to identify this run of the query. Without it, penstock cannot distinguish a second "
+        "write of a batch from a repetition of the batch. Nothing was written. Call write_batch before "
+        "setJobGroup, or use setJobDescription.",
         job_group=group,
     )
 
@@ -152,9 +153,10 @@ class _Written:
         _, query_id, prefix = self._key
         raise ExactlyOnceError(
             f"Batch {batch_id} of query {query_id} was already written under the transactional id prefix "
-            f"{prefix} in this run of the query. The second write was not done, because it cannot be told "
-            "from a repetition of the first. If the function of foreachBatch writes several DataFrames, give "
-            "each write its own sink.transactional-id-prefix; if it writes one, call write_batch once.",
+            f"{prefix} in this run of the query. The second write was not done, because penstock cannot "
+            "distinguish it from a repetition of the first. If the function of foreachBatch writes several "
+            "DataFrames, give each write its own sink.transactional-id-prefix; if it writes one, call "
+            "write_batch once.",
             query_id=query_id,
             batch_id=batch_id,
             prefix=prefix,

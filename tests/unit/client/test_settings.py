@@ -264,7 +264,7 @@ def test_a_shaded_login_module_is_known_too() -> None:
         (sasl("PLAIN", 'a.PlainLoginModule required username="alice";'), OptionError, "has no password"),
         (sasl("PLAIN", 'a.PlainLoginModule required password="pw";'), OptionError, "has no username"),
         (sasl("PLAIN", "a.Krb5LoginModule required;"), UnsupportedOptionError,
-         "PlainLoginModule and ScramLoginModule are"),
+         "PlainLoginModule, ScramLoginModule"),
         (sasl("PLAIN", PLAIN.replace(";", ' tokenauth="true";')), OptionError, "needs SCRAM-SHA-256 or"),
     ],
 )  # fmt: skip

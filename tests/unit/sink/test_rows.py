@@ -44,7 +44,7 @@ def test_what_a_source_adds_is_not_in_the_way() -> None:
 @pytest.mark.parametrize("partitioner", ["fixed", "round-robin", "mine.ByRegion"])
 def test_a_column_partition_and_a_partitioner_exclude_each_other(partitioner: str) -> None:
     schema = pa.schema({"value": pa.binary(), "partition": pa.int32()})
-    with pytest.raises(RowError, match=r"column partition, and sink\.partitioner is set too"):
+    with pytest.raises(RowError, match=r"column named partition, and sink\.partitioner is set too"):
         check_placing(schema, replace(TO_TOPIC, partitioner=partitioner))
     check_placing(schema, TO_TOPIC)
 
@@ -59,13 +59,13 @@ def test_rows_with_keys_are_not_dealt_out_in_turn() -> None:
 
 
 def test_a_value_is_needed() -> None:
-    with pytest.raises(RowError, match=r"Expected a column value.*has: key, topic") as caught:
+    with pytest.raises(RowError, match=r"Expected a column named value.*has: key, topic") as caught:
         check(key=pa.string(), topic=pa.string())
     assert caught.value.facts["column"] == "value"
 
 
 def test_a_topic_is_needed() -> None:
-    with pytest.raises(RowError, match=r"Expected a topic.*option 'topic'.*column topic"):
+    with pytest.raises(RowError, match=r"Expected a topic.*option 'topic'.*column named topic"):
         check(BY_COLUMN, value=pa.string())
     check(TO_TOPIC, value=pa.string())
     check(BY_COLUMN, value=pa.string(), topic=pa.string())

@@ -479,7 +479,7 @@ class TestDataLoss:
         start, end = SourceOffset({tp(0): 2, tp(1): 2}), SourceOffset({tp(0): 8, tp(1): 8})
         assert ranges(enumerator.plan(start, end)) == {tp(0): [(6, 8)]}
         assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
-        assert "go on at offset 2" in caplog.text
+        assert "needs offset 2" in caplog.text
 
     def test_a_deleted_topic_partition(self, caplog: pytest.LogCaptureFixture) -> None:
         admin = FakeAdmin({tp(0): Log(0, 10)})

@@ -106,7 +106,9 @@ class TestStart:
     def test_a_time_that_has_to_match_names_logs_without_such_a_record(self) -> None:
         admin = FakeAdmin({tp(0): Log(0, 1, times_ms={0: 30}), tp(1): Log(0, 1, times_ms={0: 10})})
         config = source_config(starting=at_time(20, needs_match=True))
-        with pytest.raises(OptionError, match=r"no record of that time or later in t-1\. Nothing was read"):
+        with pytest.raises(
+            OptionError, match=r"no record with the given time or a later time in t-1\. Nothing was read"
+        ):
             SplitEnumerator(config, admin).initial_offset()
 
     def test_times_of_single_topic_partitions_name_all_of_them(self) -> None:

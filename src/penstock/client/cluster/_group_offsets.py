@@ -126,8 +126,8 @@ def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, Pe
             if code in _HAS_MEMBERS:
                 raise ClientError(
                     f"{where} failed: the group has members of its own (consumers that subscribe with this "
-                    "group id), which alone may commit. Nothing was committed; reading is not affected. Give "
-                    "this query a group id of its own.",
+                    "group id), and only they may commit. Nothing was committed; reading is not affected. "
+                    "Use another group id for this query.",
                     group_id=group_id,
                     error_code=code,
                 )

@@ -58,8 +58,9 @@ def _read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
         raise error_from_code(response.error_code, "Asking for the sizes of logs")
     if not response.results:
         raise AuthorizationError(
-            "Asking for the sizes of logs failed: the broker named no log directory. Older brokers answer so "
-            "when the user lacks permission. Ask for DESCRIBE on the cluster."
+            "Asking for the sizes of logs failed: the broker named no log directory. Older brokers answer "
+            "like this when the user lacks the right DESCRIBE on the cluster. Grant it, or limit batches "
+            "by records instead of bytes."
         )
     sizes: Counter[TopicPartition] = Counter()
     for folder in response.results:

@@ -148,7 +148,8 @@ class FetchPlace:
         """Return the error for a codec that disagrees with the batch headers: a defect of penstock."""
         return FetchError(
             f"Decoding {self.offset_range} ended at offset {decoded_offset}, but the batch headers end at "
-            f"{expected_offset}. Please report this; no record after {decoded_offset} was returned.",
+            f"{expected_offset}. No record after offset {decoded_offset} was returned. This is a defect of "
+            "penstock; please report it.",
             **{**self.facts, "offset": decoded_offset},
         )
 

@@ -130,8 +130,8 @@ class FillingBatches:
             topic, partition = batch.topic_partition
             raise ProduceError(
                 f"A batch of {batch.record_count} records for {topic}-{partition} was divided into batches "
-                f"of {record_count} in all. This is a defect of penstock; please report it. None of them was "
-                "written; the task fails, and writes all its rows again when Spark retries it.",
+                f"that hold {record_count} records. This is a defect of penstock; please report it. None of "
+                "them was written; the task fails, and writes all its rows again when Spark retries it.",
                 topic=topic,
                 partition=partition,
             )

@@ -470,7 +470,7 @@ def _init_error(
         return OptionError(
             f"The broker does not allow a transaction time-out of {transaction_timeout_ms} ms. Lower the "
             f"option '{option}', leave it out to use the broker's maximum, or raise the broker's "
-            "transaction.max.timeout.ms.",
+            "transaction.max.timeout.ms. This transaction was not started, so it wrote nothing.",
             option=option,
             value=transaction_timeout_ms,
             **facts,

@@ -145,7 +145,7 @@ def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewher
     more = f" (also under {', '.join(prefixes[1:])})" if prefixes[1:] else ""
     return PrefixChangedError(
         f"Not written: {held.where} is {held.status.value} under sink.transactional-id-prefix="
-        f"{theirs.prefix} (decision log {theirs.topic}){more}. Now batch {batch.batch_id} comes under the "
+        f"{theirs.prefix} (decision log {theirs.topic}){more}. Now batch {batch.batch_id} would go under the "
         f"prefix {own.prefix}, which could double it. If the prefix of the query was changed: start the "
         f"query once more with {theirs.prefix}, let it finish that batch, stop it, then change the prefix. "
         f"If this is a copy of the checkpoint for a second query: do not start it with {theirs.prefix}, "

@@ -76,7 +76,7 @@ def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committa
                 raise TransactionError(
                     f"The coordinator refuses to commit transaction {committable} of {decision.where}, and "
                     f"no end marker reached the log within {_MARKER_WAIT_MS} ms. The batch stays decided. "
-                    "Restart the query to find out what became of it.",
+                    "It is unknown whether the transaction is committed. Restart the query to find out.",
                     transactional_id=committable.identity.transactional_id,
                 )
             time.sleep(_MARKER_POLL_SECONDS)

@@ -328,7 +328,7 @@ def is_prefix_new(kafka: SinkTransactions, log: DecisionLog, names: TransactionN
     if (log.is_open or log.open(create=False, is_expected=True)) and _is_started(log, waits=True):
         return False
     raise DecisionLogError(
-        f"The committer {names.committer_id} has been at work, but the decision log {log.topic} "
+        f"The committer {names.committer_id} was used before, but the decision log {log.topic} "
         f"{'has no record of it' if log.is_open else 'does not exist'}. Was the topic deleted, or was "
         "sink.commit-log.topic changed? Without the log it is unknown which transactions of the last batch "
         "must be committed. Nothing was written or aborted. Set sink.commit-log.topic to the topic that was "

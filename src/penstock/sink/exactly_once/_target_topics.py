@@ -95,9 +95,9 @@ def gone_batch_write_error(decision: Decision, gone: str) -> TargetTopicError:
     """Return the error for a batch write that was finished into a topic that is gone."""
     return TargetTopicError(
         f"An earlier {decision.where} was decided when its driver died, and is committed now. In between, "
-        f"{gone}. Its records were deleted with the topic. This error comes once. Nothing of the present "
-        "write or batch was written; start it again. If the records of the earlier write are still wanted, "
-        "run that write again too.",
+        f"{gone}. Its records were deleted with the topic. You get this error only once. Nothing of the "
+        "present write or batch was written; start it again. If the records of the earlier write are still "
+        "wanted, run that write again too.",
         query_id=decision.query_id,
         batch_id=decision.batch_id,
         topics=sorted({each.name for each in decision.topics}),

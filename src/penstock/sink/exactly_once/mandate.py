@@ -70,7 +70,7 @@ def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int)
     if batch_id >= newest_batch_id:
         return
     raise BatchOrderError(
-        f"Batch {batch_id} of query {query_id} comes again, although batch {newest_batch_id} is already "
+        f"Batch {batch_id} of query {query_id} is repeated, although batch {newest_batch_id} is already "
         f"written (transactional id prefix {prefix}). The checkpoint is older than the target, for instance "
         "because it was restored from a backup. Nothing was written. Continue with the newest checkpoint. Or "
         "start with a new checkpoint location, which reads from the startup mode's offsets and may write "
@@ -91,11 +91,12 @@ def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -
         return
     lost = ", ".join(map(str, sorted(known.lost_spark_partition_ids)[:10]))
     raise BatchOrderError(
-        f"Batch {batch_id} of query {query_id} comes, although batch {known.batch_id} is incomplete: lost "
-        f"records (Spark partitions {lost}) wait for its replay (transactional id prefix {prefix}). Nothing "
-        f"of batch {batch_id} was written. Let the query fail when a write fails (do not catch the error in "
-        f"foreachBatch), and restart it from the checkpoint that repeats batch {known.batch_id}. Or decide "
-        "by hand: `penstock transactions abort --query ...` (see its help).",
+        f"Batch {batch_id} of query {query_id} cannot be written, because batch {known.batch_id} is "
+        f"incomplete: the records of its Spark partitions {lost} are lost and have to be written again "
+        f"first (transactional id prefix {prefix}). Nothing of batch {batch_id} was written. Let the query "
+        "fail when a write fails (do not catch the error in foreachBatch), and restart it from the "
+        f"checkpoint that repeats batch {known.batch_id}. Or decide by hand: `penstock transactions abort "
+        "--query ...` (see its help).",
         prefix=prefix,
         query_id=query_id,
         batch_id=batch_id,

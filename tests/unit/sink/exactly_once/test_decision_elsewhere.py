@@ -105,7 +105,9 @@ def test_log_that_is_mirrored_from_another_cluster_is_no_other_prefix(
         cluster, "mentions", lambda text: (("us.decisions", key) for _, key in mentions(text))
     )
     monkeypatch.setattr(cluster, "other", lambda topic: mirrored)
-    with pytest.raises(PrefixChangedError, match=r"batch 0 .*finished under .*=a .*comes under the prefix a"):
+    with pytest.raises(
+        PrefixChangedError, match=r"batch 0 .*finished under .*=a .*would go under the prefix a"
+    ):
         run_batch(driver(cluster, "a"), cluster, 0)
     for batch_id in (1, 2):
         run_batch(driver(cluster, "a"), cluster, batch_id)

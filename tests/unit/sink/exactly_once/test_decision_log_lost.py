@@ -28,7 +28,7 @@ def test_deleted_log_is_noticed_while_in_use_and_at_the_start() -> None:
     with pytest.raises(DecisionLogError, match="deleted and created again"):
         running.recover()
     calls_before = list(cluster.calls)
-    with pytest.raises(DecisionLogError, match=r"has been at work, but the decision log"):
+    with pytest.raises(DecisionLogError, match=r"was used before, but the decision log"):
         running.recover()
     assert cluster.calls == calls_before, "nothing may be taken or aborted"
 
@@ -73,7 +73,7 @@ def test_log_deleted_at_any_step_of_a_batch_is_noticed_at_the_next_start(
     cluster.log_incarnation = left
     for _ in range(2):
         calls_before = list(cluster.calls)
-        with pytest.raises(DecisionLogError, match="has been at work, but the decision log"):
+        with pytest.raises(DecisionLogError, match="was used before, but the decision log"):
             driver(cluster).recover()
         assert cluster.calls == calls_before, "nothing may be taken or aborted"
     assert cluster.committed == committed_before

@@ -219,10 +219,10 @@ def test_a_command_with_the_wrong_log_topic_changes_nothing(
         other.create()
         with_wrong = TransactionTools(TransactionNames(PREFIX), cluster, other)
     calls = list(cluster.calls)
-    with pytest.raises(DecisionLogError, match="has been at work, but the decision log"):
+    with pytest.raises(DecisionLogError, match="was used before, but the decision log"):
         command(with_wrong)
     assert cluster.calls == calls
-    assert "has been at work" in (with_wrong.log_problem() or "")
+    assert "was used before" in (with_wrong.log_problem() or "")
     observe(None)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     assert Counter(cluster.committed) == expected(range(1))

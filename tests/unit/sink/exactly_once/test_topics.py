@@ -119,7 +119,7 @@ def test_batch_write_into_a_topic_that_is_gone_is_told_of_once() -> None:
     with pytest.raises(Death):
         driver(cluster).commit([report])
     cluster.recreate_target()
-    with pytest.raises(TargetTopicError, match=r"earlier batch write 1 .*created again.*comes once"):
+    with pytest.raises(TargetTopicError, match=r"earlier batch write 1 .*created again.*only once"):
         driver(cluster).recover()
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     assert Counter(cluster.committed) == expected(range(1))
