@@ -1,0 +1,32 @@
+"""The doctor compares the Python of Spark's workers with its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.doctor.facts import Facts
+from penstock.doctor.findings import Level
+from penstock.doctor.gather import python_facts
+from penstock.doctor.judge import judge
+from penstock.doctor.workers import worker_facts
+
+NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("kind", ["spark", "connect_spark"])
+def test_workers_of_this_machine_have_the_same_packages(request: pytest.FixtureRequest, kind: str) -> None:
+    session: SparkSession | Any = request.getfixturevalue(kind)
+    workers = worker_facts(session, task_count=4)
+    assert len(workers) == 1
+    here = python_facts(workers[0].where)
+    assert workers == (here,)
+    findings = judge(Facts(NOW, "b", "u", driver=here, workers=workers))
+    assert {each.level for each in findings} == {Level.GOOD}
+    older = replace(here, packages=dict(here.packages) | {"pyarrow": "1.0"})
+    findings = judge(Facts(NOW, "b", "u", driver=here, workers=(older,)))
+    assert [each.level for each in findings if "pyarrow 1.0" in each.text] == [Level.BAD]
