@@ -121,7 +121,9 @@ def _from_endpoint(source: TokenEndpoint, now: float) -> Token:
         )
     text = answer.get("access_token") or answer.get("id_token")
     if not isinstance(text, str):
-        raise AuthenticationError(f"The token endpoint {place} answers {status} without an access_token.")
+        raise AuthenticationError(
+            f"Expected an access_token from the token endpoint {place}, got {status} without one."
+        )
     return _checked(text, answer.get("expires_in"), now, f"the token endpoint {place}")
 
 
@@ -143,8 +145,8 @@ def _asked(source: TokenEndpoint, place: str, headers: dict[str, str], body: byt
             reason = f"it answers {status}"
         if time.monotonic() + pause_s >= gives_up_at:
             raise BrokerUnavailableError(
-                f"The token endpoint {place} gives no token ({reason}). Check that it runs, and its URL: "
-                f"{source.check}."
+                f"The token endpoint {place} gives no token ({reason}). Check that the endpoint runs and "
+                f"that its URL is right: {source.check}."
             )
         time.sleep(pause_s)
         pause_s = min(2 * pause_s + 0.01, source.retry_max_ms / 1000)

@@ -63,10 +63,10 @@ def _with_committed(
     missing = sorted(tp for tp in asked if tp not in committed)
     if missing and without_committed is None:
         raise OptionError(
-            f"The consumer group {look_ups.group_id!r} has no committed offset for {names(missing)}, and "
-            "no option says where to begin or end without one. Nothing was read. To start there anyway, set "
-            "'properties.auto.offset.reset' to earliest or latest; to end, give every topic partition a "
-            "committed offset or use another mode.",
+            f"The consumer group {look_ups.group_id!r} has no committed offset for {names(missing)}, and no "
+            "option says where to begin or end without a committed offset. Nothing was read. To start "
+            "there anyway, set 'properties.auto.offset.reset' to earliest or latest; to end, give every "
+            "topic partition a committed offset or use another mode.",
             topic_partitions=tuple(missing),
             group_id=look_ups.group_id,
         )

@@ -89,7 +89,8 @@ def _wanted(spec: OffsetsSpec, topic_partitions: Collection[TopicPartition]) -> 
     if uncovered:
         raise OptionError(
             f"{what} are given for some topic partitions but not for {names(uncovered)}. Nothing was read. "
-            "Give every subscribed one; as an offset -2 means earliest, -1 means latest.",
+            "Give a value for every subscribed topic partition; as an offset, -2 means earliest, -1 means "
+            "latest.",
             topic_partitions=tuple(uncovered),
         )
     return {tp: each[tp] for tp in topic_partitions}

@@ -73,7 +73,7 @@ def ask_initializer(
     except Exception as error:
         raise OptionError(
             f"The offsets initializer {name} failed: {type(error).__name__}: {error}. Nothing was read. "
-            "It runs on the driver, when the query is first planned.",
+            "The initializer runs on the driver, when the query is first planned.",
             initializer=name,
         ) from error
     offsets = _checked(name, given, asked)

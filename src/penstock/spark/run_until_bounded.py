@@ -51,7 +51,7 @@ def _all_reached(progress: Any) -> bool:
     bounded = [source for source in progress["sources"] if _has_end(_offset(source["endOffset"]))]
     if not bounded:
         raise OptionError(
-            "No source of this query has an end, so the query would never stop. It still runs. Set "
+            "No source of this query has an end, so the query would never stop. The query still runs. Set "
             "scan.bounded.mode on a penstock source, or stop the query yourself.",
             option="scan.bounded.mode",
         )

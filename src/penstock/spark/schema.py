@@ -64,9 +64,9 @@ def check_read_schema(schema: StructType) -> None:
     if problems:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in known.values())
         raise OptionError(
-            f"The schema of this read does not match: {'; '.join(problems)}. It may have some or all of "
-            f"these columns: {columns}. For other columns set the option 'format', or decode keys and "
-            "values with Spark functions.",
+            f"The schema of this read does not match: {'; '.join(problems)}. The schema may have some or "
+            f"all of these columns: {columns}. For other columns set the option 'format', or decode keys "
+            "and values with Spark functions.",
             schema=schema.simpleString(),
         )
 

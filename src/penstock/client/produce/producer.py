@@ -264,7 +264,9 @@ class Producer:
             # A copy each time, because a raised exception carries a traceback.
             raise type(self._failure)(self._failure.message, **self._failure.facts)
         if self._is_closing or self._pid != os.getpid() or not self._sender.is_alive():
-            raise ProduceError("The producer is closed, or was opened in another process; make a new one.")
+            raise ProduceError(
+                "The producer is closed, or was opened in another process. Open a new producer."
+            )
 
     def _wait_for_room(self) -> None:
         """Wait while too many bytes are held, so that a slow broker does not fill the task's memory."""

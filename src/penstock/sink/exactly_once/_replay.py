@@ -67,8 +67,8 @@ def check_none_written(previous: Decision, written: Sequence[Committable]) -> No
         return
     # A recovery that had finished the batch told these tasks to drain.
     raise ExactlyOnceError(
-        f"Tasks have written for {previous.where}, which is already {previous.status.value}. What they wrote "
-        "is not committed. Restart the query. If this error comes again, report it as a bug of penstock.",
+        f"Tasks have written for {previous.where}, which is already {previous.status.value}. Their rows "
+        "are not committed. Restart the query. If this error comes again, report it as a bug of penstock.",
         query_id=previous.query_id,
         batch_id=previous.batch_id,
     )
