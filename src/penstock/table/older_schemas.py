@@ -33,7 +33,7 @@ class KeyedDeserializationSchema(BaseDeserializer):
     def is_end_of_stream(self, next_element: Any) -> bool:
         """Return whether this element ends its topic partition. The element itself is not emitted.
 
-        Only `load_batch` of a consumer supports it.
+        `load_batch` and `load_bounded` of a consumer support it.
         """
         return False
 
@@ -98,26 +98,61 @@ class ElementsOf(KafkaRecordDeserializationSchema):
         place = record.topic, record.partition
         if place in self._ended:
             return None
-        given = self._call(record)
+        given = self.call(record)
         is_end = end_of_stream(self.user_object)
         if given is None or is_end is None:
             return given
-        elements = given if isinstance(given, (list, Iterator)) else [given]
-        kept = []
-        for element in elements:
-            if element is not None and is_end(element):
-                self._ended.add(place)
-                break
-            kept.append(element)
+        kept, has_ended = before_end(given, is_end)
+        if has_ended:
+            self._ended.add(place)
         return kept
 
-    def _call(self, record: ConsumerRecord) -> Any:
+    def call(self, record: ConsumerRecord) -> Any:
+        """Return what the schema of the user gives for a record."""
         schema = self.user_object
         if isinstance(schema, KeyedDeserializationSchema):
             return schema.deserialize(record.key, record.value, record.topic, record.partition, record.offset)
         if isinstance(schema, (KafkaDeserializationSchema, KafkaRecordDeserializationSchema)):
             return schema.deserialize(record)
         return schema.deserialize(record.value)
+
+
+class EndOffsets(KafkaRecordDeserializationSchema):
+    """Gives a row for each record that ends its topic partition: where a read of the others has to stop.
+
+    Args:
+        user_object: the schema of the user.
+    """
+
+    def __init__(self, user_object: Any) -> None:
+        self.user_object = user_object
+        self._elements = ElementsOf(user_object)
+
+    def open(self) -> None:
+        """Open the schema of the user."""
+        self._elements.open()
+
+    def get_produced_type(self) -> str:
+        """Return the columns."""
+        return "topic STRING, partition INT, offset BIGINT"
+
+    def deserialize(self, record: ConsumerRecord) -> Any:
+        """Return the offset to stop before: after the record if elements come before the end in it."""
+        given, is_end = self._elements.call(record), end_of_stream(self.user_object)
+        if given is None or is_end is None:
+            return None
+        kept, has_ended = before_end(given, is_end)
+        return (record.topic, record.partition, record.offset + bool(kept)) if has_ended else None
+
+
+def before_end(given: Any, is_end: Callable[[Any], bool]) -> tuple[list[Any], bool]:
+    """Return the elements before the end of a stream, and whether the end is among the given ones."""
+    kept: list[Any] = []
+    for element in given if isinstance(given, (list, Iterator)) else [given]:
+        if element is not None and is_end(element):
+            return kept, True
+        kept.append(element)
+    return kept, False
 
 
 def end_of_stream(schema: Any) -> Callable[[Any], bool] | None:

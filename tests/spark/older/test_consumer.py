@@ -162,7 +162,7 @@ def test_discovery_is_off_by_default_and_can_be_turned_on(
 
 
 def test_end_of_stream_ends_each_topic_partition_by_itself(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic(2)
     for partition, texts in ((0, ["a", "end", "b"]), (1, ["c", "d", "end", "end", "e"])):
@@ -172,6 +172,11 @@ def test_end_of_stream_ends_each_topic_partition_by_itself(
     assert values(consumer.load_batch(spark).collect()) == ["a", "c", "d"]
     with pytest.raises(UnsupportedOptionError, match=r"Use load_batch\(spark\)"):
         consumer.load(spark)
+    # A micro-batch for each record, so a task does not know the end. A restart ends at the same places.
+    stream = consumer.set_option("scan.max-records-per-batch", "2").load_bounded(spark)
+    assert run_values(stream, tmp_path) == ["a", "c", "d"]
+    judge.produce(bootstrap, topic, judge.Record(b"later", partition=0))
+    assert run_values(consumer.load_bounded(spark), tmp_path) == []
     with pytest.raises(OptionError, match=r"'scan\.min-splits' divides a topic partition"):
         consumer.set_option("scan.min-splits", "4").load_batch(spark)
 

@@ -9,6 +9,7 @@ import pytest
 from penstock.errors import OptionError
 from penstock.table.older_schemas import (
     ElementsOf,
+    EndOffsets,
     JsonDeserializationSchema,
     KafkaDeserializationSchema,
     KeyedDeserializationSchema,
@@ -65,6 +66,15 @@ def test_the_end_of_a_stream_ends_its_topic_partition_only() -> None:
     assert elements.deserialize(record(b"b end c")) == ["b"]
     assert elements.deserialize(record(b"d")) is None
     assert elements.deserialize(record(b"d", partition=1)) == ["d"]
+
+
+def test_where_a_read_has_to_stop() -> None:
+    ends = EndOffsets(UntilEnd())
+    assert ends.deserialize(record(b"end a", offset=7)) == ("orders", 0, 7)
+    assert ends.deserialize(record(b"a end", offset=8)) == ("orders", 0, 9)
+    assert ends.deserialize(record(b"a")) is None
+    assert ends.deserialize(record(None)) is None
+    assert EndOffsets(Everything()).deserialize(record(b"end")) is None
 
 
 def test_another_task_begins_without_an_end() -> None:

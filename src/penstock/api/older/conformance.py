@@ -72,7 +72,7 @@ _SAME, _NO_EFFECT, _ERROR, _OURS = Verdict.SAME, Verdict.NO_EFFECT, Verdict.ERRO
 _RUNTIME = "Flink's runtime calls it. Spark runs the query: use `load`, `write` or `write_stream`."
 _BOTH = "1.4 to 1.17, PyFlink"
 _NOT_OURS = "Spark has no such setting for a sink. Use the DataFrame: `repartition`, `queryName`."
-_ENDS = "In `load_batch`. An error in `load`."
+_ENDS = "In `load_batch` and `load_bounded`. An error in `load`."
 _DELEGATE = "Subclass FlinkKafkaPartitioner, which knows the partitions of each topic."
 
 
@@ -198,6 +198,7 @@ _OF_CONSUMER = (
     ),
     Member(_CONSUMER, "", "", _OURS, "It stands for `env.add_source(consumer)`: a stream.", "load"),
     Member(_CONSUMER, "", "", _OURS, "A batch, up to the present ends.", "load_batch"),
+    Member(_CONSUMER, "", "", _OURS, "A stream, up to the present ends.", "load_bounded"),
     Member(_CONSUMER, "", "", _OURS, "The KafkaSource with its options.", "source"),
     Member(_CONSUMER, "", "", _OURS, "Any option of penstock.", "set_option"),
 )

@@ -199,7 +199,9 @@ class FlinkKafkaConsumer(NamesWhatToUse):
             MissingOptionError: the start needs `group.id`.
             OptionError: an option is not allowed.
         """
-        source = self._builder(is_bounded=is_bounded, start=self._starting()).build()
+        return self._with_event_time(self._builder(is_bounded=is_bounded, start=self._starting()).build())
+
+    def _with_event_time(self, source: KafkaSource) -> KafkaSource:
         if self._strategy is None:
             return source
         return replace(source, schema=_with_column(source.schema, self._event_time))
@@ -214,9 +216,32 @@ class FlinkKafkaConsumer(NamesWhatToUse):
             raise UnsupportedOptionError(
                 f"{type(self._schema).__name__} has an is_end_of_stream, but the tasks of a stream do not "
                 "know what earlier micro-batches have read, so rows after the end could appear. Nothing was "
-                "read. Use load_batch(spark), or leave is_end_of_stream out."
+                "read. Use load_batch(spark) or load_bounded(spark), or leave is_end_of_stream out."
             )
-        source = self.source()
+        return self._stream(spark, self.source())
+
+    def load_bounded(self, spark: SparkSession) -> DataFrame:
+        """Return a streaming DataFrame that ends: at the present end of each topic partition.
+
+        If the schema has its own `is_end_of_stream`, a topic partition ends before the first such element. To
+        find it, this method reads the topics once with a batch job. The checkpoint keeps the ends, so a query
+        that is started again ends at the same ones. See `penstock.run_until_bounded`.
+        """
+        ends = self._end_offsets(spark) if self._ends() else {}
+        stopping = SpecificOffsets.of(ends, KafkaOffsetResetStrategy.LATEST, has_group=False)
+        builder = self._builder(is_bounded=False, start=self._starting()).set_unbounded(stopping)
+        return self._stream(spark, self._with_event_time(builder.build()))
+
+    def _end_offsets(self, spark: SparkSession) -> dict[TopicPartition, int | None]:
+        """Return the offset before which each topic partition with an end of its stream has to stop."""
+        from penstock.table.older_schemas import EndOffsets  # noqa: PLC0415 - it loads Arrow
+
+        builder = self._builder(is_bounded=True, start=self._starting(), schema=EndOffsets(self._schema))
+        found = builder.build().load(spark).groupBy("topic", "partition").agg({"offset": "min"}).collect()
+        return {TopicPartition(row[0], row[1]): row[2] for row in found}
+
+    def _stream(self, spark: SparkSession, source: KafkaSource) -> DataFrame:
+        """Return the rows of a stream, with Spark's watermark if there is a strategy."""
         rows, strategy = source.load(spark), self._strategy
         if strategy is None or strategy.disorder_ms is None:
             return rows
@@ -271,7 +296,10 @@ class FlinkKafkaConsumer(NamesWhatToUse):
             return KafkaOffsetsInitializer.earliest()
         return KafkaOffsetsInitializer.latest()
 
-    def _builder(self, *, is_bounded: bool, start: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def _builder(
+        self, *, is_bounded: bool, start: KafkaOffsetsInitializer, schema: Any = None
+    ) -> KafkaSourceBuilder:
+        """Return the builder of a source; `schema` makes other rows than those of the user."""
         builder = KafkaSource.builder().set_properties(self._properties).set_starting_offsets(start)
         if isinstance(self._topics, re.Pattern):
             builder.set_topic_pattern(_pattern(self._topics))
@@ -281,8 +309,13 @@ class FlinkKafkaConsumer(NamesWhatToUse):
         builder.set_property("partition.discovery.interval.ms", str(interval_ms))
         if not self._commits:
             builder.set_property("commit.offsets.on.checkpoint", "false")
-        self._set_deserializer(builder)
-        for key, value in {**self._time_options(), **self._own}.items():
+        more = {**self._time_options(), **self._own}
+        if schema is None:
+            self._set_deserializer(builder)
+        else:
+            builder.set_deserializer(schema)
+            more = {key: value for key, value in more.items() if not key.startswith("scan.event-time.")}
+        for key, value in more.items():
             builder.set_option(key, value)
         return builder.set_bounded(KafkaOffsetsInitializer.latest()) if is_bounded else builder
 
