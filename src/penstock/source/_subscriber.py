@@ -41,7 +41,8 @@ class Discovery:
             names = ", ".join(self.missing)
             raise UnknownTopicOrPartitionError(
                 f"Not on the Kafka cluster: {names}. Nothing was read. Check the names in the subscription, "
-                "and that the Kafka user may describe the topics. Or create them: a read does not.",
+                "and that the Kafka user may describe the topics. Or create the topics: a read does not "
+                "create them.",
                 missing=self.missing,
             )
 

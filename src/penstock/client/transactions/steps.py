@@ -468,9 +468,9 @@ def _init_error(
     facts = {"transactional_id": transactional_id}
     if error_code == _TIMEOUT_TOO_LONG:
         return OptionError(
-            f"The broker does not allow a transaction time-out of {transaction_timeout_ms} ms. Lower the "
-            f"option '{option}', leave it out to use the broker's maximum, or raise the broker's "
-            "transaction.max.timeout.ms. This transaction was not started, so it wrote nothing.",
+            f"The broker does not allow a transaction time-out of {transaction_timeout_ms} ms. This "
+            f"transaction was not started, so it wrote nothing. Lower the option '{option}', leave it out "
+            "to use the broker's maximum, or raise the broker's transaction.max.timeout.ms.",
             option=option,
             value=transaction_timeout_ms,
             **facts,
