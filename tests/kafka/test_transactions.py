@@ -270,13 +270,14 @@ def test_session_appends_on_from_one_process_to_the_next(
     session = ProducerSession(identity)
     sessions = [session]
     for number in range(4):
-        session = appender.append(session, b"k", b"%d" % number)
+        session = appender.append(session, (b"k", b"%d" % number), (b"k", None), (b"k", b"with %d" % number))
         sessions.append(session)
-    wait_until(lambda: values(bootstrap, topic) == [b"0", b"1", b"2", b"3"], "all records to be committed")
+    written = [value for number in range(4) for value in (b"%d" % number, None, b"with %d" % number)]
+    wait_until(lambda: values(bootstrap, topic) == written, "all records to be committed")
     transactions.init_producer(topic, transaction_timeout_ms=60_000, protocol=protocol)
     with pytest.raises(ProducerFencedError):
-        appender.append(session, b"k", b"fenced")
-    assert values(bootstrap, topic) == [b"0", b"1", b"2", b"3"]
+        appender.append(session, (b"k", b"fenced"))
+    assert values(bootstrap, topic) == written
 
 
 def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
@@ -293,7 +294,7 @@ def test_a_commit_in_the_moment_of_a_take_over_is_fenced(
     _abort_before_the_commit(monkeypatch, transactions, identity)  # what taking an id begins with
     appender = TransactionalAppender(connections, TopicPartition(topic, 0))
     with pytest.raises(ProducerFencedError, match="Another producer is taking over this transactional id"):
-        appender.append(ProducerSession(identity), b"k", b"aborted")
+        appender.append(ProducerSession(identity), (b"k", b"aborted"))
     assert values(bootstrap, topic) == []
 
 
@@ -315,7 +316,7 @@ def test_a_refused_commit_that_no_other_writer_explains_is_shown_unchanged(
         monkeypatch.setattr(Transactions, "describe", _no_answer)
     appender = TransactionalAppender(connections, TopicPartition(topic, 0))
     with pytest.raises(TransactionError, match="InvalidTxnStateError") as raised:
-        appender.append(ProducerSession(identity), b"k", b"aborted")
+        appender.append(ProducerSession(identity), (b"k", b"aborted"))
     assert not isinstance(raised.value, ProducerFencedError)
     assert values(bootstrap, topic) == []
 

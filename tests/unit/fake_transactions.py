@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.append import KeyValue, ProducerSession
 from penstock.client.transactions.markers import TransactionEnd, Witness
 from penstock.client.transactions.steps import (
     EndResult,
@@ -35,7 +35,7 @@ class _Id:
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     values: list[tuple[int, str]] = field(default_factory=list)
-    log_record: tuple[bytes, bytes | None] | None = None
+    log_records: tuple[KeyValue, ...] = ()
 
 
 class FakeCluster:
@@ -181,7 +181,7 @@ class FakeCluster:
     def stable_end(self, *, waits: bool) -> int:
         if waits:
             for name, found in self.ids.items():
-                if found.log_record is not None:  # its driver is dead: only the time-out ends it
+                if found.log_records:  # its driver is dead: only the time-out ends it
                     self.waited_for.append(name)
                     self.time_out(name)
         return len(self.log)
@@ -197,13 +197,13 @@ class FakeCluster:
         self.calls.append("mentions")
         return ((self.topic, record.key) for record in self.log if record.key and text in record.key)
 
-    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
+    def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
         self.calls.append("append")
         identity = session.identity
         found = self._current(identity)
-        if value is not None and not self.fits(key, value):
+        if not all(self.fits(key, value or b"") for key, value in records):
             raise PenstockError("MESSAGE_TOO_LARGE")
-        found.state, found.log_record = TransactionState.ONGOING, (key, value)
+        found.state, found.log_records = TransactionState.ONGOING, records
         if self.loses_answer("append before its end"):
             raise RequestTimeoutError("no answer to the write")
         result = self._end(identity, is_commit=True)
@@ -211,7 +211,7 @@ class FakeCluster:
             raise RequestTimeoutError("no answer to the commit")
         assert result.next_identity is not None
         is_same = result.next_identity == identity
-        return ProducerSession(result.next_identity, session.next_sequence + 1 if is_same else 0)
+        return ProducerSession(result.next_identity, session.next_sequence + len(records) if is_same else 0)
 
     def fits(self, key: bytes, value: bytes) -> bool:
         return True
@@ -264,14 +264,13 @@ class FakeCluster:
     def _commit(self, found: _Id) -> None:
         self.committed += [value for _, value in found.values]
         self._close(found, TransactionEnd.COMMITTED)
-        if found.log_record is not None:
-            self.log.append(LogRecord(len(self.log), *found.log_record))
-        found.log_record = None
+        self.log += [LogRecord(len(self.log) + at, *each) for at, each in enumerate(found.log_records)]
+        found.log_records = ()
         found.state = TransactionState.COMPLETE_COMMIT
 
     def _abort(self, found: _Id) -> None:
         self._close(found, TransactionEnd.ABORTED)
-        found.log_record = None
+        found.log_records = ()
         found.state = TransactionState.COMPLETE_ABORT
 
     def _close(self, found: _Id, end: TransactionEnd) -> None:

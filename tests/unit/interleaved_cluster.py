@@ -11,7 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Collection, Iterator
 
-from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.append import KeyValue, ProducerSession
 from penstock.client.transactions.markers import TransactionEnd, Witness
 from penstock.client.transactions.steps import (
     EndResult,
@@ -186,7 +186,7 @@ class InterleavedCluster(FakeCluster):
         self.lose_answer()
         if waits:
             return super().stable_end(waits=True)
-        written = [self._place_of(name) for name, found in self.ids.items() if found.log_record is not None]
+        written = [self._place_of(name) for name, found in self.ids.items() if found.log_records]
         return min(written, default=len(self.log))
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
@@ -197,13 +197,14 @@ class InterleavedCluster(FakeCluster):
         self.turns.pause()
         return super().mentions(text)
 
-    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        """The record has its place when it is written, and counts when its transaction is committed."""
+    def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
+        """The records get their places now, and count when their transaction is committed."""
         self.turns.pause()
         identity = session.identity
         found = self._current(identity)
-        found.state, found.log_record = TransactionState.ONGOING, (key, value)
-        self.log.append(LogRecord(len(self.log), None, identity.transactional_id.encode()))
+        found.state, found.log_records = TransactionState.ONGOING, records
+        for _ in records:
+            self.log.append(LogRecord(len(self.log), None, identity.transactional_id.encode()))
         self.lose_answer()
         self.turns.pause()
         result = self._end(identity, is_commit=True)
@@ -212,7 +213,7 @@ class InterleavedCluster(FakeCluster):
         self.lose_answer()
         self.turns.pause()
         is_same = result.next_identity == identity
-        return ProducerSession(result.next_identity, session.next_sequence + 1 if is_same else 0)
+        return ProducerSession(result.next_identity, session.next_sequence + len(records) if is_same else 0)
 
     def append_plainly(self, key: bytes, value: bytes | None) -> None:
         self.turns.pause()
@@ -228,10 +229,11 @@ class InterleavedCluster(FakeCluster):
 
     def _commit(self, found: object) -> None:
         name = next(name for name, each in self.ids.items() if each is found)
-        record = self.ids[name].log_record
-        self.ids[name].log_record = None
+        records = self.ids[name].log_records
+        self.ids[name].log_records = ()
         super()._commit(self.ids[name])
-        if record is not None:
+        # `_place_of` is the newest one that is not filled yet.
+        for record in reversed(records):
             place = self._place_of(name)
             self.log[place] = LogRecord(place, *record)
 

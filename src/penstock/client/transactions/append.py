@@ -1,16 +1,16 @@
-"""Write one record into one topic partition, in a transaction of its own: decisions are written this way.
+"""Write records into one topic partition, in a transaction of their own: decisions are written this way.
 
 Runs on the driver. The caller gives the identity, which another process may have opened. The state between
 two appends is a `ProducerSession`, a plain value. `append_plainly` needs no session and opens no transaction.
-Invariant: when `append` returns, the record is committed, once; when it raises `ProducerFencedError`, this
-session cannot commit anything any more; after any other error only reading the log can tell whether the
-record is committed.
+Invariant: the records of one `append` are committed together or not at all. When it returns, they are
+committed, once; when it raises `ProducerFencedError`, this session cannot commit anything any more; after any
+other error only reading the log can tell whether they are committed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,6 +41,9 @@ _ALL_REPLICAS = -1
 _DUPLICATE = codes.DUPLICATE_SEQUENCE_NUMBER
 _RECORD_BYTES_MAX = 16 << 20
 
+KeyValue = tuple[bytes, bytes | None]
+"""Key and value of a record."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerSession:
@@ -51,7 +54,7 @@ class ProducerSession:
 
 
 class TransactionalAppender:
-    """Appends single records to one topic partition, each in a transaction."""
+    """Appends to one topic partition, each time in a transaction."""
 
     def __init__(self, connections: KafkaConnections, topic_partition: TopicPartition) -> None:
         self._connections = connections
@@ -59,17 +62,17 @@ class TransactionalAppender:
         self._transactions = Transactions(connections)
 
     def append(
-        self, session: ProducerSession, key: bytes, value: bytes | None, *, timeout_ms: int | None = None
+        self, session: ProducerSession, *records: KeyValue, timeout_ms: int | None = None
     ) -> ProducerSession:
-        """Write one record and commit it.
+        """Write one record or several, and commit them together.
 
         Returns:
             The session for the next append.
 
         Raises:
-            ProducerFencedError: a newer producer has taken the transactional id. The record is not committed,
-                unless an earlier attempt of this call committed it and the answer was lost.
-            PenstockError: it is unknown whether the record is committed.
+            ProducerFencedError: a newer producer has taken the transactional id. The records are not
+                committed, unless an earlier attempt of this call committed them and the answer was lost.
+            PenstockError: it is unknown whether the records are committed.
         """
         if timeout_ms is None:
             timeout_ms = self._connections.settings.default_api_timeout_ms
@@ -78,7 +81,7 @@ class TransactionalAppender:
         self._transactions.add_topic_partitions(
             identity, [self._topic_partition], timeout_ms=left_ms(deadline)
         )
-        data = _record_batch(session, self._topic_partition, key, value)
+        data = _record_batch(session, self._topic_partition, records)
         write_record_batch(
             self._connections, identity, self._topic_partition, data, timeout_ms=left_ms(deadline)
         )
@@ -96,9 +99,8 @@ class TransactionalAppender:
                 ) from error
             raise error
         is_same_epoch = result.next_identity == identity
-        return ProducerSession(
-            result.next_identity, advance_sequence(session.next_sequence, 1) if is_same_epoch else 0
-        )
+        following = advance_sequence(session.next_sequence, len(records)) if is_same_epoch else 0
+        return ProducerSession(result.next_identity, following)
 
 
 def append_plainly(
@@ -114,13 +116,13 @@ def append_plainly(
     Raises:
         ClientError: refused, or no answer in time: it is unknown whether the record is written.
     """
-    data = _record_batch(None, topic_partition, key, value)
+    data = _record_batch(None, topic_partition, [(key, value)])
     write_record_batch(connections, None, topic_partition, data, timeout_ms=timeout_ms)
 
 
 def appended_bytes(topic_partition: TopicPartition, key: bytes, value: bytes) -> int:
     """Return the bytes of the record batch that an append would send, compressed as brokers count them."""
-    return len(_record_batch(None, topic_partition, key, value))
+    return len(_record_batch(None, topic_partition, [(key, value)]))
 
 
 def write_record_batch(
@@ -179,7 +181,7 @@ def write_record_batch(
 
 
 def _record_batch(
-    session: ProducerSession | None, topic_partition: TopicPartition, key: bytes, value: bytes | None
+    session: ProducerSession | None, topic_partition: TopicPartition, records: Sequence[KeyValue]
 ) -> bytes:
     builder = RecordBatchBuilder(
         topic_partition.topic,
@@ -188,10 +190,10 @@ def _record_batch(
         max_record_bytes=_RECORD_BYTES_MAX,
         is_transactional=session is not None,
     )
-    row = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
-    builder.append(
-        RecordColumns(row), pa.array([0], pa.int32()), default_timestamp_ms=time.time_ns() // 1_000_000
-    )
+    keys, values = zip(*records, strict=True)
+    rows = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+    indices = pa.array(range(len(records)), pa.int32())
+    builder.append(RecordColumns(rows), indices, default_timestamp_ms=time.time_ns() // 1_000_000)
     if session is None:
         return builder.build()
     return builder.build(

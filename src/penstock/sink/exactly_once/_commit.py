@@ -37,6 +37,7 @@ from penstock.sink.exactly_once._aborted import check_all_open
 from penstock.sink.exactly_once._elsewhere import find_written, prefix_changed_error
 from penstock.sink.exactly_once._fate import NOT_DECIDED, fate_of_decision, fate_of_finish, prefix_taken
 from penstock.sink.exactly_once._finish import finish, lost_error
+from penstock.sink.exactly_once._log_records import Place
 from penstock.sink.exactly_once._prefix_users import new_query_warning
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._recovery import (
@@ -96,12 +97,16 @@ def commit(
     head = _checked(reports)
     with _unless_taken(kafka, log, names, head, is_written=bool(_written(reports))):
         previous = _previous(log, names, head)
-        decision = _decision(kafka, log, head, reports, previous, frozenset(siblings))
+        decision = _decision(head, reports, previous, sibling_count=len(siblings))
+        came_back_from: Sequence[Place] = ()
         if decision is not None:
+            if previous is None:
+                came_back_from = _check_elsewhere(kafka, log, decision, frozenset(siblings))
             check_all_open(kafka, decision, _written(reports), names)
             check_topics_in_place(kafka, decision, is_replay_of_lost=previous is not None)
     if decision is not None:
-        _finish(kafka, log, names, _decide(kafka, log, names, head.session, decision), decision)
+        session = _decide(kafka, log, names, head.session, decision, came_back_from)
+        _finish(kafka, log, names, session, decision)
     elif previous is not None:
         _take_replay(kafka, log, names, head, reports, previous)
 
@@ -179,27 +184,24 @@ def _previous(log: DecisionLog, names: TransactionNames, head: TaskReport) -> De
 
 def _check_elsewhere(
     kafka: SinkTransactions, log: DecisionLog, decision: Decision, siblings: frozenset[str]
-) -> None:
+) -> Sequence[Place]:
+    """Raise PrefixChangedError if another prefix has written the batch; return the markers to take back."""
     if decision.is_batch_write or decision.is_named_write:
-        return  # its query id belongs to this write, or to this prefix, alone
+        return ()  # its query id belongs to this write, or to this prefix, alone
     found = find_written(log, decision, siblings, lambda prefix: take_from_query(kafka, prefix))
     if found.holders:
         raise prefix_changed_error(log.place, decision, found.holders)
     if found.is_known:
-        return
+        return found.came_back_from
     known = {each.query_id: known_batch(each) for each in log.decisions.values()}
     warning = new_query_warning(known, log.place.prefix, decision.query_id)
     if warning is not None:
         _log.warning("%s", warning)
+    return found.came_back_from
 
 
 def _decision(
-    kafka: SinkTransactions,
-    log: DecisionLog,
-    head: TaskReport,
-    reports: Sequence[TaskReport],
-    previous: Decision | None,
-    siblings: frozenset[str],
+    head: TaskReport, reports: Sequence[TaskReport], previous: Decision | None, *, sibling_count: int
 ) -> Decision | None:
     """Return what to decide; None if the batch has no rows, or is written already."""
     written = _written(reports)
@@ -208,11 +210,9 @@ def _decision(
         check_none_drained(head, _drained(reports))
         if not written:
             return None
-        decision = decide(
-            head.query_id, head.batch_id, len(reports), written, topics, sibling_count=len(siblings)
+        return decide(
+            head.query_id, head.batch_id, len(reports), written, topics, sibling_count=sibling_count
         )
-        _check_elsewhere(kafka, log, decision, siblings)
-        return decision
     if previous.status is DecisionStatus.LOST:
         check_replay(previous, reports)
         return decide_again(previous, written, topics)
@@ -226,10 +226,11 @@ def _decide(
     names: TransactionNames,
     session: ProducerSession,
     decision: Decision,
+    came_back_from: Sequence[Place],
 ) -> ProducerSession:
     reached(Step.BEFORE_DECISION)
     try:
-        following = log.append(session, decision)
+        following = log.append(session, decision, came_back_from)
     except Exception as error:
         raise fate_of_decision(kafka, log, names, session, decision, error) from error
     reached(Step.DECIDED)

@@ -9,7 +9,8 @@ Runs on the driver, before a batch is decided. It reads other logs as rarely as 
   in a process.
 - A prefix whose log knows the query, and has no marker, was the last one to write it.
 - A prefix that finds markers in its own log follows them, and the markers that they lead to. Then it leaves
-  its own markers there, and takes back those in its log.
+  its own markers there. Its decision takes back those in its log, in one transaction: a driver that cannot
+  decide any more must not remove a marker that another prefix relies on.
 
 Before it decides, a prefix takes the prefixes that it moves a query from: after it has left the marker, and
 before it looks a last time. An older driver there that stood still has decided before, or never will. A newer
@@ -62,6 +63,8 @@ class Found(NamedTuple):
     """The prefixes that have written the batch or a later one. Without any the query is ours."""
     is_known: bool
     """True if this or another prefix has written a batch of the query before."""
+    came_back_from: Sequence[Place] = ()
+    """The markers in our log that the decision has to take back."""
 
 
 def find_written(
@@ -84,11 +87,9 @@ def find_written(
     holders = [each for each in found if each.holds(batch)]
     if not holders:
         holders = [each for each in _move(found, log.place, batch, take) if each.holds(batch)]
-    if not holders:
-        for each in found:
-            if each.log.place in log.moved_to(batch.query_id):
-                log.mark_back(batch.query_id, each.log.place)
-    return Found(holders, bool(others) or log.decision(batch.query_id) is not None)
+    left = log.moved_to(batch.query_id)
+    came_back_from = [each.log.place for each in found if each.log.place in left]
+    return Found(holders, bool(others) or log.decision(batch.query_id) is not None, came_back_from)
 
 
 def _move(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.append import KeyValue, ProducerSession
 from penstock.sink.exactly_once._log_records import LogRecord
 
 
@@ -40,8 +40,8 @@ class LogStore(Protocol):
     def fits(self, key: bytes, value: bytes) -> bool:
         """Return whether the topic takes a record of this size. A refused record would end the session."""
 
-    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        """Write and commit one record."""
+    def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
+        """Write and commit records, all or none."""
 
     def append_plainly(self, key: bytes, value: bytes | None) -> None:
         """Write one record outside of any transaction."""

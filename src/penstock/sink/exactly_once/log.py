@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from penstock.client.transactions.append import ProducerSession
@@ -180,12 +180,28 @@ class DecisionLog:
 
     # ----- writing
 
-    def append(self, session: ProducerSession, decision: Decision) -> ProducerSession:
-        """Write and commit one decision. Errors as `TransactionalAppender.append`."""
+    def append(
+        self, session: ProducerSession, decision: Decision, came_back_from: Sequence[Place] = ()
+    ) -> ProducerSession:
+        """Write and commit one decision. Errors as `TransactionalAppender.append`.
+
+        Args:
+            session: of the mandate.
+            decision: to write.
+            came_back_from: places whose markers in this log the decision takes back. They are taken back in
+                the transaction of the decision: a driver that does not decide must not remove a marker,
+                because another prefix may have decided since, and relies on it.
+        """
         query_id = decision.query_id
         is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
         value = None if is_gone else encode(decision)
-        following = self._store.append(session, key_of(self._prefix, query_id), value)
+        back = [
+            (moved_key_of(self._prefix, query_id, place.prefix), encode_back(place))
+            for place in came_back_from
+        ]
+        following = self._store.append(session, *back, (key_of(self._prefix, query_id), value))
+        for record in back:
+            self._contents.apply(LogRecord(self._next_offset, *record))
         self._contents.remember(query_id, None if is_gone else decision)
         return following
 
@@ -210,7 +226,7 @@ class DecisionLog:
                 _WANTED_RECORD_BYTES,
             )
             return session
-        following = self._store.append(session, key, value)
+        following = self._store.append(session, (key, value))
         self._contents.apply(LogRecord(self._next_offset, key, value))
         return following
 
@@ -255,15 +271,8 @@ class DecisionLog:
         return self._contents.moved_to(query_id)
 
     def mark_moved(self, query_id: str, place: Place) -> None:
-        """Leave the marker in this log that the query has moved. Fences no driver."""
-        self._mark(query_id, place, encode_moved(place))
-
-    def mark_back(self, query_id: str, place: Place) -> None:
-        """Take that marker back: the query has come back."""
-        self._mark(query_id, place, encode_back(place))
-
-    def _mark(self, query_id: str, place: Place, value: bytes) -> None:
-        key = moved_key_of(self._prefix, query_id, place.prefix)
+        """Leave the marker in this log that the query has moved. Fences no driver. `append` takes it back."""
+        key, value = moved_key_of(self._prefix, query_id, place.prefix), encode_moved(place)
         self._store.append_plainly(key, value)
         self._contents.apply(LogRecord(self._next_offset, key, value))
 

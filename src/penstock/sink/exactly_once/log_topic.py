@@ -23,6 +23,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.error_codes import INVALID_TOPIC_EXCEPTION
 from penstock.client.settings import FetchSettings
 from penstock.client.transactions.append import (
+    KeyValue,
     ProducerSession,
     TransactionalAppender,
     append_plainly,
@@ -215,9 +216,9 @@ class DecisionTopic:
             return len(key) + len(value) + _BATCH_HEADER_BYTES <= self._record_bytes_max
         return appended_bytes(self._topic_partition, key, value) <= self._record_bytes_max
 
-    def append(self, session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        """Write and commit one record. Errors as `TransactionalAppender.append`."""
-        return self._appender.append(session, key, value, timeout_ms=self._settings.timeout_ms)
+    def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
+        """Write and commit records, all or none. Errors as `TransactionalAppender.append`."""
+        return self._appender.append(session, *records, timeout_ms=self._settings.timeout_ms)
 
     def append_plainly(self, key: bytes, value: bytes | None) -> None:
         """Write one record outside of any transaction. Errors as the client's `append_plainly`."""

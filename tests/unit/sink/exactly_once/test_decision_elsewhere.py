@@ -18,6 +18,7 @@ from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedErr
 from penstock.sink.exactly_once import _commit
 from penstock.sink.exactly_once import log as decision_log
 from penstock.sink.exactly_once._elsewhere import Found
+from penstock.sink.exactly_once._log_records import Place, encode_back
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
 from penstock.sink.exactly_once.driver_side import DriverSide
@@ -331,6 +332,36 @@ def test_driver_that_stands_still_in_the_first_batch_of_a_query_that_moves_decid
     observe(None)
     run_batch(driver(cluster, "b"), cluster, 1)
     assert Counter(cluster.committed) == expected(range(2))
+
+
+def test_driver_that_stands_still_while_it_comes_back_removes_no_marker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another prefix has decided since, and relies on the marker."""
+    cluster = FakeCluster()
+    for batch_id in range(2):
+        run_batch(driver(cluster, "a"), cluster, batch_id)
+    die_at(Step.BEFORE_DECISION)
+    with pytest.raises(Death):
+        run_batch(driver(cluster, "b"), cluster, 2)  # leaves its marker in the log of a
+    observe(None)
+    moved: list[int] = []
+
+    def stand_still(place: Place) -> bytes:
+        if not moved:
+            moved.append(1)
+            run_batch(driver(cluster, "b"), cluster, 2)
+        return encode_back(place)
+
+    monkeypatch.setattr(decision_log, "encode_back", stand_still)
+    with pytest.raises(PrefixTakenError, match="prefix a "):
+        run_batch(driver(cluster, "a"), cluster, 2)
+    assert moved
+    with pytest.raises(PrefixChangedError, match=r"batch 2 .*under .*=b "):
+        run_batch(driver(cluster, "a"), cluster, 2)
+    for name, batch_id in (("b", 2), ("b", 3), ("a", 4)):
+        run_batch(driver(cluster, name), cluster, batch_id)
+    assert Counter(cluster.committed) == expected(range(5))
 
 
 def test_decision_that_is_made_while_its_query_moves_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

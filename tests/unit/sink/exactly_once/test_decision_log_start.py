@@ -219,7 +219,7 @@ def test_finished_batch_write_that_a_snapshot_holds_does_not_come_back() -> None
     cluster_log.write(key_of(OURS, write), encode(a_decision(write, 0, is_finished=False)))
     write_snapshot(cluster_log)
     appended: list[bytes | None] = []
-    cluster_log.append = lambda session, key, value: appended.append(value)  # type: ignore[attr-defined]
+    cluster_log.append = lambda session, record: appended.append(record[1])  # type: ignore[attr-defined]
     log = opened(cluster_log)
     assert log.catch_up()[write].status is DecisionStatus.DECIDED
     log.append(None, a_decision(write, 0))  # type: ignore[arg-type]
@@ -234,14 +234,14 @@ def test_marker_that_was_taken_back_does_not_come_back(has_older_tombstone: bool
     topic.write(moved_key_of(OURS, "a", "x"), encode_moved(theirs))
     write_snapshot(topic)
     assert opened(topic).catch_up() == {}
-    taken_back: list[tuple[bytes, bytes | None]] = []
-    topic.append_plainly = lambda key, value: taken_back.append((key, value))  # type: ignore[attr-defined]
+    appended: list[tuple[bytes, bytes | None]] = []
+    topic.append = lambda session, *records: appended.extend(records)  # type: ignore[attr-defined]
     log = opened(topic)
     log.catch_up()
     assert log.moved_to("a") == [theirs]
-    log.mark_back("a", theirs)
+    log.append(None, a_decision("a", 0), [theirs])  # type: ignore[arg-type]
     assert log.moved_to("a") == []
-    ((key, value),) = taken_back
+    (key, value), _ = appended
     if has_older_tombstone:  # of a development version
         topic.write(key, None)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from penstock.client.transactions.append import ProducerSession
+from penstock.client.transactions.append import KeyValue, ProducerSession
 from penstock.client.transactions.steps import (
     EndResult,
     TransactionDescription,
@@ -144,8 +144,8 @@ def test_decision_that_was_made_before_the_take_over_is_not_denied(
     report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)
     append = cluster.append
 
-    def append_and_be_overtaken(session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        append(session, key, value)
+    def append_and_be_overtaken(session: ProducerSession, *records: KeyValue) -> ProducerSession:
+        append(session, *records)
         monkeypatch.undo()
         at = len(cluster.log) - 1
         driver(cluster).recover()
