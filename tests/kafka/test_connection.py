@@ -523,7 +523,7 @@ def test_what_is_not_allowed_is_named(secured: tuple[DevCluster, str], topic_nam
         sasl_jaas_config=plain("guest", "guest-secret"),
     )
     try:
-        with pytest.raises(AuthorizationError, match=f"'{topic_name}'.*READ and DESCRIBE"):
+        with pytest.raises(AuthorizationError, match=f"'{topic_name}'.*Ask for READ .*user is User:guest"):
             cluster_view(guest).leader_of(TopicPartition(topic_name, 0))
     finally:
         guest.close()

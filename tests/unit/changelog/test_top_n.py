@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.changelog.operators.deduplicate import Deduplicate
@@ -31,6 +31,7 @@ def counted(rows: list[Row]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
+@settings(max_examples=max(15, settings().max_examples // 4))
 @given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
 def test_the_top_is_that_of_a_sorted_list(is_descending: bool, seed: int, count: int, length: int) -> None:
     chance = random.Random(seed)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError, RowError, UnsupportedOptionError
@@ -443,6 +443,7 @@ WRITERS: dict[str, Callable[[Row | None, Row | None], bytes]] = {
 }
 
 
+@settings(max_examples=max(15, settings().max_examples // 4))
 @given(drawn=steps)
 def test_any_history_of_a_table_is_the_same_in_every_format(
     drawn: list[tuple[int, Row | None, int]],

@@ -329,7 +329,7 @@ def _play(cluster: FakeBrokers, script: list[tuple[int, Trouble]]) -> Callable[[
 TROUBLE = st.tuples(st.sampled_from(["move", "code", "lost"]), st.integers(0, 14))
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     logs=st.lists(
         st.tuples(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 3)),

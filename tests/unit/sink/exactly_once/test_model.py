@@ -39,7 +39,7 @@ from tests.unit.fake_driver import (
 from tests.unit.fake_transactions import FakeCluster
 
 FOREIGN = "app-2-0-0"
-MODEL_EXAMPLES = int(os.environ.get("PENSTOCK_MODEL_EXAMPLES", "200"))
+MODEL_EXAMPLES = int(os.environ.get("PENSTOCK_MODEL_EXAMPLES", "60"))
 """How many histories the model is tried on; `make chaos` may take thousands."""
 
 
