@@ -91,7 +91,8 @@ class _ExactlyOnce:
         context = TaskContext.get()
         if context is None or self._mandate is None:
             raise ExactlyOnceError(
-                "The exactly-once sink was called outside of a Spark task. Nothing was written."
+                "The exactly-once sink was called outside of a Spark task. Nothing was written. Write with "
+                "df.write or writeStream."
             )
         place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
         records = records_of(batches, self._table)

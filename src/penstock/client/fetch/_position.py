@@ -139,7 +139,8 @@ class FetchPlace:
     def batch_too_large(self, limit_bytes: int) -> PenstockError:
         """Return the error for a record batch that no response can hold."""
         return FetchError(
-            f"The record batch of {self} does not fit into a response of {limit_bytes} bytes.",
+            f"The record batch of {self} does not fit into a response of {limit_bytes} bytes. No record "
+            "from this offset on was read, and none is lost. Write such records in smaller batches.",
             **self.facts,
             limit_bytes=limit_bytes,
         )
