@@ -55,6 +55,13 @@ class Hashes:
         """Return the hashes at these places."""
         return Hashes(self.high[places], self.low[places])
 
+    @staticmethod
+    def joined(*parts: Hashes) -> Hashes:
+        """Return the hashes of all parts, one part after the other."""
+        return Hashes(
+            np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts])
+        )
+
     def order(self) -> Places:
         """Return the places of the hashes in ascending order. Equal hashes stay in their order."""
         order = np.argsort(self.high, kind="stable")

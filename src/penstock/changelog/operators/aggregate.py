@@ -237,7 +237,9 @@ class Aggregate:
             parts.append(each.parts.take(changed))
             deleted.append(each.after[changed] == 0)
         rows = pa.concat_tables(tables)
-        return state_rows(rows, _joined(hashes), np.concatenate(deleted), now_ms, _joined(parts))
+        return state_rows(
+            rows, Hashes.joined(*hashes), np.concatenate(deleted), now_ms, Hashes.joined(*parts)
+        )
 
     def _value_rows(self, keys: pa.Table, slot: int, name: str, each: _Values, changed: Places) -> pa.Table:
         columns = {key: keys.column(key) for key in self.keys}
@@ -278,7 +280,7 @@ class _Values:
             pa.table({"slot": pa.array([slot] * len(new), pa.int32()), "value": new}), ["slot", "value"]
         )
         values = pa.concat_arrays([one_array(old.column(_VALUE + name)), new])
-        parts = _joined([parts_of(old), hashes])
+        parts = Hashes.joined(parts_of(old), hashes)
         numbers = np.concatenate([_numbers(keys_of(old), keys), groups[is_valid]])
         before = np.concatenate([one_array(old.column(_COUNT)).to_numpy(), np.zeros(len(new), np.int64)])
         change = np.concatenate([np.zeros(old.num_rows, np.int64), signs[is_valid]])
@@ -329,13 +331,9 @@ def _with_added(rows: pa.Table, name: str, signs: Places, groups: Places) -> pa.
 
 def _numbers(found: Hashes, keys: Hashes) -> Places:
     """Return the number of the group of each hash. `keys` ascends and has all of them."""
-    both = _joined([keys, found])
+    both = Hashes.joined(keys, found)
     groups, _ = groups_of(both)
     return groups[len(keys) :]
-
-
-def _joined(hashes: list[Hashes]) -> Hashes:
-    return Hashes(np.concatenate([h.high for h in hashes]), np.concatenate([h.low for h in hashes]))
 
 
 def parse_calls(given: Mapping[str, str]) -> Iterator[Call]:

@@ -83,9 +83,7 @@ class Deduplicate:
         old = keys_of(kept)
         rows = pa.concat_tables([kept.select(self.columns.names), new])
         is_new = np.arange(rows.num_rows) >= kept.num_rows
-        groups, keys = groups_of(
-            Hashes(np.concatenate([old.high, hashes.high]), np.concatenate([old.low, hashes.low]))
-        )
+        groups, keys = groups_of(Hashes.joined(old, hashes))
         order = self._order(rows, groups, is_new)
         ordered = groups[order]
         check_collisions(rows.take(pa.array(order)), self.keys, same_as_before([ordered]))

@@ -109,9 +109,7 @@ class Normalize:
         seen = old.select([_SEEN + name for name in self.order_by]).rename_columns(list(self.order_by))
         places = pa.concat_tables([seen, rows.select(list(self.order_by))])
         keys = keys_of(old)
-        groups, group_keys = groups_of(
-            Hashes(np.concatenate([keys.high, hashes.high]), np.concatenate([keys.low, hashes.low]))
-        )
+        groups, group_keys = groups_of(Hashes.joined(keys, hashes))
         ranked = ranks(places, self.order_by)
         is_old = np.zeros(len(groups), bool)
         is_old[: old.num_rows] = True

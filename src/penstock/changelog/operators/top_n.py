@@ -75,8 +75,8 @@ class TopN:
         order = new_keys.order()
         kept = find(new_keys.take(order[new_keys.take(order).starts()]))
         rows = pa.concat_tables([kept.select(names), new])
-        keys = _joined(keys_of(kept), new_keys)
-        parts = _joined(parts_of(kept), hash_columns(new, names))
+        keys = Hashes.joined(keys_of(kept), new_keys)
+        parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
         before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
         change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs_of(batch)])
         # One row for each key and part.
@@ -136,10 +136,6 @@ class TopN:
         of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
         inside: Places = np.clip(self.count - of_group, 0, counts)
         return inside
-
-
-def _joined(one: Hashes, other: Hashes) -> Hashes:
-    return Hashes(np.concatenate([one.high, other.high]), np.concatenate([one.low, other.low]))
 
 
 def _sums(values: Places, firsts: Places) -> Places:
