@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +25,20 @@ def _no_kept_producers() -> Iterator[None]:
     """Close the producers that tasks kept, because they must not outlive the test."""
     yield
     close_kept_producers()
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The requests that were sent, by kind."""
+    counted: Counter[str] = Counter()
+    send: Callable[..., Any] = KafkaConnections.send
+
+    def send_and_count(self: KafkaConnections, request: Any, *args: Any, **kwargs: Any) -> Any:
+        counted[type(request).__name__] += 1
+        return send(self, request, *args, **kwargs)
+
+    monkeypatch.setattr(KafkaConnections, "send", send_and_count)
+    return counted
 
 
 @pytest.fixture

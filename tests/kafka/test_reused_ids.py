@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-from penstock.client.net.connection import KafkaConnections, close_shared_connections
+from penstock.client.net.connection import close_shared_connections
 from penstock.client.transactions.steps import Transactions
 from penstock.options.config import SinkConfig
 from penstock.sink.exactly_once.committable import TaskReport
@@ -33,20 +32,6 @@ def _new_process() -> Iterator[None]:
     """Drop the connections of this process, and with them its ids."""
     yield
     close_shared_connections()
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The requests that were sent, by kind."""
-    counted: Counter[str] = Counter()
-    send: Callable[..., Any] = KafkaConnections.send
-
-    def send_and_count(self: KafkaConnections, request: Any, *args: Any, **kwargs: Any) -> Any:
-        counted[type(request).__name__] += 1
-        return send(self, request, *args, **kwargs)
-
-    monkeypatch.setattr(KafkaConnections, "send", send_and_count)
-    return counted
 
 
 def write(config: SinkConfig, mandate: Mandate, batch_id: int) -> list[TaskReport]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from penstock.client.net.connection import KafkaConnections
 from penstock.devbroker import DevCluster
 from penstock.source import kafka_lookup as kafka_admin
 from penstock.spark.datasource import PenstockDataSource
@@ -18,20 +16,6 @@ from tests.fix_broker import NEVER_FENCED, MakeTopic
 from tests.judge import Record
 
 PARTITION_COUNT = 2_000
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The requests that were sent, by kind."""
-    counted: Counter[str] = Counter()
-    send: Callable[..., Any] = KafkaConnections.send
-
-    def send_and_count(self: KafkaConnections, request: Any, *args: Any, **kwargs: Any) -> Any:
-        counted[type(request).__name__] += 1
-        return send(self, request, *args, **kwargs)
-
-    monkeypatch.setattr(KafkaConnections, "send", send_and_count)
-    return counted
 
 
 def test_thousands_of_topic_partitions_are_a_few_requests_a_batch(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from penstock.client.net.connection import KafkaConnections
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.parse import parse_write
 from penstock.spark import _target_topics as target_topics
@@ -19,20 +16,6 @@ from tests.fix_broker import MakeTopic
 @pytest.fixture(autouse=True)
 def nothing_found_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_topics, "_found", set())
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The requests that were sent, by kind."""
-    counted: Counter[str] = Counter()
-    send: Callable[..., Any] = KafkaConnections.send
-
-    def send_and_count(self: KafkaConnections, request: Any, *args: Any, **kwargs: Any) -> Any:
-        counted[type(request).__name__] += 1
-        return send(self, request, *args, **kwargs)
-
-    monkeypatch.setattr(KafkaConnections, "send", send_and_count)
-    return counted
 
 
 def test_a_missing_topic_is_named_with_its_option(bootstrap: str, topic_name: str) -> None:
