@@ -31,7 +31,7 @@ from penstock.formats.confluent import (
     WriterSchemas,
     with_failures,
 )
-from penstock.formats.format_options import options_of
+from penstock.formats.format_options import FormatOptions, options_of
 from penstock.formats.native_rows import check_schema, decoded_rows
 from penstock.formats.schema_registry.client import SchemaRegistry, registry_for
 from penstock.formats.schema_registry.options import RegistryOptions
@@ -62,11 +62,17 @@ class AvroConfluentFormat:
             MissingOptionError: no URL of a registry.
             SchemaError: the schema to write is not an Avro schema.
         """
-        given = options_of(cls.options, spec)
-        text = given.value(REGISTRY.schema)
+        return cls.from_options(REGISTRY, options_of(cls.options, spec), spec.topic)
+
+    @classmethod
+    def from_options(
+        cls, registry: RegistryOptions, given: FormatOptions, topic: str | None
+    ) -> AvroConfluentFormat:
+        """Return the format of options that may be declared for another format; errors as `from_spec`."""
+        text = given.value(registry.schema)
         if text is not None:
-            parse_schema(text, option=given.spelled(REGISTRY.schema))
-        return cls(Subject.from_options(REGISTRY, given, spec.topic), text)
+            parse_schema(text, option=given.spelled(registry.schema))
+        return cls(Subject.from_options(registry, given, topic), text)
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder; see `Format.decoder`."""

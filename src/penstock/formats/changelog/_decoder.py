@@ -83,9 +83,12 @@ class ChangelogDecoder(ABC):
     def _envelopes(self, values: pa.Array) -> Envelopes:
         """Decode the envelopes of values, with the fields that `_fields` returns."""
 
-    @abstractmethod
     def _names_of_old(self, values: pa.Array) -> pa.Array:
-        """Return the names in `old` of these values (in each row, if it is a list); null if unreadable."""
+        """Return the names in `old` of these values (in each row, if it is a list); null if unreadable.
+
+        Only decoders of a layout with `has_changed_only` are asked, and have it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no field 'old' of changed fields")
 
     def _fields(self) -> list[pa.Field]:
         """Return the fields of an envelope that rows and row kinds need."""

@@ -8,15 +8,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
 from penstock.formats.base import Decoder, Encoder
 from penstock.formats.changelog._json import JsonChangelogDecoder, JsonChangelogEncoder, JsonMessages
+from penstock.formats.changelog._json_options import json_of
+from penstock.formats.format_options import FormatOptions, options_of
 from penstock.formats.json.format import JsonFormat
 from penstock.formats.native_rows import check_schema
 from penstock.options.declare import Option
+from penstock.options.table_spec import FormatSpec
+
+_F = TypeVar("_F", bound="JsonChangelogFormat")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,21 @@ class JsonChangelogFormat(ABC):
     options: ClassVar[Sequence[Option[Any]]]
 
     json: JsonFormat
+
+    @classmethod
+    def from_spec(cls: type[_F], spec: FormatSpec) -> _F:
+        """Read the format's options.
+
+        Raises:
+            OptionError: an option is unknown or has a value that is not allowed.
+        """
+        given = options_of(cls.options, spec)
+        return cls(json_of(given, cls.name), **cls.own_options(given))
+
+    @classmethod
+    def own_options(cls, given: FormatOptions) -> dict[str, Any]:
+        """Return the fields of this format's own options; errors as `from_spec`."""
+        return {}
 
     @abstractmethod
     def messages(self) -> JsonMessages:

@@ -17,13 +17,12 @@ import pyarrow as pa
 from penstock.formats.changelog._decoder import Tool
 from penstock.formats.changelog._json import Filter, JsonMessages
 from penstock.formats.changelog._json_format import JsonChangelogFormat
-from penstock.formats.changelog._json_options import json_of, json_options
+from penstock.formats.changelog._json_options import json_options
 from penstock.formats.changelog._layouts import DataOldLists
 from penstock.formats.changelog._metadata import epoch, metadata_schema, plain
 from penstock.formats.changelog._rows import Change
-from penstock.formats.format_options import FormatOptions, format_option, options_of
+from penstock.formats.format_options import FormatOptions, format_option
 from penstock.options.declare import Option
-from penstock.options.table_spec import FormatSpec
 from penstock.options.values import ValueType
 
 _NAME = "canal-json"
@@ -78,14 +77,9 @@ class CanalJsonFormat(JsonChangelogFormat):
     filters: tuple[Filter, ...] = ()
 
     @classmethod
-    def from_spec(cls, spec: FormatSpec) -> CanalJsonFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-        """
-        given = options_of(cls.options, spec)
-        return cls(json_of(given, cls.name), _filters(given))
+    def own_options(cls, given: FormatOptions) -> dict[str, Any]:
+        """Return the filters of databases and tables."""
+        return {"filters": _filters(given)}
 
     def messages(self) -> JsonMessages:
         """Return how the messages are read."""

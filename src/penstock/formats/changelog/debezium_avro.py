@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from penstock.formats.avro.confluent import AvroConfluentFormat
 from penstock.formats.avro.format import legacy_timestamps
-from penstock.formats.avro.schema import parse_schema
 from penstock.formats.base import Decoder, Encoder
 from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
 from penstock.formats.changelog._layouts import BeforeAfter
@@ -22,7 +21,6 @@ from penstock.formats.changelog._metadata import metadata_schema
 from penstock.formats.changelog._problems import Problems
 from penstock.formats.changelog._write import envelopes_to_write
 from penstock.formats.changelog.debezium_json import NO_BEFORE, OPERATIONS
-from penstock.formats.confluent import Subject
 from penstock.formats.format_options import options_of
 from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
@@ -54,10 +52,7 @@ class DebeziumAvroConfluentFormat:
             SchemaError: the schema to write is not an Avro schema.
         """
         given = options_of(cls.options, spec)
-        text = given.value(REGISTRY.schema)
-        if text is not None:
-            parse_schema(text, option=given.spelled(REGISTRY.schema))
-        return cls(AvroConfluentFormat(Subject.from_options(REGISTRY, given, spec.topic), text))
+        return cls(AvroConfluentFormat.from_options(REGISTRY, given, spec.topic))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         """Make a decoder; see `Format.decoder`."""
@@ -77,9 +72,6 @@ class _DebeziumAvroDecoder(ChangelogDecoder):
         found = self._inner.decode(values)
         columns = dict(zip(found.rows.schema.names, found.rows.columns, strict=True))
         return Envelopes(columns, found.indices(), found.failures, found.ignored_count, Problems())
-
-    def _names_of_old(self, values: pa.Array) -> pa.Array:
-        raise NotImplementedError("the old rows of Debezium are whole")
 
 
 class _DebeziumAvroEncoder:

@@ -17,13 +17,12 @@ from penstock.formats.base import Encoder
 from penstock.formats.changelog._decoder import Tool
 from penstock.formats.changelog._json import JsonMessages
 from penstock.formats.changelog._json_format import JsonChangelogFormat
-from penstock.formats.changelog._json_options import json_of, json_options
+from penstock.formats.changelog._json_options import json_options
 from penstock.formats.changelog._layouts import BeforeAfter
 from penstock.formats.changelog._metadata import STRINGS, entry, entry_ms, epoch, metadata_schema, plain
 from penstock.formats.changelog._rows import Change
-from penstock.formats.format_options import flag_option, options_of
+from penstock.formats.format_options import FormatOptions, flag_option
 from penstock.options.declare import Option
-from penstock.options.table_spec import FormatSpec
 
 _NAME = "debezium-json"
 
@@ -64,14 +63,9 @@ class DebeziumJsonFormat(JsonChangelogFormat):
     has_schema: bool = False
 
     @classmethod
-    def from_spec(cls, spec: FormatSpec) -> DebeziumJsonFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-        """
-        given = options_of(cls.options, spec)
-        return cls(json_of(given, cls.name), given.flag(SCHEMA_INCLUDE))
+    def own_options(cls, given: FormatOptions) -> dict[str, Any]:
+        """Return whether messages hold their schema."""
+        return {"has_schema": given.flag(SCHEMA_INCLUDE)}
 
     def messages(self) -> JsonMessages:
         """Return how the messages are read."""

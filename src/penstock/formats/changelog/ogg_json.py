@@ -15,13 +15,11 @@ import pyarrow as pa
 from penstock.formats.changelog._decoder import Tool
 from penstock.formats.changelog._json import JsonMessages
 from penstock.formats.changelog._json_format import JsonChangelogFormat
-from penstock.formats.changelog._json_options import json_of, json_options
+from penstock.formats.changelog._json_options import json_options
 from penstock.formats.changelog._layouts import BeforeAfter
 from penstock.formats.changelog._metadata import metadata_schema, plain, utc_text
 from penstock.formats.changelog._rows import Change
-from penstock.formats.format_options import options_of
 from penstock.options.declare import Option
-from penstock.options.table_spec import FormatSpec
 
 _NAME = "ogg-json"
 
@@ -42,15 +40,6 @@ class OggJsonFormat(JsonChangelogFormat):
     name: ClassVar[str] = _NAME
     metadata: ClassVar[pa.Schema] = metadata_schema(_METADATA)
     options: ClassVar[Sequence[Option[Any]]] = json_options(_NAME)
-
-    @classmethod
-    def from_spec(cls, spec: FormatSpec) -> OggJsonFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-        """
-        return cls(json_of(options_of(cls.options, spec), cls.name))
 
     def messages(self) -> JsonMessages:
         """Return how the messages are read."""
