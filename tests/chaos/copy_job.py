@@ -12,6 +12,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from tests import quick_jvm
+from tests.chaos.said_batches import say_batches
 
 
 def main() -> None:
@@ -24,15 +25,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spark = _session(arguments.scratch)
     query = _start(spark, arguments)
-    seen = -1
-    while not query.awaitTermination(0.1):
-        progress = query.lastProgress
-        if progress is not None and progress.batchId > seen:
-            seen = progress.batchId
-            sys.stdout.write(f"batch {seen}\n")
-            sys.stdout.flush()
-    sys.stdout.write("done\n")
-    sys.stdout.flush()
+    say_batches(query)
     spark.stop()
 
 

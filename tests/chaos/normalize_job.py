@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from penstock import changelog
 from tests import quick_jvm
+from tests.chaos.said_batches import say_batches
 
 COLUMNS = "k BIGINT, v BIGINT, at BIGINT, row_kind STRING"
 
@@ -45,15 +46,7 @@ def main() -> None:
     start = changes.writeStream.format("parquet").option("path", str(folder / "out"))
     start = start.option("checkpointLocation", str(folder / "checkpoint"))
     query: Any = start.trigger(availableNow=True).start()
-    seen = -1
-    while not query.awaitTermination(0.05):
-        progress = query.lastProgress
-        if progress is not None and progress.batchId > seen:
-            seen = progress.batchId
-            sys.stdout.write(f"batch {seen}\n")
-            sys.stdout.flush()
-    sys.stdout.write("done\n")
-    sys.stdout.flush()
+    say_batches(query)
     spark.stop()
 
 

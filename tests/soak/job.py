@@ -8,12 +8,12 @@ log, and `done` at the end.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.chaos.copy_job import _session
+from tests.chaos.said_batches import say_batches
 
 TRIGGER = "1 second"
 
@@ -26,13 +26,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spark = _session(f"{arguments.folder}/scratch")
     query = _start(spark, arguments)
-    seen = -1
-    while not query.awaitTermination(0.1):
-        progress = query.lastProgress
-        if progress is not None and progress.batchId > seen:
-            seen = progress.batchId
-            _say(f"batch {seen}")
-    _say("done")
+    say_batches(query)
     spark.stop()
 
 
@@ -58,11 +52,6 @@ def _start(spark: SparkSession, arguments: argparse.Namespace):  # type: ignore[
     writer = writer.option("checkpointLocation", f"{arguments.folder}/checkpoint")
     trigger = writer.trigger(availableNow=True) if arguments.drain else writer.trigger(processingTime=TRIGGER)
     return trigger.start()
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
