@@ -29,12 +29,12 @@ def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
 
 
 def ranks(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """Return for each column an array that numpy sorts as the column's values sort. There are no nulls."""
+    """Return `rank` of each of the columns."""
     return [rank(one_array(table.column(name))) for name in columns]
 
 
 def rank(array: pa.Array) -> npt.NDArray[Any]:
-    """Return an array that numpy sorts as the values sort. There are no nulls."""
+    """Return a NumPy array that has the order of the values. Nulls are not allowed."""
     kind = array.type
     if kinds.is_timestamp(kind) or kinds.is_time64(kind) or kinds.is_date64(kind):
         array = array.cast(pa.int64())
