@@ -24,6 +24,7 @@ from benchmarks.systems import (
     OURS,
     PENSTOCK,
     PENSTOCK_TUNED,
+    SPARK_DEFAULT,
     SYSTEMS,
     YARDSTICKS,
     Bench,
@@ -49,16 +50,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class Case:
-    """One case: its work, its input topic, and the systems that take part besides the three and Flink."""
+    """One case: its work, its input topic, and the systems that take part besides the three and Flink.
+
+    `left_out` names a system that takes so long that Spark ends the idle Python workers meanwhile (after a
+    minute). The next system would then pay for new processes.
+    """
 
     run: Callable[[Bench, str], Answer]
     input_topic: str = "orders"
     others: tuple[str, ...] = ()
     is_generated: bool = False
+    left_out: str | None = None
 
     def systems(self, *, with_flink: bool) -> tuple[str, ...]:
         """Return all systems that take part, penstock first."""
-        return (*SYSTEMS, *((FLINK,) if with_flink else ()), *self.others)
+        usual = tuple(system for system in SYSTEMS if system != self.left_out)
+        return (*usual, *((FLINK,) if with_flink else ()), *self.others)
 
 
 def raw_read_to_noop(bench: Bench, system: str) -> Answer:
@@ -186,7 +193,7 @@ CASES = {
     "read-uncompressed": Case(raw_read_and_aggregate, "orders-uncompressed"),
     "read-zstd": Case(raw_read_and_aggregate, "orders-zstd"),
     "read-1k-values": Case(raw_read_and_aggregate, "orders-1k"),
-    "read-200-partitions": Case(raw_read_and_aggregate, "orders-200-partitions"),
+    "read-200-partitions": Case(raw_read_and_aggregate, "orders-200-partitions", left_out=SPARK_DEFAULT),
     "read-committed": Case(read_committed, "orders-transactional"),
     "write-at-least-once": Case(
         write_at_least_once, others=(PENSTOCK_TUNED, CONFLUENT, ARROW), is_generated=True

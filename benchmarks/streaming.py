@@ -49,10 +49,14 @@ _START_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Durations:
-    """The duration of each phase of a run."""
+    """The duration of each phase of a run.
 
-    warm_up_s: float = 2.0
-    small_s: float = 4.0
+    The warm-up is that long because the JVM compiles Spark's code in the first batches of a session. In a
+    shorter one this work hides the differences between the connectors.
+    """
+
+    warm_up_s: float = 6.0
+    small_s: float = 6.0
     idle_s: float = 3.0
 
 
@@ -60,16 +64,16 @@ class _Copy:
     """A running copy, by any of the systems."""
 
     def __init__(self, query: StreamingQuery | None) -> None:
-        self._query = query
+        self.query = query
 
     def batch_id(self) -> int:
         """Return the last batch that is done, or -1."""
-        progress = self._query.lastProgress if self._query is not None else None
+        progress = self.query.lastProgress if self.query is not None else None
         return -1 if progress is None else int(progress.batchId)
 
     def batches_ms(self, after: int) -> list[float]:
         """Return the durations of the batches with records, as Spark reports them. Flink has none."""
-        found = self._query.recentProgress if self._query is not None else []
+        found = self.query.recentProgress if self.query is not None else []
         return [
             float(each.durationMs["triggerExecution"])
             for each in found
@@ -104,7 +108,7 @@ def measure_shortest_trigger(
     runs: dict[str, list[dict[str, dict[str, float]]]] = {PENSTOCK: [], SPARK_TUNED: []}
     for number in range(rounds):
         for system, found in runs.items():
-            with _copying(bench, system, trigger_ms=0) as (_, probe):
+            with copying(bench, system, trigger_ms=0) as (_, probe):
                 time.sleep(durations.warm_up_s)
                 began_s = time.monotonic()
                 time.sleep(durations.small_s)
@@ -137,7 +141,7 @@ def _medians(measure: str, runs: dict[str, list[dict[str, dict[str, float]]]]) -
 
 
 def _run(bench: Bench, system: str, durations: Durations) -> dict[str, dict[str, float]]:
-    with _copying(bench, system, TRIGGER_MS) as (copy, probe):
+    with copying(bench, system, TRIGGER_MS) as (copy, probe):
         time.sleep(durations.warm_up_s)
         last = copy.batch_id()
         began_s, before = time.monotonic(), usage.snapshot()
@@ -167,7 +171,7 @@ def _latency(probe: _Probe, began_s: float, ended_s: float) -> dict[str, float]:
 
 
 @contextmanager
-def _copying(bench: Bench, system: str, trigger_ms: int) -> Iterator[tuple[_Copy, _Probe]]:
+def copying(bench: Bench, system: str, trigger_ms: int) -> Iterator[tuple[_Copy, _Probe]]:
     """Copy new topics, once a first record has come through."""
     name = f"bench-stream-{uuid.uuid4().hex[:8]}"
     own = replace(bench, input_topic=name, output_topic=f"{name}-copy")
