@@ -8,9 +8,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PYTEST_ARGS ?=
+PROFILE ?= usual
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 SETUP := $(VENV)/.setup-done
 JARS := $(VENV)/.jars-done
+
+# Python keeps what it compiled. Without that, each of Spark's many Python processes compiles all of penstock,
+# and each process of pytest compiles all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ Start here
 help: ## List the targets
@@ -21,11 +26,14 @@ setup: $(SETUP) $(JARS) ## Make .venv, build the codec, fetch Kafka's jars
 demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to Kafka
 	$(BIN)/penstock demo
 
-test: unit kafka spark chaos parity package ## Run all tests
+test: unit models kafka spark chaos parity package ## Run all tests
 
 ##@ Tests
-unit: $(SETUP) ## No JVM, no broker, under 30 s
-	$(PYTEST) -n 2 tests/unit tests/contract $(PYTEST_ARGS)
+unit: $(SETUP) ## No JVM, no broker, under 60 s
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
+
+models: $(SETUP) ## Hypothesis alone, with four times as many examples (PROFILE=thorough: 160 times)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
 	$(PYTEST) -n 3 tests/kafka $(PYTEST_ARGS)
@@ -89,4 +97,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
 	@touch $@
 
-.PHONY: help setup demo test unit kafka spark chaos parity package lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo test unit models kafka spark chaos parity package lint types arch docs ci bench bench-check clean

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-# `make unit` should end in 30 s. HYPOTHESIS_PROFILE=thorough tries many more examples.
-# No deadline, because a pause of the machine is not a failure of the tested code.
-settings.register_profile("quick", max_examples=50, deadline=None)
-settings.register_profile("thorough", max_examples=2_000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+from tests.examples import load_profile
+
+load_profile()
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
 

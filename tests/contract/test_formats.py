@@ -17,17 +17,17 @@ from penstock.errors import RowError
 from penstock.formats import DecodedRows, Format
 from penstock.formats.protobuf.schema import type_for
 from tests.contract import formats_rows as rows_of
+from tests.examples import examples
 from tests.registry_server import running_registry
 from tests.table_specs import format_for
 
 SETTINGS = settings(
-    # A third of the profile's (tests/conftest.py): each example goes through every format.
-    max_examples=settings().max_examples // 3,
+    max_examples=examples(16),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 
-SLICES = settings(SETTINGS, max_examples=SETTINGS.max_examples // 2)
+SLICES = settings(SETTINGS, max_examples=examples(8))
 
 
 @dataclass

@@ -9,6 +9,8 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from tests.unit.syntax_trees import nodes_of
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -34,7 +36,7 @@ OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}
 def imported(source: Path) -> set[str]:
     """The modules that a file imports, anywhere in it, and those that it asks for by name."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text())):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:

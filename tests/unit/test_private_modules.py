@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from tests.unit.syntax_trees import nodes_in, nodes_of
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -15,9 +17,9 @@ def modules() -> set[str]:
     return {".".join(path.parts) for path in found}
 
 
-def imports(text: str) -> Iterator[str]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Every module that could be meant: of `from a import b` both a and a.b."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -25,10 +27,10 @@ def imports(text: str) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-def intruders(importer: str, text: str, known: set[str]) -> list[str]:
+def intruders(importer: str, nodes: Iterable[ast.AST], known: set[str]) -> list[str]:
     """The private modules of other folders that a module imports."""
     folder = importer.rpartition(".")[0]
-    private = (each for each in imports(text) if each in known and each.rpartition(".")[2].startswith("_"))
+    private = (each for each in imports(nodes) if each in known and each.rpartition(".")[2].startswith("_"))
     outside = (each for each in private if not f"{folder}.".startswith(f"{each.rpartition('.')[0]}."))
     return sorted({each for each in outside if "__init__" not in each})
 
@@ -39,13 +41,13 @@ def test_private_modules_are_imported_by_their_own_folder_only() -> None:
     for path in [*SOURCE.glob("**/*.py"), *(ROOT / "benchmarks").glob("*.py")]:
         base = SOURCE if path.is_relative_to(SOURCE) else ROOT
         importer = ".".join(path.relative_to(base).with_suffix("").parts)
-        if entered := intruders(importer, path.read_text(encoding="utf-8"), known):
+        if entered := intruders(importer, nodes_of(path), known):
             found[importer] = entered
     assert found == {}
 
 
 def test_an_intruder_is_found() -> None:
     known = {"penstock.sink._partitioner", "penstock.sink.rows"}
-    text = "from penstock.sink import _partitioner, rows"
-    assert intruders("penstock.spark.schema", text, known) == ["penstock.sink._partitioner"]
-    assert intruders("penstock.sink.writer", text, known) == []
+    nodes = nodes_in("from penstock.sink import _partitioner, rows")
+    assert intruders("penstock.spark.schema", nodes, known) == ["penstock.sink._partitioner"]
+    assert intruders("penstock.sink.writer", nodes, known) == []

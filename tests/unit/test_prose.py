@@ -27,6 +27,7 @@ AVOIDED = {
     "is not one of": r"(?<!there )\b(?:is|are) (?-i:none)\b",
 }
 _WORDS = {instead: re.compile(rf"\b(?:{words})", re.IGNORECASE) for instead, words in AVOIDED.items()}
+_ANY_OF_THEM = re.compile(rf"\b(?:{'|'.join(AVOIDED.values())})", re.IGNORECASE)
 _SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".md", ".toml", ".xml"}
 
 
@@ -43,6 +44,8 @@ def _is_read(path: Path) -> bool:
 
 def found_in(text: str) -> list[str]:
     """Return 'line: sentence part -> what to write instead' for each word to avoid."""
+    if not _ANY_OF_THEM.search(text):  # ten times as fast as line by line
+        return []
     return [
         f"{number}: {line.strip()[:100]!r} -> {instead}"
         for number, line in enumerate(text.splitlines(), 1)

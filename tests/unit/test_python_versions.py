@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import penstock
+from tests.unit.syntax_trees import nodes_of
 
 PACKAGE = Path(penstock.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -25,7 +26,7 @@ def bases(node: ast.ClassDef) -> list[str]:
 
 
 def classes(source: Path) -> list[ast.ClassDef]:
-    return [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.ClassDef)]
+    return [node for node in nodes_of(source) if isinstance(node, ast.ClassDef)]
 
 
 def test_named_tuples_have_no_other_base() -> None:

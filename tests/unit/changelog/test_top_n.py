@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.top_n import TopN
 from penstock.errors import RowError
+from tests.examples import examples
 from tests.unit.changelog.histories import apply, changelog, in_batches
 from tests.unit.changelog.running import Row, Running, as_changelog
 
@@ -31,7 +32,7 @@ def counted(rows: list[Row]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
-@settings(max_examples=max(15, settings().max_examples // 4))
+@settings(max_examples=examples(15))
 @given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
 def test_the_top_is_that_of_a_sorted_list(is_descending: bool, seed: int, count: int, length: int) -> None:
     chance = random.Random(seed)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError, RowError, UnsupportedOptionError
 from penstock.formats import ROW_KIND, DecodedRows, is_changelog, metadata_column
+from tests.examples import examples
 from tests.registry_server import running_registry
 from tests.table_specs import format_for
 
@@ -443,7 +444,7 @@ WRITERS: dict[str, Callable[[Row | None, Row | None], bytes]] = {
 }
 
 
-@settings(max_examples=max(15, settings().max_examples // 4))
+@settings(max_examples=examples(15))
 @given(drawn=steps)
 def test_any_history_of_a_table_is_the_same_in_every_format(
     drawn: list[tuple[int, Row | None, int]],

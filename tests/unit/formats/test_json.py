@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from penstock.errors import OptionError, RowError, SchemaError
 from penstock.formats import DecodedRows
 from penstock.formats.json.format import JsonFormat
+from tests.examples import examples
 from tests.table_specs import from_options
 
 UTC = timezone.utc
@@ -190,7 +191,7 @@ def test_a_value_that_is_not_one_json_object_is_no_row(value: bytes) -> None:
     assert (ignored.indices().to_pylist(), ignored.ignored_count, ignored.failures) == ([0, 2], 1, [])
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_what_is_json_is_the_same_as_for_pythons_parser(data: st.DataObject) -> None:
     pieces = [
@@ -260,7 +261,7 @@ JSON_TEXTS = st.dictionaries(st.text(max_size=3), JSON_VALUES, max_size=3).map(
 )
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(JSON_VALUES, st.booleans())
 def test_a_string_column_holds_any_json_as_it_stands(value: Any, is_ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii, indent=2)
@@ -271,7 +272,7 @@ def test_a_string_column_holds_any_json_as_it_stands(value: Any, is_ascii: bool)
         assert found == json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":"))
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 10**25), st.integers(-340, 320))
 def test_floats_are_the_nearest(mantissa: int, exponent: int) -> None:
     text = f"{mantissa}e{exponent}"
@@ -291,7 +292,7 @@ def test_many_digits_are_still_rounded_exactly() -> None:
     assert field_of("9007199254740993." + "0" * 2000 + "1", pa.float64()) == 9007199254740994.0
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**12), max_value=10**12))
 def test_decimals_round_half_up(value: Decimal) -> None:
     expected = value.quantize(Decimal("0.01"), rounding="ROUND_HALF_UP")
@@ -589,7 +590,7 @@ def test_what_is_written() -> None:
     assert all(json.loads(value) for value in values)
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.floats(allow_nan=False, allow_infinity=False)
     | st.decimals(-(10**9), 10**9, places=3, allow_nan=False).map(float)

@@ -18,6 +18,7 @@ from penstock.options.config import KafkaProperties
 from penstock.security import _pkcs12
 from penstock.security._identity_file import _file_on_disk, private_file
 from penstock.security.tls import TlsSettings, tls_settings
+from tests.examples import examples
 
 pytest.importorskip("cryptography")
 DATA = Path(__file__).parents[2] / "data"
@@ -178,7 +179,9 @@ def test_a_store_that_changed_is_read_again(stores: Stores, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_any_damage_is_an_error_in_time(
     stores: Stores, kind: str, tmp_path: Path, data: st.DataObject

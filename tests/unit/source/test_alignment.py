@@ -16,6 +16,7 @@ from penstock.source._future_times import FutureTimes
 from penstock.source._window import Window
 from penstock.source.alignment import HOLE_OFFSETS, SCANNED_RECORDS, Alignment, RecordTimes
 from penstock.types import OffsetRange, TopicPartition
+from tests.examples import examples
 from tests.unit.source_fakes import tp
 
 MINUTE_MS = 60_000
@@ -281,7 +282,7 @@ SLOTS = st.builds(Slot, st.integers(0, 60), st.booleans() | st.just(True), st.bo
 LOGS = st.lists(st.lists(SLOTS, max_size=25), min_size=1, max_size=4)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(LOGS, st.integers(0, 20), st.none() | st.integers(1, 5), st.sets(st.integers(0, 40)))
 def test_the_drift_is_never_passed_and_everything_is_read(
     logs: list[list[Slot]], max_drift_ms: int, max_records: int | None, restarts: set[int]
@@ -318,7 +319,7 @@ def slowest_ms(query: Query, position: dict[TopicPartition, int], bound_ms: int 
     return min(event_times_ms)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 200), max_size=30).map(sorted), min_size=1, max_size=4),
     st.integers(0, 50),
@@ -424,7 +425,7 @@ class TestFutureTimes:
         assert query.alignment.ignored_count == len(wrong)
         assert query.clock.records_read < 1.5 * len(wrong), "planning reads none of them twice"
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     @given(LOGS, st.integers(0, 20), st.none() | st.integers(1, 5), st.sets(st.integers(0, 40)))
     def test_every_record_is_read_and_none_that_counts_is_too_new(
         self, logs: list[list[Slot]], max_drift_ms: int, max_records: int | None, restarts: set[int]

@@ -10,6 +10,7 @@ from penstock.client.cluster.results import Results
 from penstock.source.alignment import Alignment, RecordTimes
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import OffsetRange, TopicPartition
+from tests.examples import examples
 from tests.unit.source.test_tiling import Query
 from tests.unit.source_fakes import FakeAdmin
 
@@ -68,5 +69,5 @@ class AlignedQuery(Query):
         assert self.logged(self.committed_count - 1).positions == ends
 
 
-AlignedQuery.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+AlignedQuery.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestAlignedTiling = AlignedQuery.TestCase

@@ -12,6 +12,7 @@ from penstock.errors import RequestTimeoutError
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import TopicPartition
+from tests.examples import examples
 from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, ranges_of, source_config, tp
 
 
@@ -123,5 +124,5 @@ class Query(RuleBasedStateMachine):
             assert self.logged(self.committed_count - 1).positions == ends
 
 
-Query.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+Query.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
 TestTiling = Query.TestCase

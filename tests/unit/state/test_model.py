@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,11 @@ from hypothesis.stateful import (
 from penstock.errors import StateError
 from penstock.state import merge, run, store
 from penstock.state.store import BatchTask
+from tests.examples import examples
 from tests.unit.state.crashing_files import Crash, CrashingFiles
 from tests.unit.state.rows import ALL_KEYS, QUERY, contents, load_all, run_batch, save_all, store_in
 
 CHANGES = st.dictionaries(st.sampled_from(ALL_KEYS), st.one_of(st.none(), st.text(max_size=3)), max_size=16)
-EXAMPLES = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 7
 CRASH_AT = st.integers(0, 60)
 
 
@@ -125,6 +124,7 @@ class StateMachine(RuleBasedStateMachine):
             assert len(versions) <= store.VERSIONS_TO_KEEP + 3
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("rows_per_piece", [4, 65_536])
 def test_the_state_is_a_dict_whatever_dies(monkeypatch: pytest.MonkeyPatch, rows_per_piece: int) -> None:
     for module in (run, merge):
@@ -132,7 +132,7 @@ def test_the_state_is_a_dict_whatever_dies(monkeypatch: pytest.MonkeyPatch, rows
     machine: Any = StateMachine
     run_state_machine_as_test(
         machine,
-        settings=settings(stateful_step_count=30, max_examples=EXAMPLES),
+        settings=settings(stateful_step_count=30, max_examples=examples(7)),
     )
 
 

@@ -27,6 +27,7 @@ from penstock.table import (
     TableRows,
     make_table,
 )
+from tests.examples import examples
 from tests.table_specs import read_spec, table_spec, write_spec
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678000, timezone.utc)
@@ -206,7 +207,7 @@ def test_a_record_with_an_empty_key_is_a_row_or_a_failure_never_both(
     assert found.dropped_count == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

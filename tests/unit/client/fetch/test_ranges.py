@@ -25,6 +25,7 @@ from penstock.errors import (
     PenstockError,
 )
 from penstock.types import OffsetRange, TopicPartition
+from tests.examples import examples
 from tests.unit.client.fetch.fake_brokers import (
     GONE,
     NOT_LEADER,
@@ -329,7 +330,7 @@ def _play(cluster: FakeBrokers, script: list[tuple[int, Trouble]]) -> Callable[[
 TROUBLE = st.tuples(st.sampled_from(["move", "code", "lost"]), st.integers(0, 14))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     logs=st.lists(
         st.tuples(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 3)),
@@ -378,7 +379,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     logs=st.lists(
         st.tuples(st.lists(STEP, max_size=10), st.integers(1, 3), st.floats(0, 1), st.floats(0, 1)),

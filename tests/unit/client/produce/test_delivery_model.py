@@ -18,6 +18,7 @@ from penstock.client.produce._delivery import Answer, DeliveryLimits, DeliveryQu
 from penstock.client.produce._verdicts import Verdict
 from penstock.client.produce.idempotence import SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
 from penstock.types import TopicPartition
+from tests.examples import examples
 from tests.unit.fake_log import FakeLog
 
 NODES = (0, 1)
@@ -266,5 +267,5 @@ class DeliveryMachine(RuleBasedStateMachine):
         assert self.delivery.acknowledged_record_count == records
 
 
-DeliveryMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+DeliveryMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 TestDelivery = DeliveryMachine.TestCase

@@ -17,6 +17,7 @@ from penstock.client.produce.idempotence import ANONYMOUS, SEQUENCE_LIMIT, Produ
 from penstock.client.settings import ProduceSettings
 from penstock.codec import HEADERS_TYPE, RecordBatchDecoder, RecordColumns
 from penstock.types import TopicPartition
+from tests.examples import examples
 
 MEBIBYTE = 1 << 20
 
@@ -215,7 +216,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     rows=st.lists(ROWS, min_size=1, max_size=40),
     compression_type=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),

@@ -23,6 +23,7 @@ from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
 from penstock.sink.exactly_once.driver_side import DriverSide
 from tests.deaths import Death, die_at
+from tests.examples import examples
 from tests.unit.fake_driver import driver, expected, run_task, run_tasks
 from tests.unit.fake_transactions import FakeCluster
 
@@ -178,7 +179,7 @@ class Function:
             observe(None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32), sinks=st.integers(1, 3), snapshot_every=st.sampled_from([3, 10, 200]))
 def test_every_row_once_whatever_prefixes_a_query_has(seed: int, sinks: int, snapshot_every: int) -> None:
     function = Function(seed, sinks)
@@ -278,7 +279,7 @@ class SwappingFunction:
             observe(None)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32), sinks=st.integers(1, 4), snapshot_every=st.sampled_from([3, 200]))
 def test_every_row_once_though_the_sinks_of_a_function_trade_their_prefixes(
     seed: int, sinks: int, snapshot_every: int

@@ -36,6 +36,7 @@ from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, Decision, De
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopicSettings
+from tests.examples import examples
 
 OURS = "app"
 FIRST_READ = 256
@@ -262,7 +263,7 @@ def compacted(topic: Topic, dice: random.Random) -> None:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_start_knows_what_a_reading_from_the_beginning_knows(seed: int) -> None:
     dice = random.Random(seed)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.codec import RecordColumns, digest_records
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
+from tests.examples import examples
 
 MASK = (1 << 64) - 1
 G, N, H = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F
@@ -96,7 +97,7 @@ def as_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=st.lists(ROWS, max_size=12), cut=st.integers(0, 12))
 def test_follows_its_definition_in_whatever_pieces(rows: list[dict[str, Any]], cut: int) -> None:
     batch = as_batch(rows)
@@ -105,7 +106,7 @@ def test_follows_its_definition_in_whatever_pieces(rows: list[dict[str, Any]], c
     assert digest_rows(batch.slice(0, cut)) + digest_rows(batch.slice(cut)) == wanted
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rows=st.lists(ROWS, min_size=1, max_size=12), seed=st.integers(0, 2**32))
 def test_order_does_not_matter_but_every_row_does(rows: list[dict[str, Any]], seed: int) -> None:
     shuffled = random.Random(seed).sample(rows, len(rows))

@@ -7,7 +7,6 @@ beside batch writes and operators, over a log that is compacted.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,12 +30,12 @@ from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_
 from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.sink.exactly_once.names import TransactionNames
+from tests.examples import examples
 from tests.unit.fake_driver import PREFIX, QUERY, digest_of, expected, rows_of
 from tests.unit.interleaved_cluster import InterleavedCluster, Turns
 
 PREFIXES = (PREFIX, "other", "third")
 TASKS, BATCHES, TURNS = 2, 5, 100
-EXAMPLES = max(15, int(os.environ.get("PENSTOCK_MODEL_EXAMPLES", "0")))
 
 
 @dataclass(frozen=True)
@@ -289,7 +288,7 @@ CASTS = {
 
 
 @pytest.mark.parametrize("who", CASTS)
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 2**32), protocol=st.sampled_from(TransactionProtocol))
 def test_every_row_once_whoever_stands_still(who: str, seed: int, protocol: TransactionProtocol) -> None:
     history = History(seed, protocol, CASTS[who])

@@ -6,7 +6,6 @@ under way has. An operator may restore an older copy of it, lose its newest file
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from penstock.sink.exactly_once.decision import DecisionStatus
 from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.names import TransactionNames
 from tests.deaths import Death
+from tests.examples import examples
 from tests.unit.fake_driver import (
     PREFIX,
     driver,
@@ -39,8 +39,6 @@ from tests.unit.fake_driver import (
 from tests.unit.fake_transactions import FakeCluster
 
 FOREIGN = "app-2-0-0"
-MODEL_EXAMPLES = int(os.environ.get("PENSTOCK_MODEL_EXAMPLES", "60"))
-"""How many histories the model is tried on; `make chaos` may take thousands."""
 
 
 class Chaos:
@@ -240,7 +238,7 @@ class Chaos:
         driver(self.cluster).recover()
 
 
-@settings(max_examples=MODEL_EXAMPLES, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32), protocol=st.sampled_from(TransactionProtocol), has_operator=st.booleans())
 @example(seed=0, protocol=TransactionProtocol.V2, has_operator=False)
 # A zombie behind a driver that died deciding:
