@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 from benchmarks.startup import run_task
 
@@ -18,10 +20,11 @@ PLANNING = {
     "penstock.spark.datasource",
 }
 COMMITTING = {
-    "penstock.sink.exactly_once._committer",
+    "penstock.sink.exactly_once._commit",
     "penstock.sink.exactly_once.driver_side",
     "penstock.sink.exactly_once.log_topic",
     "penstock.sink.exactly_once._recovery",
+    "penstock.sink.exactly_once._strays",
 }
 EXACTLY_ONCE = {
     "penstock.client.transactions.steps",
@@ -56,3 +59,9 @@ def test_a_task_imports_nothing_that_it_does_not_use(kind: str) -> None:
     modules = set(run_task(kind)["modules"])
     assert modules >= USED[kind]
     assert modules & (ALWAYS_UNUSED | UNUSED[kind]) == set()
+
+
+def test_the_modules_that_are_named_exist() -> None:
+    named = set().union(ALWAYS_UNUSED, *UNUSED.values(), *USED.values())
+    ours = sorted(name for name in named if name.partition(".")[0] == "penstock")
+    assert [name for name in ours if find_spec(name) is None] == []

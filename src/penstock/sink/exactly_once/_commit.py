@@ -40,12 +40,7 @@ from penstock.sink.exactly_once._finish import finish, lost_error
 from penstock.sink.exactly_once._log_records import Place
 from penstock.sink.exactly_once._prefix_users import new_query_warning
 from penstock.sink.exactly_once._probes import Step, reached
-from penstock.sink.exactly_once._recovery import (
-    abort_strays,
-    stray_transactions,
-    take_from_query,
-    without_decided,
-)
+from penstock.sink.exactly_once._recovery import take_from_query
 from penstock.sink.exactly_once._replay import (
     check_none_drained,
     check_none_written,
@@ -53,6 +48,7 @@ from penstock.sink.exactly_once._replay import (
     drain_doubt,
     drain_error,
 )
+from penstock.sink.exactly_once._strays import abort_strays, stray_transactions, without_decided
 from penstock.sink.exactly_once._target_topics import check_topics_in_place, gone_error, gone_topics
 from penstock.sink.exactly_once.committable import Committable, TaskReport
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus, decide, decide_again

@@ -18,16 +18,10 @@ The result is a `Mandate`. Invariant: recovery can die at any point and be run a
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.client.transactions.append import ProducerSession
-from penstock.client.transactions.steps import (
-    EndState,
-    TransactionIdentity,
-    TransactionProtocol,
-    TransactionState,
-)
+from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
@@ -39,8 +33,9 @@ from penstock.sink.exactly_once._finish import finish, lost_error
 from penstock.sink.exactly_once._prefix_users import STOOD_STILL, taken_error
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._refusals import check_no_lost_write, check_none_foreign
+from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
 from penstock.sink.exactly_once._target_topics import gone_batch_write_error, gone_topics
-from penstock.sink.exactly_once.decision import DecisionStatus, Outcome
+from penstock.sink.exactly_once.decision import DecisionStatus
 from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import Mandate, known_batch
@@ -240,64 +235,6 @@ def _finish_all(
         else:
             _log.warning("%s", lost_error(settled, names))
     return session, doubts
-
-
-def stray_transactions(
-    kafka: SinkTransactions, log: DecisionLog, names: TransactionNames, protocol: TransactionProtocol
-) -> list[TransactionIdentity]:
-    """Return the open transactions of the prefix's tasks that no unfinished decision names."""
-    decided = _decided_ids(log)
-    listed = kafka.list_open(lambda each: names.parse(each) is not None and each not in decided)
-    # Those that are already ending need no abort.
-    ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
-    if not ongoing:
-        return []
-    described = kafka.describe(ongoing).values()
-    return [
-        replace(each.identity, protocol=protocol)
-        for each in described
-        if each is not None and each.state is TransactionState.ONGOING
-    ]
-
-
-def without_decided(log: DecisionLog, strays: Collection[TransactionIdentity]) -> list[TransactionIdentity]:
-    """Return the transactions that no unfinished decision names, as the log is now."""
-    decided = _decided_ids(log)
-    return [each for each in strays if each.transactional_id not in decided]
-
-
-def _decided_ids(log: DecisionLog) -> set[str]:
-    return {
-        committable.identity.transactional_id
-        for decision in log.decisions.values()
-        if decision.status is DecisionStatus.DECIDED
-        for committable in decision.with_outcome(Outcome.PENDING)
-    }
-
-
-def abort_strays(
-    kafka: SinkTransactions, names: TransactionNames, strays: Collection[TransactionIdentity]
-) -> list[TransactionIdentity]:
-    """Abort exactly these transactions, and not what a producer has open that took their ids since then.
-
-    With V2 their producers are fenced, too. With V1 a producer that still runs may begin again. Nothing that
-    it writes can be decided, and the next recovery aborts it.
-
-    Returns:
-        The transactions that were aborted.
-    """
-    if not strays:
-        return []
-    aborted = []
-    for stray, result in kafka.end(strays, is_commit=False).items():
-        if result.state is EndState.DONE:
-            aborted.append(stray)
-        elif result.state is EndState.UNKNOWN and result.error is not None:
-            raise result.error
-    if aborted:
-        shown = ", ".join(each.transactional_id for each in aborted[:10])
-        _log.info("prefix %s: aborted %d open transactions: %s", names.prefix, len(aborted), shown)
-    return aborted
 
 
 def _make_sure_of_log(kafka: SinkTransactions, log: DecisionLog, names: TransactionNames) -> None:
