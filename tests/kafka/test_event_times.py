@@ -15,7 +15,7 @@ from penstock.source.alignment import Alignment, RecordTimes
 from penstock.source.connections import source_connection_settings
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.kafka_event_times import KafkaRecordClock
-from penstock.source.kafka_lookup import KafkaOffsetAdmin
+from penstock.source.kafka_lookup import KafkaOffsetLookup
 from penstock.types import OffsetRange, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -113,7 +113,7 @@ def test_transactions_of_old_records_are_held_together_in_spite_of_their_markers
     write(*records(0, 60, 60.5), *records(1, 60))
     config = config_of(bootstrap, topic, **{"properties.isolation.level": level})
     alignment = Alignment.of(config, KafkaRecordClock(connections, config))
-    enumerator = SplitEnumerator(config, KafkaOffsetAdmin(connections), alignment=alignment)
+    enumerator = SplitEnumerator(config, KafkaOffsetLookup(connections), alignment=alignment)
     clock = KafkaRecordClock(connections, config)
     enumerator.freeze()
     start = enumerator.initial_offset()
@@ -143,7 +143,7 @@ def test_a_record_dated_next_year_stalls_nothing(
     config = config_of(bootstrap, topic, **given)
     with closing(KafkaConnections(source_connection_settings(config))) as connections:
         alignment = Alignment.of(config, KafkaRecordClock(connections, config))
-        enumerator = SplitEnumerator(config, KafkaOffsetAdmin(connections), alignment=alignment)
+        enumerator = SplitEnumerator(config, KafkaOffsetLookup(connections), alignment=alignment)
         start = enumerator.initial_offset()
         while (end := enumerator.latest_offset(start, None)) is not start:
             start = end

@@ -10,8 +10,8 @@ import pytest
 from penstock.devbroker import DevCluster
 from penstock.errors import BrokerUnavailableError, UnknownTopicOrPartitionError
 from penstock.options.config import IsolationLevel
-from penstock.source._lookup import OffsetAdmin, Wait
-from penstock.source.kafka_lookup import STRAGGLERS_TIMEOUT_MS, KafkaOffsetAdmin
+from penstock.source._lookup import OffsetLookup, Wait
+from penstock.source.kafka_lookup import STRAGGLERS_TIMEOUT_MS, KafkaOffsetLookup
 from penstock.types import LogEnd, TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -25,7 +25,7 @@ def test_topics_are_described_and_those_that_do_not_exist_are_left_out(
 ) -> None:
     topic = make_topic(3)
     with connected(bootstrap) as connections:
-        admin: OffsetAdmin = KafkaOffsetAdmin(connections)
+        admin: OffsetLookup = KafkaOffsetLookup(connections)
         found = admin.describe_topics([topic, "no-such-topic"])
         everything = admin.describe_topics(None)
     assert found.keys() == {topic}
@@ -42,7 +42,7 @@ def test_both_ends_are_listed_and_what_does_not_exist_hides_nothing(
     first, second = (TopicPartition(topic, part) for part in range(2))
     missing = TopicPartition("no-such-topic", 0)
     with connected(bootstrap) as connections:
-        admin = KafkaOffsetAdmin(connections)
+        admin = KafkaOffsetLookup(connections)
         starts = admin.list_offsets([first, second], LogEnd.EARLIEST, UNCOMMITTED)
         ends = admin.list_offsets([first, second, missing], LogEnd.LATEST, UNCOMMITTED, wait=Wait.FOR_ONE)
     assert starts.values == {first: 2, second: 0}
@@ -61,7 +61,7 @@ def test_a_leaderless_topic_partition_holds_up_the_others_for_a_moment_only(
     wanted = [TopicPartition(topic, part) for part in range(3)]
     cluster.kill(3)
     with connected(bootstrap, default_api_timeout_ms=10_000) as connections:
-        admin = KafkaOffsetAdmin(connections)
+        admin = KafkaOffsetLookup(connections)
         started = time.monotonic()
         answers = admin.list_offsets(wanted, LogEnd.LATEST, UNCOMMITTED, wait=Wait.FOR_ONE)
         took_ms = (time.monotonic() - started) * 1000

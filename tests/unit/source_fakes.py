@@ -43,7 +43,7 @@ class Log:
 
 @dataclass
 class FakeAdmin:
-    """An `OffsetAdmin` whose logs a test changes between calls."""
+    """An `OffsetLookup` whose logs a test changes between calls."""
 
     logs: dict[TopicPartition, Log] = field(default_factory=dict)
     internal_topics: set[str] = field(default_factory=set)

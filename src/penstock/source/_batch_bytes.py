@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from penstock.errors import AuthorizationError
 from penstock.options.config import IsolationLevel
 from penstock.source._limits import cap_bytes
-from penstock.source._lookup import OffsetAdmin, Wait
+from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source._window import Window
 from penstock.types import LogEnd, TopicPartition
 
@@ -26,8 +26,8 @@ GUESSED_RECORD_BYTES = 1 << 10
 class BatchBytes:
     """Ends batches after a number of bytes; one object for a running query."""
 
-    def __init__(self, admin: OffsetAdmin) -> None:
-        self._admin = admin
+    def __init__(self, lookup: OffsetLookup) -> None:
+        self._lookup = lookup
         self._known: dict[TopicPartition, float] = {}
 
     def cap(self, window: Window) -> Window:
@@ -44,13 +44,13 @@ class BatchBytes:
         return window.ending_at(cap_bytes(window.begin, window.ends, averages, window.max_bytes))
 
     def _averages(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        sizes = self._admin.log_sizes(ends.keys())
+        sizes = self._lookup.log_sizes(ends.keys())
         for tp, error in sorted(sizes.errors.items()):
             if isinstance(error, AuthorizationError):
                 raise error
             _log.warning("The size of %s could not be looked up, so it is estimated: %s", tp, error)
         level = IsolationLevel.READ_UNCOMMITTED
-        starts = self._admin.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).values
+        starts = self._lookup.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).values
         return {
             tp: size / (ends[tp] - starts[tp])
             for tp, size in sizes.values.items()

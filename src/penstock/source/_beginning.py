@@ -18,7 +18,7 @@ from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
 from penstock.source._discovery import DiscoverySchedule
 from penstock.source._left import left_after
-from penstock.source._lookup import OffsetAdmin, Wait
+from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source._ranges import check_log_ends
 from penstock.source._resolve_offsets import resolve_each
 from penstock.source._run import Run
@@ -59,7 +59,7 @@ class Beginnings:
     def __init__(
         self,
         config: SourceConfig,
-        admin: OffsetAdmin,
+        lookup: OffsetLookup,
         discovery: DiscoverySchedule,
         stopping: StoppingPoint,
         now_ms: int,
@@ -67,7 +67,7 @@ class Beginnings:
         self._starting = config.starting or OffsetsSpec(LogEnd.EARLIEST)
         self._now_ms = now_ms
         self._config = config
-        self._admin = admin
+        self._lookup = lookup
         self._discovery = discovery
         self._stopping = stopping
         self._losses = LossPolicy.of(config)
@@ -221,7 +221,7 @@ class Beginnings:
         latest = dict(beginning.latest)
         behind = {tp: at for tp, at in beginning.positions.items() if latest.get(tp, at) < at}
         moved: dict[TopicPartition, int] = {}
-        for tp, log in check_log_ends(behind, self._admin, self._losses).items():
+        for tp, log in check_log_ends(behind, self._lookup, self._losses).items():
             if log.end >= behind[tp]:
                 latest[tp] = behind[tp]
                 continue

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock.client.cluster.results import Results
 from penstock.options.config import SourceConfig
-from penstock.source._lookup import OffsetAdmin, Wait
+from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source.checkpoint_offset import Positions
 from penstock.types import LogEnd, TopicPartition
 
@@ -42,9 +42,9 @@ class OffsetLookUps(Protocol):
 class ConfiguredLookUps:
     """`OffsetLookUps` with the isolation level and the group of a config."""
 
-    def __init__(self, config: SourceConfig, admin: OffsetAdmin) -> None:
+    def __init__(self, config: SourceConfig, lookup: OffsetLookup) -> None:
         self._config = config
-        self._admin = admin
+        self._lookup = lookup
 
     @property
     def group_id(self) -> str | None:
@@ -58,20 +58,20 @@ class ConfiguredLookUps:
         if not topic_partitions:
             return Results()
         level = self._config.isolation_level
-        return self._admin.list_offsets(topic_partitions, end, level, wait=wait)
+        return self._lookup.list_offsets(topic_partitions, end, level, wait=wait)
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """See `OffsetLookUps`."""
         if not timestamps_ms:
             return Results()
-        return self._admin.offsets_for_times(timestamps_ms, self._config.isolation_level)
+        return self._lookup.offsets_for_times(timestamps_ms, self._config.isolation_level)
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `OffsetLookUps`."""
         group_id = self._config.group_id
         if group_id is None or not topic_partitions:
             return {}
-        return self._admin.committed_offsets(group_id, topic_partitions)
+        return self._lookup.committed_offsets(group_id, topic_partitions)
 
 
 class FixedEnds:

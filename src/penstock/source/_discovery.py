@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from penstock.options.config import SourceConfig
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
-from penstock.source._lookup import OffsetAdmin
+from penstock.source._lookup import OffsetLookup
 from penstock.source._subscriber import Discovery, discover, is_subscribed
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.types import TopicPartition
@@ -38,9 +38,9 @@ def wall_clock_ms() -> int:
 class DiscoverySchedule:
     """The subscribed topic partitions, looked up at the start and then at the configured interval."""
 
-    def __init__(self, config: SourceConfig, admin: OffsetAdmin, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, config: SourceConfig, lookup: OffsetLookup, clock_ms: Callable[[], int]) -> None:
         self._config = config
-        self._admin = admin
+        self._lookup = lookup
         self._clock_ms = clock_ms
         self._losses = LossPolicy.of(config)
         self._last: Discovery | None = None
@@ -49,7 +49,7 @@ class DiscoverySchedule:
 
     def now(self) -> Discovery:
         """Look up now, even if the interval has not passed."""
-        self._last = discover(self._admin, self._config.subscription)
+        self._last = discover(self._lookup, self._config.subscription)
         self._last_at_ms = self._clock_ms()
         return self._last
 

@@ -33,7 +33,7 @@ class TopicView:
     topic_id: str | None = None
 
 
-class OffsetAdmin(Protocol):
+class OffsetLookup(Protocol):
     """Batched look-ups; each ends within the time-outs of the client."""
 
     def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:

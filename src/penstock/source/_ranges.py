@@ -16,7 +16,7 @@ from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source import _data_loss as data_loss
 from penstock.source._data_loss import LossPolicy
 from penstock.source._division import divide
-from penstock.source._lookup import OffsetAdmin, Wait
+from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source.checkpoint_offset import Positions
 from penstock.source.splits import Split
 from penstock.types import LogEnd, OffsetRange, TopicPartition
@@ -36,7 +36,7 @@ class LogBounds:
 
 
 def check_log_ends(
-    positions: Positions, admin: OffsetAdmin, losses: LossPolicy
+    positions: Positions, lookup: OffsetLookup, losses: LossPolicy
 ) -> dict[TopicPartition, LogBounds]:
     """Look up the logs of positions that seem to lie past their ends, and report those that do.
 
@@ -48,8 +48,8 @@ def check_log_ends(
     if not positions:
         return {}
     uncommitted = IsolationLevel.READ_UNCOMMITTED
-    ends = admin.list_offsets(positions.keys(), LogEnd.LATEST, uncommitted).all_or_raise(_ENDS)
-    starts = admin.list_offsets(positions.keys(), LogEnd.EARLIEST, uncommitted).all_or_raise(_STARTS)
+    ends = lookup.list_offsets(positions.keys(), LogEnd.LATEST, uncommitted).all_or_raise(_ENDS)
+    starts = lookup.list_offsets(positions.keys(), LogEnd.EARLIEST, uncommitted).all_or_raise(_STARTS)
     bounds = {tp: LogBounds(starts[tp], ends[tp]) for tp in sorted(positions)}
     for tp, log in bounds.items():
         if positions[tp] > log.end:
@@ -83,7 +83,7 @@ def forward_ranges(begin: Positions, end: Positions, losses: LossPolicy) -> list
 
 def plan_splits(
     config: SourceConfig,
-    admin: OffsetAdmin,
+    lookup: OffsetLookup,
     ranges: Sequence[OffsetRange],
     topic_ids: Mapping[str, str],
     *,
@@ -94,7 +94,7 @@ def plan_splits(
 
     Args:
         config: the limits on splits, and what to do if records are gone.
-        admin: tells where the logs start and end.
+        lookup: tells where the logs start and end.
         ranges: to read.
         topic_ids: the known ids of their topics.
         check_ends: whether to look up the ends too; not needed if planning just did.
@@ -112,7 +112,7 @@ def plan_splits(
     }
     checked = _available(
         [one for one in ranges if one.topic_partition not in goes_on],
-        admin,
+        lookup,
         LossPolicy.of(config),
         check_ends=check_ends,
     )
@@ -126,17 +126,17 @@ def plan_splits(
 
 
 def _available(
-    ranges: Sequence[OffsetRange], admin: OffsetAdmin, losses: LossPolicy, *, check_ends: bool
+    ranges: Sequence[OffsetRange], lookup: OffsetLookup, losses: LossPolicy, *, check_ends: bool
 ) -> list[OffsetRange]:
     asked = [offset_range.topic_partition for offset_range in ranges if len(offset_range) > 0]
     if not asked:
         return []
     # High watermarks, because a range ended below the last stable offset, which never passes them.
     uncommitted = IsolationLevel.READ_UNCOMMITTED
-    starts = admin.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait=Wait.FOR_ONE)
+    starts = lookup.list_offsets(asked, LogEnd.EARLIEST, uncommitted, wait=Wait.FOR_ONE)
     ends: Results[TopicPartition, int] = Results()
     if check_ends:
-        ends = admin.list_offsets(asked, LogEnd.LATEST, uncommitted, wait=Wait.FOR_ONE)
+        ends = lookup.list_offsets(asked, LogEnd.LATEST, uncommitted, wait=Wait.FOR_ONE)
     gone = _removed(asked, starts)
     if gone:
         losses.report(data_loss.removed(gone))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.config import Subscription, TopicList, TopicPartitionSet, TopicPattern
 from penstock.options.topic_pattern import compile_pattern
-from penstock.source._lookup import OffsetAdmin, TopicView
+from penstock.source._lookup import OffsetLookup, TopicView
 from penstock.types import TopicPartition
 
 
@@ -47,22 +47,22 @@ class Discovery:
             )
 
 
-def discover(admin: OffsetAdmin, subscription: Subscription) -> Discovery:
+def discover(lookup: OffsetLookup, subscription: Subscription) -> Discovery:
     """Look up which subscribed topic partitions exist now."""
     if isinstance(subscription, TopicPattern):
-        views = admin.describe_topics(None)
+        views = lookup.describe_topics(None)
         matching = {
             name: view for name, view in views.items() if _matches(subscription, name, view.is_internal)
         }
         found = [view.topic_partitions for view in matching.values()]
         return Discovery(frozenset().union(*found), topic_ids=_topic_ids(matching))
     if isinstance(subscription, TopicList):
-        views = admin.describe_topics(sorted(set(subscription.topics)))
+        views = lookup.describe_topics(sorted(set(subscription.topics)))
         missing = tuple(f"topic {name!r}" for name in sorted(set(subscription.topics) - set(views)))
         found = [views[name].topic_partitions for name in subscription.topics if name in views]
         return Discovery(frozenset().union(*found), missing, _topic_ids(views))
     wanted = frozenset(subscription.topic_partitions)
-    views = admin.describe_topics(sorted({topic_partition.topic for topic_partition in wanted}))
+    views = lookup.describe_topics(sorted({topic_partition.topic for topic_partition in wanted}))
     existing = frozenset().union(*(view.topic_partitions for view in views.values()))
     missing = tuple(f"topic partition {tp}" for tp in sorted(wanted - existing))
     return Discovery(wanted & existing, missing, _topic_ids(views))

@@ -9,7 +9,7 @@ from penstock.options.config import OffsetsSpec, SourceConfig
 from penstock.source._configured_lookup import ConfiguredLookUps
 from penstock.source._data_loss import LossPolicy
 from penstock.source._discovery import wall_clock_ms
-from penstock.source._lookup import OffsetAdmin
+from penstock.source._lookup import OffsetLookup
 from penstock.source._ranges import check_log_ends, plan_splits
 from penstock.source._resolve_offsets import resolve_offsets
 from penstock.source._subscriber import discover
@@ -17,12 +17,12 @@ from penstock.source.splits import Split
 from penstock.types import At, Committed, LogEnd, OffsetRange
 
 
-def plan_bounded(config: SourceConfig, admin: OffsetAdmin, *, now_ms: int | None = None) -> list[Split]:
+def plan_bounded(config: SourceConfig, lookup: OffsetLookup, *, now_ms: int | None = None) -> list[Split]:
     """Return the splits of one batch read. The end is resolved before anything is read, so the read ends.
 
     Args:
         config: the options of the read.
-        admin: look-ups on the cluster.
+        lookup: look-ups on the cluster.
         now_ms: the wall clock, in milliseconds since 1970, for a start or an end before now; None to read it.
 
     Raises:
@@ -32,8 +32,8 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin, *, now_ms: int | None
         DataLossError: records of the range do not exist.
     """
     config = config.at(wall_clock_ms() if now_ms is None else now_ms)
-    look_ups = ConfiguredLookUps(config, admin)
-    discovery = discover(admin, config.subscription)
+    look_ups = ConfiguredLookUps(config, lookup)
+    discovery = discover(lookup, config.subscription)
     discovery.raise_if_missing()
     stopping = config.stopping or OffsetsSpec(LogEnd.LATEST)
     stops = resolve_offsets(stopping, discovery.topic_partitions, look_ups)
@@ -42,8 +42,8 @@ def plan_bounded(config: SourceConfig, admin: OffsetAdmin, *, now_ms: int | None
     )
     # A start after the end of its log never existed. A start after the given end is an empty range.
     check_log_ends(
-        {tp: start for tp, start in starts.items() if start > stops[tp]}, admin, LossPolicy.of(config)
+        {tp: start for tp, start in starts.items() if start > stops[tp]}, lookup, LossPolicy.of(config)
     )
     ranges = [OffsetRange(tp, starts[tp], stops[tp]) for tp in sorted(starts) if starts[tp] < stops[tp]]
     check_ends = any(isinstance(where, Committed | At) for where in stopping.places)
-    return plan_splits(config, admin, ranges, discovery.topic_ids, check_ends=check_ends)
+    return plan_splits(config, lookup, ranges, discovery.topic_ids, check_ends=check_ends)

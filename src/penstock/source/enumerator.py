@@ -27,7 +27,7 @@ from penstock.source._data_loss import LossPolicy
 from penstock.source._discovery import DiscoverySchedule, monotonic_ms, wall_clock_ms
 from penstock.source._left import ids_with_left
 from penstock.source._limits import MinBatchSize, cap_records
-from penstock.source._lookup import OffsetAdmin
+from penstock.source._lookup import OffsetLookup
 from penstock.source._ranges import forward_ranges, plan_splits
 from penstock.source._replay import Replays
 from penstock.source._run import Run
@@ -45,7 +45,7 @@ class SplitEnumerator:
 
     Args:
         config: the options of the read.
-        admin: look-ups on the cluster.
+        lookup: look-ups on the cluster.
         clock_ms: a monotonic clock, for the discovery interval.
         alignment: ends batches by event time; None if the options do not ask for that.
         now_ms: the wall clock, in milliseconds since 1970, for a start or an end before now; None to read it.
@@ -54,7 +54,7 @@ class SplitEnumerator:
     def __init__(
         self,
         config: SourceConfig,
-        admin: OffsetAdmin,
+        lookup: OffsetLookup,
         clock_ms: Callable[[], int] = monotonic_ms,
         *,
         alignment: Alignment | None = None,
@@ -62,12 +62,12 @@ class SplitEnumerator:
     ) -> None:
         now_ms = wall_clock_ms() if now_ms is None else now_ms
         self._config = config
-        self._admin = admin
-        self._discovery = DiscoverySchedule(config, admin, clock_ms)
+        self._lookup = lookup
+        self._discovery = DiscoverySchedule(config, lookup, clock_ms)
         self._stopping = StoppingPoint(config.at(now_ms))
-        self._beginnings = Beginnings(config, admin, self._discovery, self._stopping, now_ms)
+        self._beginnings = Beginnings(config, lookup, self._discovery, self._stopping, now_ms)
         self._replays = Replays(self._beginnings, self._discovery)
-        self._run = Run(ConfiguredLookUps(config, admin))
+        self._run = Run(ConfiguredLookUps(config, lookup))
         self._initial: SourceOffset | None = None
         self._planned_end: Positions | None = None
         self._read_end: Positions = {}
@@ -79,7 +79,7 @@ class SplitEnumerator:
             cap_at_stops,
             min_size.cap,
             *([] if alignment is None else [alignment.cap]),
-            BatchBytes(admin).cap,
+            BatchBytes(lookup).cap,
             cap_records,
         ]
 
@@ -180,7 +180,7 @@ class SplitEnumerator:
             ranges = [one for one in ranges if one.topic_partition not in recreated]
         splits = plan_splits(
             self._config,
-            self._admin,
+            self._lookup,
             ranges,
             end.markers.topic_ids,
             check_ends=is_replay,

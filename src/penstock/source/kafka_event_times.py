@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.client.cluster import log_offsets as admin
+from penstock.client.cluster import log_offsets
 from penstock.client.cluster.results import Results
 from penstock.client.fetch.fetcher import fetch_range
 from penstock.client.net.connection import KafkaConnections
@@ -42,10 +42,10 @@ class KafkaRecordClock:
     def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
         """See `RecordClock`."""
         wanted = {tp: Time(time_ms) for tp, time_ms in times_ms.items()}
-        answers = admin.list_offsets_each(
+        answers = log_offsets.list_offsets_each(
             self._connections, wanted, self._isolation_level, timeout_ms=STRAGGLERS_TIMEOUT_MS
         )
-        found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
+        found = {tp: offset for tp, offset in answers.values.items() if offset != log_offsets.NO_OFFSET}
         return Results(found, answers.errors)
 
     def read_times(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.client.cluster import log_offsets as admin
+from penstock.client.cluster import log_offsets
 from penstock.client.cluster.log_sizes import log_sizes
 from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
@@ -26,8 +26,8 @@ _FULL_WAIT_EVERY = 5
 """Every fifth time, known stragglers get the time of the others, because a broker may just be slow."""
 
 
-class KafkaOffsetAdmin:
-    """`OffsetAdmin` over the connections to one cluster. The caller closes them."""
+class KafkaOffsetLookup:
+    """`OffsetLookup` over the connections to one cluster. The caller closes them."""
 
     def __init__(self, connections: KafkaConnections) -> None:
         self._connections = connections
@@ -35,8 +35,8 @@ class KafkaOffsetAdmin:
         self._short_waits = 0
 
     def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
-        """See `OffsetAdmin`."""
-        found = admin.describe_topics(self._connections, None if topics is None else list(topics))
+        """See `OffsetLookup`."""
+        found = log_offsets.describe_topics(self._connections, None if topics is None else list(topics))
         return {
             name: TopicView(
                 frozenset(topic.topic_partitions),
@@ -54,13 +54,13 @@ class KafkaOffsetAdmin:
         *,
         wait: Wait = Wait.FOR_ALL,
     ) -> Results[TopicPartition, int]:
-        """See `OffsetAdmin`."""
+        """See `OffsetLookup`."""
         timeout_ms = self._connections.settings.default_api_timeout_ms
         started = time.monotonic()
         wanted = dict.fromkeys(topic_partitions, end)
         answers: Results[TopicPartition, int] = Results()
         for part, part_timeout_ms in self._parts(wanted, wait):
-            found = admin.list_offsets_each(
+            found = log_offsets.list_offsets_each(
                 self._connections, part, isolation_level, timeout_ms=min(timeout_ms, part_timeout_ms)
             )
             answers.values |= found.values
@@ -68,7 +68,9 @@ class KafkaOffsetAdmin:
         left_ms = timeout_ms - int((time.monotonic() - started) * 1000)
         if wait is Wait.FOR_ONE and answers.errors and not answers.values and left_ms > 0:
             # No topic partition answered. Probably the brokers are being restarted.
-            answers = admin.list_offsets_each(self._connections, wanted, isolation_level, timeout_ms=left_ms)
+            answers = log_offsets.list_offsets_each(
+                self._connections, wanted, isolation_level, timeout_ms=left_ms
+            )
         self._stragglers = (self._stragglers | answers.errors.keys()) - answers.values.keys()
         return answers
 
@@ -87,26 +89,26 @@ class KafkaOffsetAdmin:
         return [(part, part_timeout_ms) for part, part_timeout_ms in parts if part]
 
     def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
-        """See `OffsetAdmin`."""
+        """See `OffsetLookup`."""
         return log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> Results[TopicPartition, int]:
-        """See `OffsetAdmin`."""
+        """See `OffsetLookup`."""
         wanted = {tp: Time(time_ms) for tp, time_ms in timestamps_ms.items()}
-        answers = admin.list_offsets_each(self._connections, wanted, isolation_level)
-        found = {tp: offset for tp, offset in answers.values.items() if offset != admin.NO_OFFSET}
+        answers = log_offsets.list_offsets_each(self._connections, wanted, isolation_level)
+        found = {tp: offset for tp, offset in answers.values.items() if offset != log_offsets.NO_OFFSET}
         return Results(found, answers.errors)
 
     def committed_offsets(
         self, group_id: str, topic_partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """See `OffsetAdmin`."""
-        return admin.committed_offsets(self._connections, group_id, topic_partitions)
+        """See `OffsetLookup`."""
+        return log_offsets.committed_offsets(self._connections, group_id, topic_partitions)
 
     def commit_offsets(
         self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Mapping[TopicPartition, PenstockError]:
         """Commit offsets to a group; return the topic partitions that were refused, and why."""
-        return admin.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)
+        return log_offsets.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)

@@ -38,13 +38,13 @@ class PenstockReader(DataSourceReader):
         from penstock.client.net.connection import connections_for  # noqa: PLC0415
         from penstock.source.bounded import plan_bounded  # noqa: PLC0415
         from penstock.source.connections import source_connection_settings  # noqa: PLC0415
-        from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
+        from penstock.source.kafka_lookup import KafkaOffsetLookup  # noqa: PLC0415
         from penstock.source.rights import ReadRights  # noqa: PLC0415
 
         if self._table is not None:
             self._table.check_dead_letter_topic()
         connections = connections_for(source_connection_settings(self._config))
-        splits = plan_bounded(self._config, KafkaOffsetAdmin(connections))
+        splits = plan_bounded(self._config, KafkaOffsetLookup(connections))
         ReadRights(connections).check(
             each.offset_range.topic_partition for split in splits for each in split.ranges
         )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.observe.serve.start import SourceExposure
     from penstock.source.alignment import RecordClock
     from penstock.source.enumerator import SplitEnumerator
-    from penstock.source.kafka_lookup import KafkaOffsetAdmin
+    from penstock.source.kafka_lookup import KafkaOffsetLookup
     from penstock.source.offset_committer import OffsetCommitter
     from penstock.source.rights import ReadRights
     from penstock.spark._tables import TableSource
@@ -153,7 +153,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Imported here because executors, which load this module, plan nothing.
             from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
-            from penstock.source.kafka_lookup import KafkaOffsetAdmin  # noqa: PLC0415
+            from penstock.source.kafka_lookup import KafkaOffsetLookup  # noqa: PLC0415
             from penstock.source.rights import ReadRights  # noqa: PLC0415
 
             stop_in_order_on_sigterm()
@@ -161,15 +161,15 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._table.check_dead_letter_topic()
             # Connections of its own, not the shared ones, because this reader decides when they close.
             self._connections = KafkaConnections(source_connection_settings(self._config))
-            admin = KafkaOffsetAdmin(self._connections)
+            lookup = KafkaOffsetLookup(self._connections)
             alignment = Alignment.of(self._config, self._clock(self._connections))
             self._metrics = SourceMetrics()
             self._exposure = _exposure(self._config, self._connections, self._metrics)
-            self._opened = SplitEnumerator(self._config, admin, alignment=alignment)
+            self._opened = SplitEnumerator(self._config, lookup, alignment=alignment)
             self._rights = ReadRights(
                 self._connections, self._config.group_id if self._config.commits_offsets else None
             )
-            self._committer = _committer(self._config, admin, self._metrics)
+            self._committer = _committer(self._config, lookup, self._metrics)
         return self._opened
 
     def _clock(self, connections: KafkaConnections) -> RecordClock:
@@ -195,11 +195,11 @@ def _exposure(
 
 
 def _committer(
-    config: SourceConfig, admin: KafkaOffsetAdmin, metrics: SourceMetrics
+    config: SourceConfig, lookup: KafkaOffsetLookup, metrics: SourceMetrics
 ) -> OffsetCommitter | None:
     group_id = config.group_id
     if group_id is None or not config.commits_offsets:
         return None
     from penstock.source.offset_committer import OffsetCommitter  # noqa: PLC0415 - the driver's, too
 
-    return OffsetCommitter(partial(admin.commit_offsets, group_id), metrics, group_id=group_id)
+    return OffsetCommitter(partial(lookup.commit_offsets, group_id), metrics, group_id=group_id)

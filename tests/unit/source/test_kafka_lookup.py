@@ -17,7 +17,7 @@ from penstock.source._lookup import Wait
 from penstock.source.kafka_lookup import (
     KNOWN_STRAGGLERS_TIMEOUT_MS,
     STRAGGLERS_TIMEOUT_MS,
-    KafkaOffsetAdmin,
+    KafkaOffsetLookup,
 )
 from penstock.types import LogEnd, TopicPartition
 from tests.unit.source_fakes import tp
@@ -33,7 +33,7 @@ class Cluster:
         self.asked: list[tuple[set[TopicPartition], int]] = []
         monkeypatch.setattr(admin, "list_offsets_each", self.list_offsets_each)
         settings = SimpleNamespace(default_api_timeout_ms=API_TIMEOUT_MS)
-        self.admin = KafkaOffsetAdmin(cast(KafkaConnections, SimpleNamespace(settings=settings)))
+        self.admin = KafkaOffsetLookup(cast(KafkaConnections, SimpleNamespace(settings=settings)))
 
     def list_offsets_each(
         self, _: Any, wanted: Mapping[TopicPartition, int], level: Any, *, timeout_ms: int
