@@ -167,6 +167,6 @@ def test_a_large_range_has_a_task_of_its_own_beside_packed_ones() -> None:
 
 
 def test_thousands_of_ranges_are_packed_in_no_time() -> None:
-    ranges = equal_ranges(20_000, 7)
-    assert len(divide(ranges, max_records_per_split=13)) == 20_000
-    assert len(divide(ranges, max_records_per_split=14)) == 10_000
+    ranges = equal_ranges(8_000, 7)
+    assert len(divide(ranges, max_records_per_split=13)) == 8_000
+    assert len(divide(ranges, max_records_per_split=14)) == 4_000

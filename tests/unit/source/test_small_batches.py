@@ -19,7 +19,7 @@ def batch_of(first: int, rows: int, value: bytes = b"v") -> pa.RecordBatch:
     return pa.record_batch([[value] * rows, list(offsets), headers], schema=SCHEMA)
 
 
-@given(st.lists(ROWS, max_size=30))
+@given(st.lists(ROWS, max_size=12))
 def test_the_rows_stay_and_few_batches_are_small(row_counts: list[int]) -> None:
     batches, first = [], 0
     for rows in row_counts:
