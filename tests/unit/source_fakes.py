@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from penstock.options.config import (
 )
 from penstock.options.offset_text import where_of
 from penstock.source._lookup import TopicView, Wait
+from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.splits import Split
 from penstock.types import LogEnd, OffsetRange, TopicPartition, Where
 
@@ -144,3 +146,16 @@ def source_config(
         starting=starting,
         **settings,  # type: ignore[arg-type]  # tests name fields of the dataclass
     )
+
+
+def ranges(splits: list[Split]) -> dict[TopicPartition, list[tuple[int, int]]]:
+    """Return the offsets that the splits read, by topic partition."""
+    found: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for piece in ranges_of(splits):
+        found.setdefault(piece.topic_partition, []).append((piece.starting_offset, piece.stopping_offset))
+    return found
+
+
+def through_json(offset: SourceOffset) -> SourceOffset:
+    """Return the offset as it comes back from the checkpoint."""
+    return SourceOffset.from_json(json.loads(json.dumps(offset.to_json())))

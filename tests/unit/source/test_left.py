@@ -10,20 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import OffsetOutOfRangeError, RequestTimeoutError, TopicPartitionsRemovedError
-from penstock.options.config import (
-    OffsetsSpec,
-    Subscription,
-    TopicList,
-    TopicPartitionSet,
-    TopicPattern,
-)
+from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPartitionSet, TopicPattern
 from penstock.source import _discovery as discovery
 from penstock.source import _left as left
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import TopicPartition
-from tests.unit.source.test_enumerator import ranges, through_json
-from tests.unit.source_fakes import LATEST, FakeAdmin, Log, at, source_config, tp
+from tests.unit.source_fakes import LATEST, FakeAdmin, Log, at, ranges, source_config, through_json, tp
 
 A, B, B1 = tp(0, "a"), tp(0, "b"), tp(1, "b")
 BOTH, ONLY_A = TopicList(("a", "b")), TopicList(("a",))

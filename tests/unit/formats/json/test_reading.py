@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
-from collections.abc import Sequence
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
@@ -15,34 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import OptionError, RowError, SchemaError
-from penstock.formats import DecodedRows
+from penstock.errors import OptionError, SchemaError
 from penstock.formats.json.format import JsonFormat
 from tests.examples import examples
 from tests.table_specs import from_options
+from tests.unit.formats.json.fields import IGNORE, decode, field_of, refused
 
 UTC = timezone.utc
-IGNORE = {"json.ignore-parse-errors": "true"}
-ISO = {"json.timestamp-format.standard": "ISO-8601"}
-
-
-def decode(
-    values: Sequence[bytes | None], schema: pa.Schema, options: dict[str, str] | None = None
-) -> DecodedRows:
-    found = from_options(JsonFormat, options or {}).decoder(schema).decode(pa.array(values, pa.binary()))
-    found.rows.validate(full=True)
-    return found
-
-
-def field_of(text: str, kind: pa.DataType, options: dict[str, str] | None = None) -> Any:
-    """The value of one field, or the reason why there is none."""
-    found = decode([b'{"v":' + text.encode() + b"}"], pa.schema([("v", kind)]), options)
-    return found.failures[0].reason if found.failures else found.rows.to_pylist()[0]["v"]
-
-
-def refused(text: str, kind: pa.DataType, options: dict[str, str] | None = None) -> bool:
-    found = decode([b'{"v":' + text.encode() + b"}"], pa.schema([("v", kind)]), options)
-    return bool(found.failures) and "field 'v'" in found.failures[0].reason
 
 
 @pytest.mark.parametrize(
@@ -394,63 +372,6 @@ def test_a_bad_field_leaves_the_others_alone_and_a_null_is_no_row() -> None:
         assert "not an object" in decode([nulls], schema).failures[0].reason
 
 
-ZONED = pa.timestamp("us", "UTC")
-NAIVE = pa.timestamp("us")
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "options", "advice"),
-    [
-        (
-            '"2026-05-01T12:00:00"',
-            ZONED,
-            {},
-            "'2026-05-01T12:00:00': it has a 'T' between date and time: set "
-            "'json.timestamp-format.standard' = 'ISO-8601'; it has no zone: declare TIMESTAMP_NTZ",
-        ),
-        ('"2026-05-01 12:00:00"', ZONED, {}, "'2026-05-01 12:00:00': it has no zone: declare TIMESTAMP_NTZ"),
-        ('"2026-05-01 12:00:00Z"', NAIVE, {}, "'2026-05-01 12:00:00Z': it has a zone: declare TIMESTAMP"),
-        (
-            '"2026-05-01 12:00:00+02:00"',
-            NAIVE,
-            ISO,
-            "it has a blank between date and time: set 'json.timestamp-format.standard' = 'SQL'; "
-            "it has a zone: declare TIMESTAMP",
-        ),
-        ('"2026-05-01 12:00:00+0200"', ZONED, {}, "expected a zone (Z or +hh:mm) after the time: declare"),
-        ('"2026-05-01 12:00"', NAIVE, {}, "it has no seconds: declare STRING"),
-        ('"2026-05-01"', NAIVE, {}, "'2026-05-01': it has no time: declare DATE"),
-        ("1767323045", ZONED, {}, "'1767323045': it is a number: declare BIGINT"),
-        ('"1767323045"', NAIVE, {}, "'1767323045': it is a number: declare BIGINT"),
-        ('"2026-05-01T12:00:00"', pa.date32(), {}, "it has a time after the date: declare a timestamp type"),
-        ("20574", pa.date32(), {}, "'20574': it is a number: declare INT"),
-    ],
-)
-def test_a_time_that_fails_says_what_to_set_or_declare(
-    text: str, kind: pa.DataType, options: dict[str, str], advice: str
-) -> None:
-    reason = field_of(text, kind, options)
-    assert "(field 'v', byte " in reason
-    assert advice in reason
-
-
-@pytest.mark.parametrize(
-    "text", ['"soon"', '"2026-02-30 10:00:00"', '"\\u001b[31m"', "true", '"' + "9" * 99 + 'x"']
-)
-def test_a_time_that_nothing_would_help_gets_no_advice(text: str) -> None:
-    reason = field_of(text, NAIVE)
-    assert "declare" not in reason
-    assert reason.isprintable()
-
-
-def test_the_option_of_times_is_named_as_the_user_writes_it() -> None:
-    made = from_options(JsonFormat, {}, "value.")
-    found = made.decoder(pa.schema([("v", NAIVE)])).decode(
-        pa.array([b'{"v":"2026-05-01T12:00:00"}'], pa.binary())
-    )
-    assert "set 'value.json.timestamp-format.standard' = 'ISO-8601'" in found.failures[0].reason
-
-
 def test_the_last_of_repeated_map_keys_counts_also_when_nested() -> None:
     kind = pa.map_(pa.string(), pa.map_(pa.string(), pa.int8()))
     text = '{"a":{"x":1,"y":2,"x":3},"b":{},"a":{"z":4,"z":5}}'
@@ -527,13 +448,6 @@ def test_a_projection_gives_the_columns_in_its_order() -> None:
     assert (found.rows.schema.names, found.rows.to_pylist()) == (["c", "a"], [{"c": 3, "a": 1}])
 
 
-def test_iso_timestamps() -> None:
-    zoned = pa.timestamp("ms", "UTC")
-    assert field_of('"2020-01-02T03:04"', pa.timestamp("ms"), ISO) == datetime(2020, 1, 2, 3, 4)  # noqa: DTZ001 - no zone
-    assert field_of('"2020-01-02T03:04:05.678Z"', zoned, ISO) == datetime(2020, 1, 2, 3, 4, 5, 678000, UTC)
-    assert refused('"2020-01-02 03:04:05Z"', zoned, ISO)
-
-
 def test_deep_schemas_and_odd_types_are_refused_on_the_driver() -> None:
     deep = pa.int8()
     for _ in range(120):
@@ -545,81 +459,6 @@ def test_deep_schemas_and_odd_types_are_refused_on_the_driver() -> None:
             JsonFormat().encoder(pa.schema([("v", kind)]))
     with pytest.raises(SchemaError, match="declared twice"):
         JsonFormat().decoder(pa.schema([("v", pa.int8()), ("v", pa.int8())]))
-
-
-@pytest.mark.parametrize(
-    ("value", "plain", "expected"),
-    [
-        ("0.000000027", "false", b"2.7E-8"),
-        ("0.000000027", "true", b"0.000000027"),
-        ("100000.000000000", "false", b"1E+5"),
-        ("-100000.000000000", "true", b"-100000.000000000"),
-        ("0.000001000", "false", b"0.000001"),
-        ("12.340000000", "false", b"12.34"),
-        ("0.000000000", "true", b"0.000000000"),
-        ("0.000000000", "false", b"0"),
-        ("-1.500000000", "true", b"-1.500000000"),
-    ],
-)
-def test_decimals_are_written_as_flink_writes_them(value: str, plain: str, expected: bytes) -> None:
-    schema = pa.schema([("d", pa.decimal128(20, 9))])
-    rows = pa.RecordBatch.from_pydict({"d": [Decimal(value)]}, schema=schema)
-    made = from_options(JsonFormat, {"json.encode.decimal-as-plain-number": plain}).encoder(schema)
-    assert made.encode(rows).to_pylist() == [b'{"d":' + expected + b"}"]
-
-
-def test_what_is_written() -> None:
-    schema = pa.schema(
-        [
-            ("a", pa.float64()),
-            ("b", pa.float32()),
-            ("c", pa.string()),
-            ("d", pa.time32("ms")),
-            ("e", pa.timestamp("ns", "UTC")),
-        ]
-    )
-    rows = pa.RecordBatch.from_pydict(
-        {"a": [1.0, 1e300], "b": [0.1, math.nan], "c": ['\x01"\\é', None], "d": [1500, 0], "e": [0, -1]},
-        schema=schema,
-    )
-    values = from_options(JsonFormat, ISO).encoder(schema).encode(rows).to_pylist()
-    assert values == [
-        '{"a":1.0,"b":0.1,"c":"\\u0001\\"\\\\é","d":"00:00:01.5","e":"1970-01-01T00:00:00Z"}'.encode(),
-        b'{"a":1e+300,"b":"NaN","c":null,"d":"00:00:00","e":"1969-12-31T23:59:59.999999999Z"}',
-    ]
-    assert all(json.loads(value) for value in values)
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(
-    st.floats(allow_nan=False, allow_infinity=False)
-    | st.decimals(-(10**9), 10**9, places=3, allow_nan=False).map(float)
-    | st.integers(-(2**53), 2**53).map(lambda n: n / 1000)
-)
-def test_doubles_are_written_so_that_they_read_back(value: float) -> None:
-    schema = pa.schema([("v", pa.float64())])
-    rows = pa.RecordBatch.from_pydict({"v": [value]}, schema=schema)
-    text = JsonFormat().encoder(schema).encode(rows)[0].as_py()
-    read = json.loads(text)["v"]
-    assert math.copysign(1, read) == math.copysign(1, value)
-    assert read == value
-    assert len(text) <= 32
-
-
-def test_the_options_for_null_keys_of_maps_are_taken() -> None:
-    options = {"json.map-null-key.mode": "literal", "json.map-null-key.literal": "none"}
-    assert from_options(JsonFormat, options) == JsonFormat()
-
-
-def test_a_row_that_cannot_be_written_is_named() -> None:
-    kind = pa.list_(pa.struct([("at", pa.time32("s"))]))
-    late = pa.RecordBatch.from_pydict({"a": pa.array([[], [{"at": 1}, {"at": 86_400}]], kind)})
-    with pytest.raises(RowError, match=r"column 'a\[\].at' of row 1"):
-        JsonFormat().encoder(late.schema).encode(late)
-    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xff"]).buffers())
-    batch = pa.RecordBatch.from_arrays([broken], ["text"])
-    with pytest.raises(RowError, match=r"column 'text' of row 1 .* not UTF-8"):
-        JsonFormat().encoder(batch.schema).encode(batch)
 
 
 @pytest.mark.parametrize(
