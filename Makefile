@@ -26,7 +26,7 @@ setup: $(SETUP) $(JARS) ## Make .venv, build the codec, fetch Kafka's jars
 demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to Kafka
 	$(BIN)/penstock demo
 
-test: unit models kafka spark chaos parity package ## Run all tests
+test: unit models kafka spark chaos parity page package ## Run all tests
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 60 s
@@ -46,6 +46,10 @@ chaos: $(SETUP) $(JARS) ## Kills and faults
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) tests/parity $(PYTEST_ARGS)
+
+page: $(SETUP) ## The metrics page in a headless Chromium; checks accessibility if npm is there
+	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
+	$(PYTEST) tests/page $(PYTEST_ARGS)
 
 package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's quick start in it
 	$(PYTEST) tests/package $(PYTEST_ARGS)

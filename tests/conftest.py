@@ -13,7 +13,7 @@ load_profile()
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
 
-KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat", "package"}
+KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat", "package", "page"}
 MARKER_OF = {"contract": "unit", "compat": "spark"}
 
 

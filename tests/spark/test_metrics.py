@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    topic, (port,) = make_topic(2), free_ports(1)
+    topic, target, (port,) = make_topic(2), make_topic(1, suffix="-target"), free_ports(1)
     judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=number % 2) for number in range(10)))
     options = {
         "kafka.bootstrap.servers": bootstrap,
@@ -37,12 +37,28 @@ def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
     listener = Listener()
     spark.streams.addListener(listener)
     try:
-        start = read_stream(spark, "penstock", options).writeStream.format("noop")
+        sink = {
+            "kafka.bootstrap.servers": bootstrap,
+            "topic": target,
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": target,
+            "metrics.http.port": str(port),
+        }
+        rows = read_stream(spark, "penstock", options).select("key", "value")
+        start = rows.writeStream.format("penstock").options(**sink)
         with stopped(start.option("checkpointLocation", str(tmp_path / "checkpoint")).start()) as query:
             query.processAllAvailable()
             wait_until(
                 lambda: "penstock_source_records_total 10.0" in read("/metrics"), "the reports of tasks"
             )
+            of_sink = f'{{sink="{target}"}}'
+            wait_until(
+                lambda: f"penstock_sink_records_total{of_sink} 10.0" in read("/metrics"), "the sink's reports"
+            )
+            shown = read("/metrics")
+            assert f"penstock_sink_unfinished_batches{of_sink} 0.0" in shown
+            assert f"penstock_sink_open_transactions{of_sink} 0.0" in shown
+            assert 'penstock_source_batch_seconds{phase="rest"}' in shown
             lag = json.loads(read("/lag"))
             assert (lag["lag_records"], len(lag["topic_partitions"]), lag["health"]) == (0, 2, "OK")
             wait_until(lambda: _behind(listener, str(query.id)) == "0", "the report of the last batch")

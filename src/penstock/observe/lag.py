@@ -96,20 +96,25 @@ class Totals:
         records: their sum.
         readable_records: the sum of what `read_committed` may read now.
         age_ms: the age of the oldest next unread record; None if no time is known.
+        skew_ms: between the timestamps of the oldest and the newest of the next unread records of the topic
+            partitions; 0 with fewer than two known.
     """
 
     records: int
     readable_records: int
     age_ms: int | None
+    skew_ms: int = 0
 
 
 def totals(looks: Iterable[PartitionLook]) -> Totals:
     """Return the lag over all topic partitions; no topic partition gives 0."""
     looks = list(looks)
     ages = [age for look in looks if (age := look.age_ms) is not None]
+    times = [look.next_time_ms for look in looks if look.records and look.next_time_ms is not None]
     is_unknown = bool(looks) and not ages
     return Totals(
         sum(look.records for look in looks),
         sum(look.readable_records for look in looks),
         None if is_unknown else max(ages, default=0),
+        max(times) - min(times) if times else 0,
     )

@@ -131,6 +131,7 @@ def report_to_json(report: Report, *, with_rows: bool = True) -> dict[str, Any]:
         "lag_records": report.totals.records,
         "readable_records": report.totals.readable_records,
         "lag_seconds": _seconds(report.totals.age_ms),
+        "event_time_skew_seconds": report.totals.skew_ms / 1000,
         "rates": None if report.rates is None else _rates_to_json(report.rates),
         "errors": {str(tp): error.message for tp, error in sorted(report.errors.items())},
     }

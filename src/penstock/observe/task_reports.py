@@ -17,12 +17,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 _DATAGRAM_MAX_BYTES = 4_096
 _REPORT_EVERY_S = 1.0
 _TASKS_KEPT = 10_000
-_TOTALS = ("numRecordsIn", "numBytesIn")
+_TOTALS = (
+    "numRecordsIn",
+    "numBytesIn",
+    "decodeErrors.failed",
+    "decodeErrors.skipped",
+    "decodeErrors.deadLetters",
+    "decodeErrors.ignored",
+)
 _GAUGE = "currentEmitEventTimeLag"
+
+
+def nothing_yet() -> dict[str, int]:
+    """Return the totals of tasks before the first report."""
+    return dict.fromkeys(_TOTALS, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class Sender:
         message = {"token": self._address.token, "task": self._task, "last": is_last, **values}
         with suppress(OSError):
             if self._socket is None:
-                self._socket = socket.socket(_family(self._address.host), socket.SOCK_DGRAM)
+                self._socket = socket.socket(family_of(self._address.host), socket.SOCK_DGRAM)
                 self._socket.setblocking(False)
             self._socket.sendto(json.dumps(message).encode(), (self._address.host, self._address.port))
 
@@ -80,10 +93,14 @@ class Receiver:
 
     Args:
         host: of the interface to listen on; an address that executors reach.
+        on_other: gets each message with the token that is not of a task.
     """
 
-    def __init__(self, host: str) -> None:
-        self._socket = socket.socket(_family(host), socket.SOCK_DGRAM)
+    def __init__(
+        self, host: str, on_other: Callable[[Mapping[str, Any]], None] = lambda message: None
+    ) -> None:
+        self._on_other = on_other
+        self._socket = socket.socket(family_of(host), socket.SOCK_DGRAM)
         try:
             self._socket.bind((host, 0))
         except OSError:
@@ -92,7 +109,7 @@ class Receiver:
         self.address = ReportAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
         self._lock = threading.Lock()
         self._tasks: OrderedDict[str, dict[str, int]] = OrderedDict()
-        self._forgotten = dict.fromkeys(_TOTALS, 0)
+        self._forgotten = nothing_yet()
         self._event_time_lag_ms: int | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._receive, name="penstock-task-reports", daemon=True)
@@ -122,9 +139,13 @@ class Receiver:
                 datagram = self._socket.recv(_DATAGRAM_MAX_BYTES)
             except OSError:  # e.g. a refused datagram of ours
                 continue
-            report = _read(datagram, self.address.token)
-            if report is not None:
-                self._add(*report)
+            message = _read(datagram, self.address.token)
+            if message is None:
+                continue
+            if isinstance(message.get("task"), str):
+                self._add(message["task"], _values(message))
+            else:
+                self._on_other(message)
 
     def _add(self, task: str, values: dict[str, int]) -> None:
         with self._lock:
@@ -141,20 +162,29 @@ class Receiver:
                     self._forgotten[name] += oldest[name]
 
 
-def _family(host: str) -> socket.AddressFamily:
+def family_of(host: str) -> socket.AddressFamily:
+    """Return the address family of a host."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _read(datagram: bytes, token: str) -> tuple[str, dict[str, int]] | None:
-    """Return the task and its values; None for what no task of this query sent."""
+def _read(datagram: bytes, token: str) -> dict[str, Any] | None:
+    """Return a message; None for what nobody in this query sent."""
     try:
         message = json.loads(datagram)
     except ValueError:
         return None
-    if not isinstance(message, dict) or not isinstance(message.get("task"), str):
+    if not isinstance(message, dict):
         return None
     given = message.get("token")
-    if not isinstance(given, str) or not hmac.compare_digest(repr(given), repr(token)):
+    if not isinstance(given, str) or not hmac.compare_digest(_bytes(given), _bytes(token)):
         return None
-    values = {name: message[name] for name in (*_TOTALS, _GAUGE) if type(message.get(name)) is int}
-    return message["task"], values
+    return message
+
+
+def _bytes(token: str) -> bytes:
+    """Return bytes, because `compare_digest` refuses text that is not ASCII."""
+    return token.encode("utf-8", "surrogatepass")
+
+
+def _values(message: Mapping[str, Any]) -> dict[str, int]:
+    return {name: message[name] for name in (*_TOTALS, _GAUGE) if type(message.get(name)) is int}

@@ -19,6 +19,7 @@ from penstock.options.config import (
     SinkConfig,
 )
 from penstock.options.declare import raise_not_allowed
+from penstock.options.metrics import HTTP_PORT
 from penstock.options.properties import property_value
 from penstock.options.properties.promise import produce_promise
 from penstock.options.python_objects import PARTITIONER
@@ -57,7 +58,20 @@ def sink_config(given: GivenOptions) -> SinkConfig:
         logs_failures=_logs_failures(given, guarantee),
         flushes_on_checkpoint=_flushes_on_checkpoint(given, guarantee),
         checkpoint_location=given.text(CHECKPOINT_LOCATION),
+        metrics_port=_metrics_port(given),
     )
+
+
+def _metrics_port(given: GivenOptions) -> int | None:
+    port = given.value(HTTP_PORT)
+    if port == 0:
+        raise OptionError(
+            f"Expected the port of a source of this query for option '{HTTP_PORT.key}' of a sink, got 0. "
+            "Nothing was written. Set the same port on the source and on the sink.",
+            option=HTTP_PORT.key,
+            value=port,
+        )
+    return port
 
 
 def _topic(given: GivenOptions) -> str | None:

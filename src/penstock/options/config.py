@@ -259,6 +259,7 @@ class SinkConfig:
         logs_failures: whether records that Kafka does not take are logged and lost. Only with NONE.
         flushes_on_checkpoint: whether a task of a stream waits for acknowledgements. False only with NONE.
         checkpoint_location: of the stream, where Spark says it.
+        metrics_port: the HTTP end of a source that shows this sink; None: nothing is reported.
     """
 
     properties: KafkaProperties
@@ -274,3 +275,4 @@ class SinkConfig:
     logs_failures: bool = False
     flushes_on_checkpoint: bool = True
     checkpoint_location: str | None = field(default=None, compare=False)
+    metrics_port: int | None = None

@@ -20,10 +20,11 @@ def _parse_aliases(text: str) -> tuple[str, ...]:
 HTTP_PORT = Option(
     "metrics.http.port",
     Dialect.SHARED,
-    Side.SOURCE,
+    Side.BOTH,
     integer(0, 65_535),
-    "The driver serves `/metrics` (Prometheus), `/lag` (JSON), `/healthz` and `/readyz` of a stream at this "
-    "port; 0: a free port, which is logged. Needs `penstock[prometheus]`. docs/observability.md. (Ours.)",
+    "The driver serves a page, `/metrics` (Prometheus), `/lag` (JSON), `/healthz` and `/readyz` of a stream "
+    "at this port; 0: a free port, which is logged. Needs `penstock[prometheus]`. On a sink: the port of a "
+    "source of the same query, which then also shows this sink. docs/observability.md. (Ours.)",
     default_text=_OFF,
 )
 HTTP_HOST = Option(

@@ -9,12 +9,13 @@ written (at-least-once). A task without rows opens no producer and no connection
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.client.cluster.metadata import NO_LEADER, TopicMetadata
+from penstock.client.produce.figures import ProduceFigures
 from penstock.client.produce.pool import borrowed_producer
 from penstock.client.produce.producer import Producer
 from penstock.client.settings import connection_settings, produce_settings
@@ -38,7 +39,12 @@ _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 
 
 def write_rows(
-    config: SinkConfig, batches: Iterable[pa.RecordBatch], *, spark_partition_id: int = 0, batch_id: int = 0
+    config: SinkConfig,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    spark_partition_id: int = 0,
+    batch_id: int = 0,
+    on_figures: Callable[[ProduceFigures], object] | None = None,
 ) -> int:
     """Write all rows of a task, and return their number when every row is acknowledged.
 
@@ -47,6 +53,8 @@ def write_rows(
         batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
         spark_partition_id: of the task, for partitioners that ask.
         batch_id: of the micro-batch, for partitioners that ask.
+        on_figures: gets the figures of the task when its rows are acknowledged, or sent if the user has
+            turned waiting off.
 
     Raises:
         RowError: a row cannot become a record.
@@ -74,14 +82,18 @@ def write_rows(
         is_flushed=is_flushed,
     )
     with borrowed_producer(connection, produce) as producer:
-        before = producer.acknowledged_record_count + producer.given_up_record_count
+        before, figures_before = _done_count(producer), producer.figures
         rows = RowWriter(producer, config, spark_partition_id=spark_partition_id, batch_id=batch_id)
         row_count = rows.write(with_first(first, filled))
-        if not is_flushed:
+        if is_flushed:
+            producer.flush()
+        else:
             producer.send_all()
+        if on_figures is not None:
+            on_figures(producer.figures - figures_before)
+        if not is_flushed:
             return row_count
-        producer.flush()
-        written = producer.acknowledged_record_count + producer.given_up_record_count - before
+        written = _done_count(producer) - before
     if written != row_count:
         raise ProduceError(
             f"Expected {row_count} acknowledged records, one for each row, got {written}. The task fails "
@@ -90,6 +102,10 @@ def write_rows(
             record_count=written,
         )
     return written
+
+
+def _done_count(producer: Producer) -> int:
+    return producer.acknowledged_record_count + producer.given_up_record_count
 
 
 def with_first(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

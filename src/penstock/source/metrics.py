@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,6 +20,35 @@ from penstock.types import TopicPartition
 
 _NONE_YET = -1
 """Flink's value of a gauge that has not been set."""
+
+
+_BATCHES_KEPT = 120
+
+
+class Phase:
+    """The calls of Spark that planning consists of."""
+
+    LATEST_OFFSET = "latestOffset"
+    PARTITIONS = "partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """How long the parts of one micro-batch took.
+
+    Attributes:
+        number: of the batch in this run, from 1.
+        ended_at_ms: when Spark began to plan the next one.
+        latest_offset_ms: looking up the end of the batch.
+        partitions_ms: dividing it into splits.
+        rest_ms: everything after that: tasks, the sink, Spark's logs, and waiting for the trigger.
+    """
+
+    number: int
+    ended_at_ms: int
+    latest_offset_ms: int
+    partitions_ms: int
+    rest_ms: int
 
 
 def _wall_clock_ms() -> int:
@@ -37,6 +69,48 @@ class SourceMetrics:
         self._commits_failed = 0
         self._ignored_times = 0
         self._batches = 0
+        self._phase_ms: dict[str, int] = {}
+        self._ran_since_ms: int | None = None
+        self._batch_times: deque[BatchTimes] = deque(maxlen=_BATCHES_KEPT)
+        self._batches_run = 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Note how long one of Spark's calls takes.
+
+        Args:
+            name: of `Phase`.
+        """
+        begun_ms = self._clock_ms()
+        if name == Phase.LATEST_OFFSET:
+            self._note_end_of_batch(begun_ms)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._phase_ms[name] = self._clock_ms() - begun_ms
+        if name == Phase.PARTITIONS:
+            self._ran_since_ms = self._clock_ms()
+
+    def _note_end_of_batch(self, now_ms: int) -> None:
+        if self._ran_since_ms is None:  # nothing was new, so there was no batch
+            return
+        with self._lock:
+            self._batches_run += 1
+            times = BatchTimes(
+                self._batches_run,
+                now_ms,
+                self._phase_ms.get(Phase.LATEST_OFFSET, 0),
+                self._phase_ms.get(Phase.PARTITIONS, 0),
+                now_ms - self._ran_since_ms,
+            )
+            self._batch_times.append(times)
+            self._ran_since_ms = None
+
+    def batch_times(self) -> list[BatchTimes]:
+        """Return the times of the last batches, oldest first."""
+        with self._lock:
+            return list(self._batch_times)
 
     def planned(
         self,

@@ -7,7 +7,7 @@ of its rows; rows of a failed job may stay in Kafka. So there is nothing to comm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
-from penstock.spark._write_task import check_rows_fit, refuse_overwrite, write_task
+from penstock.spark._sink_reports import SinkReporter
+from penstock.spark._write_task import check_rows_fit, figures_of, refuse_overwrite, write_task
 from penstock.spark.process.short_errors import short_errors
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
@@ -39,3 +40,7 @@ class PenstockWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; return when all are acknowledged."""
         return write_task(self._config, self._table, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit nothing, because all rows are acknowledged. Report figures, if metrics are on."""
+        SinkReporter(self._config).written(figures_of(messages), len(messages))

@@ -9,7 +9,7 @@ second needs. Guarantee: exactly-once, see docs/exactly-once.md.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark._pickling_error import errors_as_themselves
+from penstock.spark._sink_reports import SinkReporter, now_ms
 from penstock.spark._task_context import query_and_batch_of_task
 from penstock.spark._write_task import check_rows_fit, records_of, refuse_overwrite
 from penstock.spark.process.begin import begin_task
@@ -65,7 +66,9 @@ class _ExactlyOnce:
     def __getstate__(self) -> dict[str, Any]:
         if self._mandate is None:
             with errors_as_themselves():
-                self._mandate = self._driver_side.recover(self._write_query_id)
+                side = self._driver_side
+                self._mandate = side.recover(self._write_query_id)
+            SinkReporter(self._config).begun(side.unfinished_count())
         # Without the settings, because each task would load modules that only the driver needs.
         return {name: value for name, value in self.__dict__.items() if name != "_settings"}
 
@@ -85,6 +88,20 @@ class _ExactlyOnce:
         from penstock.sink.exactly_once.driver_side import driver_side  # noqa: PLC0415 - tasks never decide
 
         return driver_side(self._settings)
+
+    def _commit(
+        self, messages: Sequence[WriterCommitMessage | None], siblings: Collection[str] = frozenset()
+    ) -> None:
+        begin_task()
+        reports, side, reporter = _reports(messages), self._driver_side, SinkReporter(self._config)
+        reporter.prepared(reports)
+        begun_ms = now_ms()
+        side.commit(reports, siblings)
+        reporter.committed(reports, now_ms() - begun_ms, side.unfinished_count())
+
+    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        SinkReporter(self._config).failed()
+        self._driver_side.abort(_reports(messages))
 
     def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
         begin_task()
@@ -116,13 +133,12 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
     @short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Decide that the batch is written, and finish its transactions."""
-        begin_task()
-        self._driver_side.commit(_reports(messages))
+        self._commit(messages)
 
     @short_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Abort what is not decided. Spark also calls this when `commit` raised after its decision."""
-        self._driver_side.abort(_reports(messages))
+        self._abort(messages)
 
 
 class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
@@ -148,13 +164,12 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     @short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide that the rows are written, and finish the transactions."""
-        begin_task()
-        self._driver_side.commit(_reports(messages), self._config.sibling_prefixes)
+        self._commit(messages, self._config.sibling_prefixes)
 
     @short_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what is not decided."""
-        self._driver_side.abort(_reports(messages))
+        self._abort(messages)
 
 
 def _query_id_of_batch_write(config: SinkConfig) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.options.config import SourceConfig
 from penstock.source.checkpoint_offset import Positions, SourceOffset, positions_to_json
 from penstock.source.connections import source_connection_settings
-from penstock.source.metrics import SourceMetrics
+from penstock.source.metrics import Phase, SourceMetrics
 from penstock.spark.process.short_errors import short_errors
 from penstock.spark.process.sigterm import stop_in_order_on_sigterm
 from penstock.spark.schema import check_read_schema
@@ -87,6 +88,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next batch. Use `limit`, not the options: a trigger may lift the limit."""
         offset = SourceOffset.from_json(start)
         enumerator = self._enumerator
+        with self._phase(Phase.LATEST_OFFSET):
+            end = self._end(enumerator, offset, limit)
+        return start if end is offset else end.to_json()
+
+    def _end(self, enumerator: SplitEnumerator, offset: SourceOffset, limit: ReadLimit) -> SourceOffset:
         in_checkpoint = enumerator.in_checkpoint(offset)
         if self._committer is not None and in_checkpoint is not None:
             self._committer.submit(in_checkpoint)
@@ -103,7 +109,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 is_idle=end.positions == offset.positions,
                 ignored_times=enumerator.ignored_times,
             )
-        return start if end is offset else end.to_json()
+        return end
+
+    def _phase(self, name: str) -> AbstractContextManager[None]:
+        """Note how long a call of Spark takes. `_enumerator` must have been used."""
+        return nullcontext() if self._metrics is None else self._metrics.phase(name)
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
@@ -120,8 +130,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the splits of a batch; the same offsets give the same splits."""
         offset = SourceOffset.from_json(end)
-        splits = self._enumerator.plan(SourceOffset.from_json(start), offset)
-        self._check_rights(offset.positions)
+        enumerator = self._enumerator
+        with self._phase(Phase.PARTITIONS):
+            splits = enumerator.plan(SourceOffset.from_json(start), offset)
+            self._check_rights(offset.positions)
         report_to = None if self._exposure is None else self._exposure.task_address
         return [SplitPartition(split, report_to) for split in splits]
 

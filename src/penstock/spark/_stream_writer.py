@@ -18,7 +18,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
-from penstock.spark._write_task import check_rows_fit, write_task
+from penstock.spark._sink_reports import SinkReporter
+from penstock.spark._write_task import check_rows_fit, figures_of, write_task
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
 
@@ -40,5 +41,6 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
         return write_task(self._config, self._table, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
-        """Do nothing, because all rows are acknowledged."""
+        """Commit nothing, because all rows are acknowledged. Report figures, if metrics are on."""
         begin_task()
+        SinkReporter(self._config).written(figures_of(messages), len(messages))

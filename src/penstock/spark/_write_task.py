@@ -5,7 +5,8 @@ Guarantee: when `write_task` returns, Kafka has acknowledged every row of the ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.client.produce.figures import NO_FIGURES, ProduceFigures
 from penstock.errors import OptionError
 from penstock.options.config import SinkConfig
 from penstock.sink.custom_partitioner import check_partitioner
@@ -23,6 +25,13 @@ from penstock.spark.process.begin import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark._tables import TableSink
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The message of one task to the driver, which only shows its figures."""
+
+    figures: ProduceFigures
 
 
 def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | None) -> None:
@@ -63,5 +72,18 @@ def write_task(
     """Write the rows of one task at-least-once; return when all are acknowledged."""
     begin_task()
     turn, records = turn_of_task(), records_of(batches, table)
-    write_rows(config, records, spark_partition_id=turn.spark_partition_id, batch_id=turn.batch_id)
-    return WriterCommitMessage()  # Spark requires one; the driver ignores it
+    found: list[ProduceFigures] = []
+    write_rows(
+        config,
+        records,
+        spark_partition_id=turn.spark_partition_id,
+        batch_id=turn.batch_id,
+        on_figures=found.append,
+    )
+    return Written(sum(found, NO_FIGURES))
+
+
+def figures_of(messages: Sequence[WriterCommitMessage | None]) -> ProduceFigures:
+    """Return the figures of all tasks of a batch."""
+    found = (message.figures for message in messages if isinstance(message, Written))
+    return sum(found, NO_FIGURES)

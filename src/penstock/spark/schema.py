@@ -95,6 +95,10 @@ class RowSchema:
         """Return the needed columns of KafkaRecords."""
         return self._names
 
+    def outcomes(self) -> dict[str, int]:
+        """Return nothing, because bytes are not decoded."""
+        return {}
+
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Return the same buffers under Spark's names, order and nullability."""
         columns = [

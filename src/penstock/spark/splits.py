@@ -7,6 +7,7 @@ travels once, with the reader.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -55,16 +56,24 @@ def read_rows(
     begin_task()
     row_maker: RecordsToRows = RowSchema(schema) if table is None else table.open()
     batches = read_split(config, partition.split, row_maker.columns)
-    if partition.report_to is not None:
-        batches = _counted(batches, partition.report_to)
+    if partition.report_to is None:
+        yield from _rows(batches, row_maker)
+        return
+    with closing(_counted(batches, partition.report_to, row_maker)) as counted:
+        yield from _rows(counted, row_maker)
+
+
+def _rows(batches: Iterator[pa.RecordBatch], row_maker: RecordsToRows) -> Iterator[pa.RecordBatch]:
     for records in batches:
         rows = row_maker.rows(records)
         if rows.num_rows:
             yield rows
 
 
-def _counted(batches: Iterator[pa.RecordBatch], report_to: ReportAddress) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a task, and send its figures to the driver."""
+def _counted(
+    batches: Iterator[pa.RecordBatch], report_to: ReportAddress, row_maker: RecordsToRows
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the batches of a task, and send its figures to the driver. Close it after an error."""
     from penstock.observe.task_reports import Sender  # noqa: PLC0415 - only with metrics
     from penstock.source.metrics import SplitMetrics  # noqa: PLC0415 - only with metrics
 
@@ -72,8 +81,8 @@ def _counted(batches: Iterator[pa.RecordBatch], report_to: ReportAddress) -> Ite
     try:
         for records in batches:
             counts.emitted(records)
-            sender.report(counts.snapshot())
+            sender.report({**counts.snapshot(), **row_maker.outcomes()})
             yield records
     finally:
-        sender.report(counts.snapshot(), is_last=True)
+        sender.report({**counts.snapshot(), **row_maker.outcomes()}, is_last=True)
         sender.close()

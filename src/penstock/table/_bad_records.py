@@ -63,6 +63,7 @@ class BadRecords:
         self.record_count = 0
         self.skipped_count = 0
         self.dead_letter_count = 0
+        self.failed_count = 0
 
     def handle(self, records: pa.RecordBatch, failures: Sequence[RecordFailure]) -> pa.RecordBatch | None:
         """Apply the policy to the failures of one batch.
@@ -83,6 +84,7 @@ class BadRecords:
         if not failures:
             return None
         if self._policy is OnDecodeError.FAIL:
+            self.failed_count += len(failures)
             raise _decode_error(records, failures)
         self._check_share(records, failures)
         if self._policy is OnDecodeError.SKIP:

@@ -27,6 +27,10 @@ class RecordsToRows(Protocol):
         """The columns of KafkaRecords that `rows` needs."""
         ...
 
+    def outcomes(self) -> dict[str, int]:
+        """Return how many records could not be decoded, by what happened to them."""
+        ...
+
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Make the rows of some records."""
         ...
@@ -60,11 +64,22 @@ class TableRowMaker:
         self._decoder = decoder
         self._bad_records = bad_records
         self._deliver = deliver
+        self._ignored_count = 0
 
     @property
     def columns(self) -> Sequence[str]:
         """The columns of KafkaRecords that `rows` needs."""
         return self._decoder.record_columns
+
+    def outcomes(self) -> dict[str, int]:
+        """Return how many records of the task could not be decoded, by what happened to them."""
+        policy = self._bad_records
+        return {
+            "decodeErrors.failed": policy.failed_count,
+            "decodeErrors.skipped": policy.skipped_count,
+            "decodeErrors.deadLetters": policy.dead_letter_count,
+            "decodeErrors.ignored": self._ignored_count,
+        }
 
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Decode records. There may be fewer rows than records, or more.
@@ -84,6 +99,7 @@ class TableRowMaker:
                 self._bad_records.dead_letter_topic,
                 summarise(records, found.failures),
             )
+        self._ignored_count += found.dropped_count
         if found.dropped_count:
             _log.info("%d records gave no row, because 'ignore-parse-errors' is set.", found.dropped_count)
         return found.rows

@@ -20,13 +20,15 @@ from penstock.observe.look import ClusterLook
 from penstock.observe.serve.http import MetricsServer
 from penstock.observe.serve.prometheus import prometheus_text
 from penstock.observe.serve.view import SourceView
-from penstock.options.config import MetricsSettings
-from penstock.source.metrics import SourceMetrics
+from penstock.observe.sink_reports import SinkBoard
+from penstock.options.config import KafkaProperties, MetricsSettings, SourceConfig, TopicList
+from penstock.source.metrics import Phase, SourceMetrics
 from penstock.types import TopicPartition
 
 A, B, GONE = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("gone", 0)
 NOW_MS = 100_000
-LABELS = ("group", "topic", "partition", "health", "transactional_id")
+CONFIG = SourceConfig(KafkaProperties(), TopicList(("a", "b")))
+LABELS = ("sink", "phase", "outcome", "group", "topic", "partition", "health", "transactional_id")
 
 
 class FakeObserver:
@@ -58,12 +60,21 @@ class Served:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.observer = FakeObserver()
-        self.metrics = SourceMetrics(lambda: NOW_MS)
+        self.now_ms = NOW_MS
+        self.metrics = SourceMetrics(lambda: self.now_ms)
+        self.sinks = SinkBoard(lambda: self.now_ms)
         self.view = SourceView(
             self.metrics,
             self.observer,
             HealthRules(),
-            of_tasks=lambda: {"numRecordsIn": 12, "numBytesIn": 99, "currentEmitEventTimeLag": 1_500},
+            of_tasks=lambda: {
+                "numRecordsIn": 12,
+                "numBytesIn": 99,
+                "currentEmitEventTimeLag": 1_500,
+                "decodeErrors.skipped": 2,
+                "decodeErrors.deadLetters": 3,
+            },
+            sinks=self.sinks.states,
             group_id="g",
             clock_s=lambda: self.now_s,
         )
@@ -136,6 +147,71 @@ def test_aliases_are_served_only_if_wanted(served: Served) -> None:
     assert found[f"{of_one}committedOffset"] == {("a", "0"): 5, ("b", "1"): -1}
 
 
+def test_the_phases_of_the_last_batch_are_shown(served: Served) -> None:
+    assert "penstock_source_batch_seconds" not in served.families()
+    for latest_ms, partitions_ms, rest_ms in [(1, 2, 3), (10, 200, 3_000), (0, 0, 0)]:
+        with served.metrics.phase(Phase.LATEST_OFFSET):
+            served.now_ms += latest_ms
+        with served.metrics.phase(Phase.PARTITIONS):
+            served.now_ms += partitions_ms
+        served.now_ms += rest_ms
+    found = served.families()
+    phases = {"latestOffset": 0.01, "partitions": 0.2, "rest": 3}
+    assert found["penstock_source_batch_seconds"] == {(name,): took_s for name, took_s in phases.items()}
+    assert found["penstock_source_batches_total"] == {(): 2}
+
+
+def test_planning_without_news_is_no_batch(served: Served) -> None:
+    for _ in range(3):
+        with served.metrics.phase(Phase.LATEST_OFFSET):
+            served.now_ms += 1
+    assert served.view.batch_times() == []
+
+
+def test_skew_and_decode_errors_are_shown(served: Served) -> None:
+    served.plan()
+    found = served.families()
+    assert found["penstock_source_event_time_skew_seconds"] == {(): 57.5}
+    assert found["penstock_source_decode_errors_total"] == {
+        ("failed",): 0,
+        ("skipped",): 2,
+        ("dead_letter",): 3,
+        ("ignored",): 0,
+    }
+
+
+def test_the_figures_of_sinks_are_shown(served: Served) -> None:
+    assert not any(name.startswith("penstock_sink_") for name in served.families())
+    values = {"records": 10, "batch_bytes": 50, "plain_bytes": 200, "requests": 4, "request_ms": 80}
+    message = {"sink": "orders", "guarantee": "exactly-once"}
+    served.sinks.take({**message, "event": "begun", "values": {"unfinished_batches": 1}})
+    opened = {"open_transactions": 2, "oldest_opened_at_ms": NOW_MS}
+    served.sinks.take({**message, "event": "prepared", "values": opened})
+    assert served.families()["penstock_sink_open_transactions"] == {("orders",): 2}
+    assert served.families()["penstock_sink_oldest_transaction_seconds"][("orders",)] > 0
+    served.sinks.take({**message, "event": "written", "values": {**values, "commit_ms": 30}})
+    served.sinks.take({**message, "event": "failed", "values": {}})
+    found = {name: value for name, value in served.families().items() if name.startswith("penstock_sink")}
+    assert found == {
+        f"penstock_sink_{name}": {("orders",): value}
+        for name, value in {
+            "records_total": 10,
+            "bytes_total": 50,
+            "requests_total": 4,
+            "request_seconds_total": 0.08,
+            "resends_total": 0,
+            "batches_total": 1,
+            "failed_batches_total": 1,
+            "replays_total": 0,
+            "compression_ratio": 4,
+            "open_transactions": 0,
+            "oldest_transaction_seconds": 0,
+            "unfinished_batches": 1,
+            "commit_seconds": 0.03,
+        }.items()
+    }
+
+
 def test_before_the_first_batch_there_are_only_counts(served: Served) -> None:
     assert "penstock_source_lag_records" not in served.families()
     assert served.families()["penstock_source_records_total"] == {(): 12}
@@ -176,7 +252,7 @@ def test_a_reader_does_not_wait_for_the_look_of_another(served: Served) -> None:
 
 @pytest.fixture
 def url(served: Served) -> Iterator[str]:
-    server = MetricsServer(served.view, MetricsSettings(0))
+    server = MetricsServer(served.view, MetricsSettings(0), CONFIG)
     yield f"http://127.0.0.1:{server.port}"
     server.close()
 
@@ -240,9 +316,9 @@ def test_ten_thousand_topic_partitions_are_bounded(served: Served) -> None:
 
 def test_closing_leaves_no_thread_and_frees_the_port(served: Served) -> None:
     before = threading.active_count()
-    server = MetricsServer(served.view, MetricsSettings(0))
+    server = MetricsServer(served.view, MetricsSettings(0), CONFIG)
     with pytest.raises(OSError, match="in use"):
-        MetricsServer(served.view, MetricsSettings(server.port))
+        MetricsServer(served.view, MetricsSettings(server.port), CONFIG)
     server.close()
     assert threading.active_count() == before
-    MetricsServer(served.view, MetricsSettings(server.port)).close()
+    MetricsServer(served.view, MetricsSettings(server.port), CONFIG).close()

@@ -52,6 +52,7 @@ class PlannedRequest:
     node_id: int
     batches: dict[TopicPartition, ProducerBatch] = field(default_factory=dict)
     size_bytes: int = 0
+    planned_at_ms: int = 0
 
     def add(self, batch: ProducerBatch) -> None:
         """Add a batch."""
@@ -79,6 +80,7 @@ class DeliveryQueue:
         self.acknowledged_record_count = 0
         self.acknowledged_bytes = 0
         self.given_up_record_count = 0
+        self.resend_count = 0
         self._limits = limits
         self._jitter = jitter
         self._queues: dict[TopicPartition, TopicPartitionQueue] = {}
@@ -138,10 +140,11 @@ class DeliveryQueue:
             batch = queue.next_to_send(now_ms, leader_id)
             if batch is None:
                 continue
-            request = requests.setdefault(leader_id, PlannedRequest(leader_id))
+            request = requests.setdefault(leader_id, PlannedRequest(leader_id, planned_at_ms=now_ms))
             if request.batches and request.size_bytes + len(batch.data) > self._limits.max_request_size_bytes:
                 continue  # the next round's request takes it
             queue.mark_sent(batch, leader_id)
+            self.resend_count += batch.is_resend
             request.add(batch)
         for node_id, request in requests.items():
             self._requests_under_way[node_id] += 1

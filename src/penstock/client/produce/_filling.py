@@ -46,6 +46,7 @@ class FillingBatches:
         is_transactional: bool = False,
     ) -> None:
         self.size_bytes = 0
+        self.closed_plain_bytes = 0
         self._settings = settings
         self._sequences = sequences
         self._hand_on = hand_on
@@ -93,6 +94,7 @@ class FillingBatches:
         builder = self._builders.pop(topic_partition)
         record_count, plain_bytes = builder.record_count, builder.size_bytes
         self.size_bytes -= plain_bytes
+        self.closed_plain_bytes += plain_bytes
         del self._opened_at_ms[topic_partition]
         base_sequence = self._sequences.take(topic_partition, record_count)
         batch = self._built(topic_partition, builder, base_sequence)

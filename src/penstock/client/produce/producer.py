@@ -39,6 +39,7 @@ from penstock.client.produce._log_search import LogSearches
 from penstock.client.produce._requests import is_by_name, produce_answers, produce_request
 from penstock.client.produce._topics import ProducerTopics, TopicSource
 from penstock.client.produce._verdicts import Verdict
+from penstock.client.produce.figures import ProduceFigures
 from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity, SequenceNumbers
 from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordColumns
@@ -118,6 +119,8 @@ class Producer:
         self._is_asking_metadata = False
         self._metadata_retry_at_ms = 0
         self._is_closing = False
+        self._request_count = 0
+        self._request_ms = 0
         self._pid = os.getpid()
         self._sender = threading.Thread(target=self._run, name="penstock-producer", daemon=True)
         self._sender.start()
@@ -143,6 +146,18 @@ class Producer:
     def acknowledged_bytes(self) -> int:
         """Return the bytes of the acknowledged batches, compressed."""
         return self._delivery.acknowledged_bytes
+
+    @property
+    def figures(self) -> ProduceFigures:
+        """Return the totals since the producer was made."""
+        return ProduceFigures(
+            self._delivery.acknowledged_record_count,
+            self._delivery.acknowledged_bytes,
+            self._filling.closed_plain_bytes,
+            self._request_count,
+            self._request_ms,
+            self._delivery.resend_count,
+        )
 
     @property
     def written_topics(self) -> dict[str, UUID | None]:
@@ -402,6 +417,8 @@ class Producer:
         except PenstockError as error:
             self._on_unanswered(request, error, now_ms)
             return
+        self._request_count += 1
+        self._request_ms += now_ms - request.planned_at_ms
         self.writes_by_name |= is_by_name(response)
         for batch, answer in produce_answers(response, request.batches, self._topics.topic_ids):
             if batch.is_given_up:

@@ -1,4 +1,4 @@
-"""The HTTP end of a source: `/metrics`, `/lag`, `/healthz`, `/readyz`.
+"""The HTTP end of a source: the page, `/metrics`, `/lag`, `/healthz`, `/readyz`.
 
 Runs in the process that plans a stream, on threads of its own. Invariants: it answers GET and HEAD and
 changes nothing; a failing answer is a status of 500 and never an error of the query.
@@ -10,14 +10,18 @@ import json
 import logging
 import socket
 import threading
+import time
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from penstock.observe.monitor import report_to_json
+from penstock.observe.serve.page.data import page_data
+from penstock.observe.serve.page.files import CONTENT_SECURITY_POLICY, page_file
 from penstock.observe.serve.prometheus import prometheus_text
 from penstock.observe.serve.view import SourceView
-from penstock.options.config import MetricsSettings
+from penstock.options.config import MetricsSettings, SourceConfig
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +29,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 _IDLE_TIMEOUT_S = 30.0
+_Answer = tuple[HTTPStatus, str, bytes]
 
 
 class MetricsServer:
@@ -33,13 +38,14 @@ class MetricsServer:
     Args:
         view: of the source.
         settings: where.
+        config: of the source, for the page.
 
     Raises:
         OSError: the port is in use, or this machine does not have the address.
     """
 
-    def __init__(self, view: SourceView, settings: MetricsSettings) -> None:
-        handler = type("_Handler", (_Handler,), {"view": view, "settings": settings})
+    def __init__(self, view: SourceView, settings: MetricsSettings, config: SourceConfig) -> None:
+        handler = type("_Handler", (_Handler,), {"view": view, "settings": settings, "config": config})
         family = _Server6 if ":" in settings.http_host else _Server
         self._server = family((settings.http_host, settings.http_port), handler)
         self._thread = threading.Thread(
@@ -78,6 +84,7 @@ class _Server6(_Server):
 class _Handler(BaseHTTPRequestHandler):
     view: ClassVar[SourceView]
     settings: ClassVar[MetricsSettings]
+    config: ClassVar[SourceConfig]
     timeout = _IDLE_TIMEOUT_S
     server_version = "penstock"
     sys_version = ""
@@ -93,31 +100,44 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
     do_HEAD = do_GET
 
-    def _answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        if path == "/metrics":
-            text = prometheus_text(self.view, self.settings.topic_partitions_max, self.settings.aliases)
-            return HTTPStatus.OK, _PROMETHEUS, text
-        if path == "/lag":
-            return self._lag()
-        if path == "/healthz":
-            return HTTPStatus.OK, _TEXT, b"ok\n"
-        if path == "/readyz":
-            return self._ready()
-        return HTTPStatus.NOT_FOUND, _TEXT, b"/metrics /lag /healthz /readyz\n"
+    def _answer(self, path: str) -> _Answer:
+        answers: dict[str, Callable[[], _Answer]] = {
+            "/metrics": self._metrics,
+            "/lag": self._lag,
+            "/healthz": lambda: (HTTPStatus.OK, _TEXT, b"ok\n"),
+            "/readyz": self._ready,
+            "/page.json": self._page,
+        }
+        if path in answers:
+            return answers[path]()
+        if (found := page_file(path)) is not None:
+            return HTTPStatus.OK, *found
+        return HTTPStatus.NOT_FOUND, _TEXT, b"/ /metrics /lag /healthz /readyz\n"
 
-    def _lag(self) -> tuple[HTTPStatus, str, bytes]:
+    def _metrics(self) -> _Answer:
+        text = prometheus_text(self.view, self.settings.topic_partitions_max, self.settings.aliases)
+        return HTTPStatus.OK, _PROMETHEUS, text
+
+    def _page(self) -> _Answer:
+        now_ms = time.time_ns() // 1_000_000
+        data = page_data(self.view, self.config, self.settings.topic_partitions_max, now_ms)
+        return HTTPStatus.OK, _JSON, _json(data)
+
+    def _lag(self) -> _Answer:
         report = self.view.report()
         if report is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, b'{"error": "no batch was planned yet"}\n'
         return HTTPStatus.OK, _JSON, _json(report_to_json(report))
 
-    def _ready(self) -> tuple[HTTPStatus, str, bytes]:
+    def _ready(self) -> _Answer:
         """Return 200 if a batch was planned and some topic partition answers."""
         report = self.view.report()
         if report is None:

@@ -15,13 +15,21 @@ from prometheus_client.registry import Collector
 
 from penstock.observe.health import Health
 from penstock.observe.monitor import Report, Row
+from penstock.observe.serve.sinks import sink_metrics
 from penstock.observe.serve.view import SourceView
+from penstock.source.metrics import BatchTimes
 from penstock.types import TopicPartition
 
 _OF_ONE = ("topic", "partition")
 _SOURCE = "penstock_source_"
 _FLINK = "flink_taskmanager_job_task_operator_"
 _EXPORTER = "kafka_consumergroup_group_"
+_OUTCOMES = {
+    "failed": "decodeErrors.failed",
+    "skipped": "decodeErrors.skipped",
+    "dead_letter": "decodeErrors.deadLetters",
+    "ignored": "decodeErrors.ignored",
+}
 _OfRow = Callable[[Row], float | None]
 
 
@@ -53,6 +61,8 @@ class _SourceCollector(Collector):
         report = self._view.report()
         values = self._view.totals()
         yield from _totals(values)
+        yield from _batches(self._view.batch_times())
+        yield from sink_metrics(self._view.sinks())
         if report is not None:
             rows = sorted(report.rows, key=lambda row: -row.look.records)[: self._topic_partitions_max]
             yield from _lag(report)
@@ -89,12 +99,39 @@ def _totals(values: dict[str, int]) -> Iterator[Metric]:
     yield CounterMetricFamily(
         f"{_SOURCE}bytes", "Bytes of these records, in Arrow.", value=values["numBytesIn"]
     )
+    errors = CounterMetricFamily(
+        f"{_SOURCE}decode_errors",
+        "Records that could not be decoded, by what happened to them.",
+        labels=["outcome"],
+    )
+    for outcome, key in _OUTCOMES.items():
+        errors.add_metric([outcome], values.get(key, 0))
+    yield errors
     if "currentEmitEventTimeLag" in values:
         yield _gauge(
             "emit_event_time_lag_seconds",
             "From the timestamp of the last record of a task to the moment when it went to Spark.",
             values["currentEmitEventTimeLag"] / 1000,
         )
+
+
+def _batches(batches: Sequence[BatchTimes]) -> Iterator[Metric]:
+    """Yield the times of the last batch; nothing before the first has ended."""
+    if not batches:
+        return
+    last = batches[-1]
+    family = GaugeMetricFamily(
+        f"{_SOURCE}batch_seconds", "How long each phase of the last batch took.", labels=["phase"]
+    )
+    phases = {
+        "latestOffset": last.latest_offset_ms,
+        "partitions": last.partitions_ms,
+        "rest": last.rest_ms,
+    }
+    for phase, took_ms in phases.items():
+        family.add_metric([phase], took_ms / 1000)
+    yield family
+    yield CounterMetricFamily(f"{_SOURCE}batches", "Batches that have ended.", value=last.number)
 
 
 def _lag(report: Report) -> Iterator[Metric]:
@@ -106,6 +143,11 @@ def _lag(report: Report) -> Iterator[Metric]:
     )  # fmt: skip
     if totals.age_ms is not None:
         yield _gauge("lag_seconds", "Age of the oldest next unread record.", totals.age_ms / 1000)
+    yield _gauge(
+        "event_time_skew_seconds",
+        "Between the oldest and the newest of the next unread records of the topic partitions.",
+        totals.skew_ms / 1000,
+    )
     if report.rates is not None and report.rates.catch_up_s is not None:
         yield _gauge(
             "catch_up_seconds", "When the lag is gone, at the rates of now.", report.rates.catch_up_s

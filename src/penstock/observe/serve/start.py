@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from pathlib import Path
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import OptionError
 from penstock.observe.health import HealthRules
 from penstock.observe.look import Observer
-from penstock.observe.task_reports import Receiver, ReportAddress
+from penstock.observe.sink_reports import SinkBoard, announce
+from penstock.observe.task_reports import Receiver, ReportAddress, nothing_yet
 from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfig
 from penstock.source.metrics import SourceMetrics
 
 _log = logging.getLogger(__name__)
 
 _LOOK_TIMEOUT_MS = 3_000
-_NOTHING_YET = {"numRecordsIn": 0, "numBytesIn": 0}
 
 
 class SourceExposure:
@@ -42,23 +43,26 @@ class SourceExposure:
         from penstock.observe.serve.http import MetricsServer  # noqa: PLC0415 - after the check
         from penstock.observe.serve.view import SourceView  # noqa: PLC0415 - after the check
 
-        self._receiver = _receiver(settings)
+        sinks = SinkBoard()
+        self._receiver = _receiver(settings, sinks)
+        self._announced: Path | None = None
         view = SourceView(
             metrics,
             Observer(connections, config, _LOOK_TIMEOUT_MS),
             HealthRules(reads_committed=config.isolation_level is IsolationLevel.READ_COMMITTED),
             of_tasks=self._of_tasks,
             group_id=config.group_id or "",
+            sinks=sinks.states,
         )
         self._server: MetricsServer | None = None
         where = f"{settings.http_host}:{settings.http_port}"
         try:
-            self._server = MetricsServer(view, settings)
-            _log.warning(
-                "Metrics of this source: http://%s:%s/metrics", settings.http_host, self._server.port
-            )
+            self._server = MetricsServer(view, settings, config)
+            _log.warning("Metrics of this source: http://%s:%s/", settings.http_host, self._server.port)
         except OSError as error:
             _log.warning("Cannot serve metrics at %s: %s. The query runs without them.", where, error)
+        if self._server is not None and self._receiver is not None:
+            self._announced = announce(self._server.port, self._receiver.address)
 
     @property
     def task_address(self) -> ReportAddress | None:
@@ -72,18 +76,20 @@ class SourceExposure:
 
     def close(self) -> None:
         """Stop both."""
+        if self._announced is not None:
+            self._announced.unlink(missing_ok=True)
         if self._server is not None:
             self._server.close()
         if self._receiver is not None:
             self._receiver.close()
 
     def _of_tasks(self) -> dict[str, int]:
-        return dict(_NOTHING_YET) if self._receiver is None else self._receiver.snapshot()
+        return nothing_yet() if self._receiver is None else self._receiver.snapshot()
 
 
-def _receiver(settings: MetricsSettings) -> Receiver | None:
+def _receiver(settings: MetricsSettings, sinks: SinkBoard) -> Receiver | None:
     try:
-        return Receiver(settings.tasks_host)
+        return Receiver(settings.tasks_host, sinks.take)
     except OSError as error:
         _log.warning(
             "Cannot receive the figures of tasks at %s: %s. Their numbers of records and bytes stay 0.",

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from penstock.observe.health import HealthRules
 from penstock.observe.look import ClusterLook
 from penstock.observe.monitor import Monitor, Report
-from penstock.source.metrics import SourceMetrics
+from penstock.observe.sink_reports import SinkState
+from penstock.source.metrics import BatchTimes, SourceMetrics
 from penstock.types import TopicPartition
 
 REFRESH_S = 1.0
+_HISTORY_KEPT = 300
 
 
 class Looks(Protocol):
@@ -36,6 +39,7 @@ class SourceView:
         rules: of the health.
         of_tasks: returns the totals that tasks have sent, by Flink's names.
         group_id: the consumer group to which offsets are committed; empty without one.
+        sinks: returns the sinks of the query, by name.
         clock_s: monotonic.
     """
 
@@ -47,6 +51,7 @@ class SourceView:
         *,
         of_tasks: Callable[[], dict[str, int]],
         group_id: str = "",
+        sinks: Callable[[], dict[str, SinkState]] = dict,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = group_id
@@ -54,10 +59,12 @@ class SourceView:
         self._observer = observer
         self._monitor = Monitor(rules)
         self._of_tasks = of_tasks
+        self._sinks = sinks
         self._clock_s = clock_s
         self._refresh_lock = threading.Lock()
         self._report: Report | None = None
         self._looked_at_s = float("-inf")
+        self._history: deque[dict[str, float | None]] = deque(maxlen=_HISTORY_KEPT)
 
     def report(self) -> Report | None:
         """Return a report that is at most `REFRESH_S` old, or the last one while another thread looks.
@@ -73,14 +80,42 @@ class SourceView:
                     found = self._observer.look(self._metrics.positions())
                     self._report = self._monitor.add(found.partitions, found.errors)
                     self._looked_at_s = self._clock_s()
+                    if self._report.rows:
+                        self._history.append(_point(self._report))
             finally:
                 self._refresh_lock.release()
         return self._report
+
+    def history(self) -> list[dict[str, float | None]]:
+        """Return what the last looks saw, oldest first, for plots. Asks nothing."""
+        return list(self._history)
 
     def totals(self) -> dict[str, int]:
         """Return the values of the whole source, by Flink's names. Asks nothing."""
         return {**self._metrics.totals(), **self._of_tasks()}
 
+    def batch_times(self) -> list[BatchTimes]:
+        """Return the times of the last batches, oldest first."""
+        return self._metrics.batch_times()
+
+    def sinks(self) -> dict[str, SinkState]:
+        """Return the sinks of the query, by name."""
+        return self._sinks()
+
     def committed(self) -> dict[TopicPartition, int]:
         """Return the offsets that this run has committed to the consumer group."""
         return self._metrics.committed()
+
+
+def _point(report: Report) -> dict[str, float | None]:
+    """Return the figures of a look that plots show. Some topic partition has answered."""
+    totals, rates = report.totals, report.rates
+    return {
+        "at_ms": max(row.look.at_ms for row in report.rows),
+        "lag_records": totals.records,
+        "readable_records": totals.readable_records,
+        "lag_seconds": None if totals.age_ms is None else totals.age_ms / 1000,
+        "skew_seconds": totals.skew_ms / 1000,
+        "read_per_second": None if rates is None else round(rates.read_per_s, 1),
+        "written_per_second": None if rates is None else round(rates.written_per_s, 1),
+    }

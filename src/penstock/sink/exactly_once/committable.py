@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from penstock.client.produce.figures import NO_FIGURES, ProduceFigures
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
@@ -85,7 +86,7 @@ class TaskReport:
 
     `session` is that of the mandate under which the task wrote: only its holder may decide on the report.
     `topics` are those that the task wrote into. `drained` counts what it read of a batch that is already
-    written.
+    written. `figures` and `opened_at_ms` (wall clock; when its transaction began) are for metrics alone.
     """
 
     query_id: str
@@ -95,3 +96,5 @@ class TaskReport:
     committable: Committable | None = None
     topics: tuple[TargetTopic, ...] = ()
     drained: RecordDigest = NO_RECORDS
+    figures: ProduceFigures = NO_FIGURES
+    opened_at_ms: int | None = None

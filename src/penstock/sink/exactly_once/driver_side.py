@@ -20,6 +20,7 @@ from penstock.sink.exactly_once._commit import abort, commit
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once._recovery import TransactionTimeouts, choose_timeouts, recover
 from penstock.sink.exactly_once.committable import TaskReport
+from penstock.sink.exactly_once.decision import DecisionStatus
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
@@ -83,6 +84,12 @@ class DriverSide:
     def abort(self, reports: Sequence[TaskReport]) -> None:
         """Abort a batch that failed. See `_commit.abort`."""
         self._run(lambda log: abort(self._kafka, log, self._names, reports))
+
+    def unfinished_count(self) -> int:
+        """Return how many decided batches are not finished, by what this process has read of the log."""
+        with self._lock:
+            decisions = () if self._log is None else self._log.decisions.values()
+            return sum(each.status is DecisionStatus.DECIDED for each in decisions)
 
     def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
         if self._timeouts is None:

@@ -9,6 +9,7 @@ no producer and no connection.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from penstock.client.cluster.metadata import ClusterView, cluster_view
 from penstock.client.net.connection import KafkaConnections, connections_for
+from penstock.client.produce.figures import ProduceFigures
 from penstock.client.produce.producer import Producer
 from penstock.client.settings import connection_settings, produce_settings
 from penstock.client.transactions.markers import Witness
@@ -85,9 +87,10 @@ def write_in_transaction(
         return replace(_report(mandate, place), drained=_drain(config, with_first(first, filled)))
     connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
     identity: TransactionIdentity | None = None
+    opened_at_ms = time.time_ns() // 1_000_000
     try:
         identity = begin_transaction(connections, mandate, place.spark_partition_id, place.attempt)
-        committable, topics = _write(connections, config, identity, place, with_first(first, filled))
+        committable, topics, figures = _write(connections, config, identity, place, with_first(first, filled))
     except TransactionError as error:
         if not isinstance(error, ProducerFencedError):  # a fenced producer has nothing left to abort
             _abort_quietly(connections, identity)
@@ -99,7 +102,13 @@ def write_in_transaction(
         _abort_quietly(connections, identity)
         raise
     reused_ids(connections, mandate.prefix).give_back(mandate, identity)
-    return replace(_report(mandate, place), committable=committable, topics=topics)
+    return replace(
+        _report(mandate, place),
+        committable=committable,
+        topics=topics,
+        figures=figures,
+        opened_at_ms=opened_at_ms,
+    )
 
 
 def _report(mandate: Mandate, place: TaskPlace) -> TaskReport:
@@ -122,7 +131,7 @@ def _write(
     identity: TransactionIdentity,
     place: TaskPlace,
     batches: Iterator[pa.RecordBatch],
-) -> tuple[Committable, tuple[TargetTopic, ...]]:
+) -> tuple[Committable, tuple[TargetTopic, ...], ProduceFigures]:
     transactions = Transactions(connections)
     producer = Producer(
         connections,
@@ -156,7 +165,7 @@ def _write(
     witness = None if producer.first_written is None else Witness(*producer.first_written)
     total = digests.total
     committable = Committable(identity, place.spark_partition_id, total.record_count, str(total), witness)
-    return committable, topics
+    return committable, topics, producer.figures
 
 
 def _written_topics(producer: Producer, view: ClusterView) -> tuple[TargetTopic, ...]:

@@ -193,6 +193,9 @@ def test_acknowledged_records_are_counted(open_on: OpenOn) -> None:
     [(node_id, data)] = broker.sent_records
     assert node_id == 1
     assert producer.acknowledged_bytes == len(data)
+    figures = producer.figures
+    assert (figures.records, figures.batch_bytes, figures.requests, figures.resends) == (3, len(data), 1, 0)
+    assert figures.plain_bytes > 0
 
 
 def test_a_moved_leader_is_asked_for_and_gets_the_same_bytes(open_on: OpenOn) -> None:
@@ -220,6 +223,7 @@ def test_a_lost_connection_sends_the_same_bytes_again(open_on: OpenOn) -> None:
     producer.flush()
     assert len(broker.sent_records) == 3
     assert len(set(broker.sent_records)) == 1
+    assert (producer.figures.requests, producer.figures.resends) == (1, 2)
 
 
 def test_a_topic_partition_that_gets_a_leader_is_written_to(open_on: OpenOn) -> None:

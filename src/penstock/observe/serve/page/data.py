@@ -1,0 +1,135 @@
+"""Make the JSON of the page.
+
+Runs in the process that plans a stream. Pure. Invariants: values of secret properties never appear; at most
+`topic_partitions_max` topic partitions are sent, those with the largest lag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from enum import Enum
+from typing import Any
+
+from penstock.observe.monitor import Report, report_to_json
+from penstock.observe.serve.page.guarantee import promise, warnings
+from penstock.observe.serve.view import SourceView
+from penstock.observe.sink_reports import SinkState
+from penstock.options.config import (
+    DiscoveryInterval,
+    KafkaProperties,
+    OffsetsSpec,
+    SourceConfig,
+    Subscription,
+    TopicList,
+    TopicPartitionSet,
+    TopicPattern,
+)
+from penstock.options.properties import PROPERTIES
+from penstock.types import Where
+
+HIDDEN = "(hidden)"
+_DATA_VERSION = 1
+
+
+def page_data(
+    view: SourceView, config: SourceConfig, topic_partitions_max: int, now_ms: int
+) -> dict[str, Any]:
+    """Return everything that the page shows.
+
+    Args:
+        view: of the source.
+        config: of the source.
+        topic_partitions_max: how many topic partitions are sent.
+        now_ms: the time, since 1970.
+    """
+    report, sinks = view.report(), view.sinks()
+    return {
+        "version": _DATA_VERSION,
+        "now_ms": now_ms,
+        "title": title_of(config.subscription),
+        "group": config.group_id,
+        "report": None if report is None else _report(report, topic_partitions_max),
+        "totals": view.totals(),
+        "history": view.history(),
+        "batches": [asdict(each) for each in view.batch_times()],
+        "sinks": [_sink(name, state, now_ms) for name, state in sinks.items()],
+        "promise": promise(sinks),
+        "warnings": warnings(config, sinks),
+        "options": resolved_options(config),
+    }
+
+
+def title_of(subscription: Subscription) -> str:
+    """Return what the source reads, in a few words."""
+    if isinstance(subscription, TopicList):
+        return ", ".join(subscription.topics)
+    if isinstance(subscription, TopicPattern):
+        return f"topics like {subscription.pattern}"
+    return ", ".join(str(each) for each in subscription.topic_partitions)
+
+
+def _report(report: Report, most: int) -> dict[str, Any]:
+    shown = report_to_json(report)
+    rows = shown["topic_partitions"]
+    if len(rows) > most:
+        kept = sorted(rows, key=lambda row: -row["lag_records"])[:most]
+        shown["topic_partitions"] = sorted(kept, key=lambda row: (row["topic"], row["partition"]))
+    shown["topic_partitions_left_out"] = max(0, len(rows) - most)
+    return shown
+
+
+def _sink(name: str, state: SinkState, now_ms: int) -> dict[str, Any]:
+    return {
+        **asdict(state),
+        "name": name,
+        "compression_ratio": state.compression_ratio,
+        "oldest_transaction_ms": state.oldest_transaction_ms(now_ms),
+    }
+
+
+def resolved_options(config: SourceConfig) -> list[tuple[str, str]]:
+    """Return the settings of a source as names and texts, Kafka's properties last. Secrets are hidden."""
+    shown = [
+        (each.name.replace("_", " "), _text(getattr(config, each.name)))
+        for each in fields(config)
+        if each.name not in ("properties", "metrics")
+    ]
+    return [*shown, *_properties(config.properties)]
+
+
+def _properties(properties: KafkaProperties) -> list[tuple[str, str]]:
+    """Return the properties. An unknown one may be a secret, so its value is hidden, too."""
+    return [
+        (name, HIDDEN if name not in PROPERTIES or PROPERTIES[name].is_secret else text)
+        for name, text in properties.items
+    ]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, OffsetsSpec):
+        return _place(value)
+    if isinstance(value, DiscoveryInterval):
+        return "once" if value.after_ms is None else f"every {value.after_ms} ms"
+    if isinstance(value, TopicList | TopicPattern | TopicPartitionSet):
+        return title_of(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value.value) if isinstance(value, Enum) else str(value)
+
+
+def _place(spec: OffsetsSpec) -> str:
+    """Return a starting or stopping point in words."""
+    if spec.initializer:
+        return "chosen by an object of the user"
+    if spec.before_now_ms is not None:
+        return f"{spec.before_now_ms} ms before now"
+    words = [] if spec.others is None else [_where(spec.others)]
+    if spec.each:
+        words.append(f"{len(spec.each)} named topic partitions")
+    return ", ".join(words)
+
+
+def _where(where: Where) -> str:
+    return where.name.lower() if isinstance(where, Enum) else str(where)
