@@ -168,7 +168,7 @@ def family_of(host: str) -> socket.AddressFamily:
 
 
 def _read(datagram: bytes, token: str) -> dict[str, Any] | None:
-    """Return a message; None for what nobody in this query sent."""
+    """Return a message; None without the token of this query."""
     try:
         message = json.loads(datagram)
     except ValueError:

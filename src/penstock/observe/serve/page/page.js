@@ -67,8 +67,13 @@ function showPlots(data) {
     batches.map((each) => each.latest_offset_ms + each.partitions_ms),
     batches.map((each) => each.latest_offset_ms),
   ]);
-  for (const plot of Object.values(plots)) {  // the newest values, while the pointer is elsewhere
-    if (plot.cursor.idx === null || plot.cursor.left < 0) plot.setLegend({ idx: plot.data[0].length - 1 });
+  requestAnimationFrame(showNewest);  // after uPlot has taken the data
+}
+
+// Show the newest values in each legend, while the pointer is elsewhere.
+function showNewest() {
+  for (const plot of Object.values(plots)) {
+    if (!(plot.cursor.left >= 0)) plot.setLegend({ idx: plot.data[0].length - 1 });
   }
 }
 
