@@ -12,6 +12,7 @@ import typer
 
 import penstock
 from penstock.cli.broker import broker_app
+from penstock.cli.dashboard import dashboard
 from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
@@ -25,7 +26,7 @@ from penstock.errors import PenstockError
 app = typer.Typer(
     name="penstock",
     help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, the lag "
-    "of its readers, a demo, transactions of its sink, state of changelogs, a doctor.",
+    "of its readers, a Grafana dashboard, a demo, transactions of its sink, state of changelogs, a doctor.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
@@ -39,6 +40,7 @@ app.command()(produce)
 app.command()(cat)
 app.command()(lag)
 app.command()(top)
+app.command()(dashboard)
 app.command()(demo)
 app.command()(doctor)
 

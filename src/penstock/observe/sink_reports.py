@@ -43,7 +43,7 @@ class SinkEvent(str, Enum):
 
 TOTALS = ("records", "batch_bytes", "plain_bytes", "requests", "request_ms", "resends", "replays")
 """What the reports of batches add to. `replays`: tasks that read a batch again which was written already."""
-GAUGES = ("open_transactions", "oldest_opened_at_ms", "unfinished_batches", "commit_ms", "tasks")
+GAUGES = ("open_transactions", "oldest_opened_at_ms", "unfinished_batches", "commit_ms", "send_ms", "tasks")
 """What each report replaces."""
 
 

@@ -44,7 +44,7 @@ class SinkReporter:
         """Report that an exactly-once batch is written."""
         self._send(
             "written",
-            **asdict(sum((each.figures for each in reports), NO_FIGURES)),
+            **_values(sum((each.figures for each in reports), NO_FIGURES)),
             commit_ms=commit_ms,
             unfinished_batches=unfinished,
             tasks=len(reports),
@@ -53,7 +53,7 @@ class SinkReporter:
 
     def written(self, figures: ProduceFigures, tasks: int) -> None:
         """Report that a batch is written at least once."""
-        self._send("written", **asdict(figures), tasks=tasks)
+        self._send("written", **_values(figures), tasks=tasks)
 
     def failed(self) -> None:
         """Report that Spark gave a batch up."""
@@ -70,6 +70,12 @@ class SinkReporter:
             report(config.metrics_port, name, config.delivery_guarantee.value, SinkEvent(event), values)
         except Exception:  # noqa: BLE001 - figures are for watching: a batch must not fail because of them
             _log.debug("Cannot report a batch of the sink", exc_info=True)
+
+
+def _values(figures: ProduceFigures) -> dict[str, int]:
+    """Return the figures, with the mean time of a request if there was one."""
+    values = asdict(figures)
+    return {**values, "send_ms": figures.request_ms // figures.requests} if figures.requests else values
 
 
 def now_ms() -> int:

@@ -83,6 +83,24 @@ class Served:
         self.metrics.planned({A: 5, B: 7}, {A: 9, B: 8}, is_idle=False)
         self.metrics.commit_succeeded({A: 5})
 
+    def have_everything(self) -> None:
+        """Make each metric exist."""
+        self.plan()
+        self.view.report()
+        later_ms = NOW_MS + 1_000
+        self.observer.looks = {
+            tp: replace(look, at_ms=later_ms, position=look.position + look.records // 2)
+            for tp, look in self.observer.looks.items()
+        }
+        self.now_s += 1
+        for _ in range(2):
+            for phase in (Phase.LATEST_OFFSET, Phase.PARTITIONS):
+                with self.metrics.phase(phase):
+                    pass
+        message = {"sink": "orders", "guarantee": "exactly-once", "event": "written"}
+        values = {"batch_bytes": 1, "open_transactions": 0, "unfinished_batches": 0, "commit_ms": 1}
+        self.sinks.take({**message, "values": values})
+
     def families(self, most: int = 1_000, *aliases: str) -> dict[str, dict[tuple[str, ...], float]]:
         text = prometheus_text(self.view, most, aliases).decode()
         return {

@@ -48,7 +48,11 @@ def test_batches_of_a_sink_are_added(board: SinkBoard) -> None:
         reporter().written(ProduceFigures(3, 10, 40, 2, 7, 1), tasks=4)
     wait_until(lambda: "t" in board.states() and board.states()["t"].batches == 2, "both batches")
     state = board.states()["t"]
-    assert (state.guarantee, state.gauges["tasks"], state.compression_ratio) == ("at-least-once", 4, 4)
+    assert (state.guarantee, state.gauges, state.compression_ratio) == (
+        "at-least-once",
+        {"tasks": 4, "send_ms": 3, "open_transactions": 0, "oldest_opened_at_ms": 0},
+        4,
+    )
     assert state.totals == {
         "records": 6,
         "batch_bytes": 20,

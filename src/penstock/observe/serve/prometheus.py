@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from penstock.observe.health import Health
 from penstock.observe.monitor import Report, Row
+from penstock.observe.serve.flink import flink_metrics
 from penstock.observe.serve.sinks import sink_metrics
 from penstock.observe.serve.view import SourceView
 from penstock.source.metrics import BatchTimes
@@ -22,7 +23,6 @@ from penstock.types import TopicPartition
 
 _OF_ONE = ("topic", "partition")
 _SOURCE = "penstock_source_"
-_FLINK = "flink_taskmanager_job_task_operator_"
 _EXPORTER = "kafka_consumergroup_group_"
 _OUTCOMES = {
     "failed": "decodeErrors.failed",
@@ -75,7 +75,7 @@ class _SourceCollector(Collector):
             if "kafka-lag-exporter" in self._aliases:
                 yield from _as_kafka_lag_exporter(report, rows, self._view.group_id)
             if "flink" in self._aliases:
-                yield from _as_flink(values, rows, self._view)
+                yield from flink_metrics(values, rows, self._view.committed(), self._view.sinks())
 
 
 def _totals(values: dict[str, int]) -> Iterator[Metric]:
@@ -216,27 +216,6 @@ def _as_kafka_lag_exporter(report: Report, rows: Sequence[Row], group: str) -> I
         for row in rows:
             if (value := of_row(row)) is not None:
                 family.add_metric([group, *_labels(row)], value)
-        yield family
-
-
-def _as_flink(values: dict[str, int], rows: Sequence[Row], view: SourceView) -> Iterator[Metric]:
-    """Yield the metrics as Flink's Prometheus reporter names them: all gauges, times in milliseconds."""
-    committed = view.committed()
-    for name, value in values.items():
-        if name != "ignoredFutureTimestamps":
-            yield GaugeMetricFamily(
-                _FLINK + name.replace(".", "_"), "See Flink's documentation.", value=value
-            )
-    shown: tuple[tuple[str, Callable[[Row], float]], ...] = (
-        ("currentOffset", lambda row: row.look.position - 1),
-        ("committedOffset", lambda row: committed.get(row.topic_partition, -1)),
-    )
-    for name, of_row in shown:
-        family = GaugeMetricFamily(
-            f"{_FLINK}KafkaSourceReader_topic_partition_{name}", "See Flink's documentation.", labels=_OF_ONE
-        )
-        for row in rows:
-            family.add_metric(_labels(row), of_row(row))
         yield family
 
 
