@@ -27,6 +27,9 @@ class Health(Enum):
 
 
 _ORDER = tuple(Health)
+_FAST_GROWTH = 1.5
+_AGE_GROWTH = 1.1
+_POSITIONS_MIN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class HealthRules:
     Attributes:
         stalled_after_ms: how long a reader may leave readable records unread without moving.
         blocked_after_ms: how long a transaction may be open.
-        behind_looks: how many looks in a row must show a lag that never shrinks.
+        behind_looks: at how many positions in a row the lag must not have shrunk. Only the first look at
+            each position counts. One position less is enough if the lag has grown by a half.
         behind_after_ms: how old the next unread record must be in the last of them.
         reads_committed: whether the reader has `isolation.level` `read_committed`.
     """
@@ -56,16 +60,18 @@ class Sample:
         at_ms: the moment.
         position: the next offset to read at that time.
         records: the records that the reader could read then; None if unknown (a checkpoint does not tell).
+        age_ms: the age of the next unread record; None if unknown.
     """
 
     at_ms: int
     position: int
     records: int | None = None
+    age_ms: int | None = None
 
     @classmethod
     def of(cls, look: PartitionLook, rules: HealthRules) -> Sample:
         """Return the sample to keep of a look."""
-        return cls(look.at_ms, look.position, _unread(look, rules))
+        return cls(look.at_ms, look.position, _unread(look, rules), look.age_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +172,45 @@ def _stalled(
 def _falling_behind(
     topic_partition: TopicPartition, earlier: Sequence[Sample], now: PartitionLook, rules: HealthRules
 ) -> Verdict | None:
-    seen = [sample for sample in earlier if sample.records is not None]
-    seen = [*seen, Sample.of(now, rules)][-rules.behind_looks :]
-    records = [sample.records or 0 for sample in seen]
-    grows = all(before <= after for before, after in pairwise(records))
-    if len(seen) < rules.behind_looks or not grows or records[0] == 0 or records[0] == records[-1]:
-        return None
+    seen = _first_of_each_position([*earlier, Sample.of(now, rules)])
+    is_behind = any(
+        _grows(seen[-positions:], positions, factor)
+        for positions, factor in ((rules.behind_looks, 1.0), (rules.behind_looks - 1, _FAST_GROWTH))
+    )
     age_ms = now.age_ms
-    if age_ms is not None and age_ms < rules.behind_after_ms:
+    if not is_behind or (age_ms is not None and age_ms < rules.behind_after_ms):
         return None
+    seen = seen[-rules.behind_looks :]
     span_s = (seen[-1].at_ms - seen[0].at_ms) / 1000
     return Verdict(
         Health.FALLING_BEHIND,
-        f"the lag in {topic_partition} grew from {records[0]} to {records[-1]} records in {span_s:.0f} s",
+        f"the lag in {topic_partition} grew from {seen[0].records} to {seen[-1].records} records in "
+        f"{span_s:.0f} s",
     )
+
+
+def _first_of_each_position(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples right after the reader moved: between two batches every lag grows."""
+    known = [sample for sample in samples if sample.records is not None]
+    return [
+        sample
+        for number, sample in enumerate(known)
+        if not number or sample.position != known[number - 1].position
+    ]
+
+
+def _grows(seen: Sequence[Sample], positions: int, factor: float) -> bool:
+    """Return whether the lag never shrank and has grown by this factor, and the age has grown, too."""
+    if positions < _POSITIONS_MIN or len(seen) < positions:
+        return False
+    records = [sample.records or 0 for sample in seen]
+    if any(before > after for before, after in pairwise(records)):
+        return False
+    growth = records[-1] - records[0]
+    if records[0] == 0 or growth == 0 or records[-1] < factor * records[0]:
+        return False
+    if records[-1] - records[-2] < growth / (2 * (positions - 1)):
+        return False  # it grew once, e.g. when the query started, and not since
+    ages_ms = [sample.age_ms for sample in seen if sample.age_ms is not None]
+    # More records of the same age are a faster producer that the reader keeps up with.
+    return len(ages_ms) < len(seen) or ages_ms[-1] >= _AGE_GROWTH * ages_ms[0]

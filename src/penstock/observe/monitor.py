@@ -104,7 +104,11 @@ class Monitor:
             del self._samples[gone]
         for tp, look in looks.items():
             kept = self._samples.setdefault(tp, deque(maxlen=_SAMPLES_KEPT))
-            kept.append(Sample.of(look, self._rules))
+            sample = Sample.of(look, self._rules)
+            # Of the looks at one position the first, and the first with records, say everything. So the
+            # samples reach back over many batches, however often somebody looks.
+            if not (kept and kept[-1].position == sample.position and kept[-1].records):
+                kept.append(sample)
         self._earlier.append(looks)
 
 

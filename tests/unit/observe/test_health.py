@@ -119,6 +119,30 @@ def test_a_lag_that_only_grows_is_falling_behind() -> None:
     assert falling(10, 10, 11, 12, age_ms=9_999) is Health.OK  # it is fresh
 
 
+def test_a_lag_that_grows_fast_is_named_after_two_batches() -> None:
+    assert falling(10, 12, 15) is Health.FALLING_BEHIND
+    assert falling(10, 12, 14) is Health.OK
+    assert falling(10, 15) is Health.OK
+
+
+def test_a_lag_that_grew_once_is_not_falling_behind() -> None:
+    assert falling(10, 1_000, 1_000, 1_001) is Health.OK
+
+
+def test_between_two_batches_every_lag_grows() -> None:
+    samples = [Sample(NOW_MS - 2_000 * at, 10, 100 - at) for at in range(20, 0, -1)]
+    assert word(look(10, 110, next_time_ms=NOW_MS - 40_000), *samples) is Health.OK
+
+
+def test_more_records_of_the_same_age_are_kept_up_with() -> None:
+    def aged(*ages_ms: int) -> Health:
+        samples = [Sample(NOW_MS - 9 + at, at, 10 * (at + 1), age) for at, age in enumerate(ages_ms)]
+        return word(look(50, 150, next_time_ms=NOW_MS - 12_000), *samples)
+
+    assert aged(11_800, 12_000, 11_900) is Health.OK
+    assert aged(10_000, 10_000, 11_000) is Health.FALLING_BEHIND
+
+
 def test_samples_of_unknown_lag_do_not_count_for_falling_behind() -> None:
     unknown = [Sample(NOW_MS - 4_000 + at, at) for at in range(5)]
     assert word(look(50, 60, next_time_ms=0), *unknown) is Health.OK
