@@ -39,6 +39,7 @@ has its facts as attributes; none holds a secret.
     │   └── DecisionLogError        the decision log is gone, damaged, or has a wrong configuration
     ├── RowError                    a row cannot become a Kafka record
     ├── StateError                  the state of a query is damaged, or of another query or time
+    ├── SqlError                    a SQL statement cannot be read, or penstock does not serve it
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
 """
@@ -217,6 +218,10 @@ class RowError(PenstockError):
 
 class StateError(PenstockError):
     """The keyed state of a query is gone, damaged, or belongs to another query or another time."""
+
+
+class SqlError(PenstockError):
+    """A SQL statement cannot be read, or penstock does not serve it."""
 
 
 class CheckpointError(PenstockError):

@@ -1,0 +1,5 @@
+"""Flink's statements: read from text into frozen values, and written back.
+
+Runs on the driver. Invariant: the text of a query or expression is kept as it was written.
+`penstock.sql.query` reads it.
+"""

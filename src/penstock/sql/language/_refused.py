@@ -1,0 +1,47 @@
+"""Statements of Flink that penstock recognises and does not serve.
+
+Runs on the driver. Invariant: each says what to use instead.
+"""
+
+from __future__ import annotations
+
+STATEMENTS = {
+    "CREATE CATALOG": "tables live as long as the session. Write CREATE TABLE at the top of the script.",
+    "CREATE MODEL": "use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON.",
+    "CREATE CONNECTION": "write the options into WITH of each table, or CREATE TABLE ... LIKE.",
+    "CREATE MATERIALIZED TABLE": "use INSERT INTO a table, or Spark Declarative Pipelines.",
+    "CREATE SYSTEM FUNCTION": "use CREATE TEMPORARY FUNCTION ... LANGUAGE PYTHON.",
+    "ALTER VIEW": "drop the view and create it as it should be.",
+    "ALTER FUNCTION": "drop the function and create it as it should be.",
+    "ALTER DATABASE": "a database of a session has no options.",
+    "ALTER CATALOG": "there is one catalog, the session.",
+    "ALTER MODEL": "use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON.",
+    "ALTER MATERIALIZED": "use INSERT INTO a table, or Spark Declarative Pipelines.",
+    "DROP CATALOG": "there is one catalog, the session.",
+    "DROP MODEL": "use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON.",
+    "DROP MATERIALIZED": "use INSERT INTO a table, or Spark Declarative Pipelines.",
+    "DROP CONNECTION": "write the options into WITH of each table.",
+    "USE MODULES": "functions are those of docs/sql.md. More: CREATE FUNCTION ... LANGUAGE PYTHON.",
+    "USE CATALOG": "there is one catalog, the session.",
+    "LOAD": "functions are those of docs/sql.md. More: CREATE FUNCTION ... LANGUAGE PYTHON.",
+    "UNLOAD": "functions are those of docs/sql.md.",
+    "ADD": "Spark loads jars when it starts: spark.jars. penstock itself needs none.",
+    "REMOVE": "Spark loads jars when it starts: spark.jars. penstock itself needs none.",
+    "CALL": "Flink's procedures do not exist here. `penstock --help` lists the commands of penstock.",
+    "ANALYZE": "Spark has no statistics of Kafka topics. Leave it out.",
+    "TRUNCATE": "a topic is emptied by its retention, or by deleting its records.",
+    "UPDATE": "a row of a topic cannot be changed. Write a newer row of its key.",
+    "DELETE": "a row of a topic cannot be changed. Write a tombstone of its key.",
+    "MERGE": "write rows with INSERT INTO.",
+    "STOP": "stop the command with Ctrl-C, or the query with `query.stop()`.",
+    "QUIT": "it belongs to Flink's SQL client. Leave it out.",
+    "EXIT": "it belongs to Flink's SQL client. Leave it out.",
+    "CLEAR": "it belongs to Flink's SQL client. Leave it out.",
+    "HELP": "`penstock sql --help` and docs/sql.md say what there is.",
+    "SOURCE": "give the files in their order to `penstock sql`.",
+    "COMPILE": "Spark has no compiled plans. Use INSERT INTO.",
+    "REFRESH": "penstock has no materialized tables.",
+    "EXECUTE PLAN": "Spark has no compiled plans. Use INSERT INTO.",
+    "EXECUTE IMMEDIATE": "write the statement itself.",
+}
+"""The first words of a statement, and what to use instead."""

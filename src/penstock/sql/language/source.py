@@ -1,0 +1,51 @@
+"""The text of a script, and errors that show a place in it.
+
+Runs on the driver. Invariant: a message names line and column, and shows the line with a caret below it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.errors import SqlError
+
+_SHOWN_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Source:
+    """The whole text that the user gave."""
+
+    text: str
+
+    def line_and_column(self, offset: int) -> tuple[int, int]:
+        """Return line and column of a character; both begin at 1."""
+        before = self.text[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+    def error(self, message: str, offset: int) -> SqlError:
+        """Return the error for a place in this text.
+
+        Args:
+            message: what happened, and what to do.
+            offset: of the first character that is wrong; the end of the text at most.
+        """
+        offset = max(0, min(offset, len(self.text)))
+        line, column = self.line_and_column(offset)
+        shown = self._line_with_caret(line, column)
+        return SqlError(f"Line {line}, column {column}: {message}\n{shown}", line=line, column=column)
+
+    def _line_with_caret(self, line: int, column: int) -> str:
+        text = self.text.split("\n")[line - 1].rstrip("\r").replace("\t", " ")
+        first = max(0, column - 1 - _SHOWN_WIDTH * 3 // 4)
+        shown = "".join(c if c.isprintable() else " " for c in text[first : first + _SHOWN_WIDTH])
+        return f"  {shown}\n  {' ' * (column - 1 - first)}^"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known word that is most like `word`; "" if none is like it."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return f" Did you mean '{by_lower[near[0]]}'?" if near else ""
