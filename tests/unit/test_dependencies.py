@@ -27,6 +27,7 @@ EXTRAS = {
     "aws_msk": "aws",
     "gssapi": "kerberos",
     "prometheus_client": "prometheus",
+    "sqlglot": "sql",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}

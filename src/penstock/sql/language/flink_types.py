@@ -23,7 +23,7 @@ class FlinkType:
 
     Attributes:
         name: e.g. `INT`, `VARCHAR`, `TIMESTAMP_LTZ`, `ARRAY`, `ROW`.
-        args: lengths and precisions, as far as they were written.
+        args: the lengths and precisions that were written.
         elements: the types inside of ARRAY, MULTISET and MAP.
         fields: of a ROW.
         unit: of an INTERVAL, e.g. `DAY TO SECOND`.

@@ -1,0 +1,295 @@
+"""The only interface to sqlglot: Flink's queries and expressions as its trees.
+
+Runs on the driver. Invariant: every function is an `Anonymous` or one of the nodes below, so that no meaning
+that sqlglot gives to a name of a function counts. tests/contract/test_sqlglot.py checks what this file relies
+on.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlglot import ErrorLevel, exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.sql.language.source import Source
+from penstock.sql.language.tokens import Kind, tokenize
+
+_UNKNOWN = "this part of the query cannot be read."
+_EXPECTED = re.compile(r"^(?:Expected|Expecting) (.+)")
+
+
+class CastTo(exp.Expression):
+    """CAST or TRY_CAST: `text` is that of the type, `start` its offset."""
+
+    arg_types: ClassVar = {"this": True, "text": True, "start": True, "is_try": False}
+
+
+class IntervalOf(exp.Expression):
+    """INTERVAL 'text' unit [TO unit]."""
+
+    arg_types: ClassVar = {"text": True, "unit": True, "sign": False}
+
+
+class TableArgument(exp.Expression):
+    """TABLE name [PARTITION BY ...] as an argument of a table function."""
+
+    arg_types: ClassVar = {"this": True, "partition_by": False}
+
+
+class DescriptorOf(exp.Expression):
+    """DESCRIPTOR(column)."""
+
+    arg_types: ClassVar = {"expressions": True}
+
+
+class NamedArgument(exp.Expression):
+    """NAME => value."""
+
+    arg_types: ClassVar = {"this": True, "expression": True}
+
+
+class _Parser(parser.Parser):
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+        key: value for key, value in parser.Parser.NO_PAREN_FUNCTION_PARSERS.items() if key == "CASE"
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        "CAST": lambda self: self.flink_cast(is_try=False),
+        "TRY_CAST": lambda self: self.flink_cast(is_try=True),
+        "DESCRIPTOR": lambda self: DescriptorOf(expressions=self._parse_csv(self._parse_column)),
+        "TIMESTAMPADD": lambda self: self.flink_unit("TIMESTAMPADD"),
+        "TIMESTAMPDIFF": lambda self: self.flink_unit("TIMESTAMPDIFF"),
+        "EXTRACT": lambda self: self.flink_extract(),
+        "CEIL": lambda self: self.flink_words("CEIL", ("TO",)),
+        "FLOOR": lambda self: self.flink_words("FLOOR", ("TO",)),
+        "POSITION": lambda self: self.flink_words("POSITION", ("IN",)),
+        "SUBSTRING": lambda self: self.flink_words("SUBSTRING", ("FROM", "FOR")),
+        "TRIM": lambda self: self.flink_trim(),
+    }
+
+    def flink_cast(self, *, is_try: bool) -> Any:
+        this = self._parse_disjunction()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expecting AS")
+        first, depth = self._curr, 0
+        last: Any = None
+        while self._curr and not (depth == 0 and self._curr.token_type == TokenType.R_PAREN):
+            depth += (self._curr.token_type == TokenType.L_PAREN) - (
+                self._curr.token_type == TokenType.R_PAREN
+            )
+            last = self._curr
+            self._advance()
+        if last is None:
+            self.raise_error("Expecting a type")
+        return CastTo(this=this, text=self.sql[first.start : last.end + 1], start=first.start, is_try=is_try)
+
+    def flink_word(self) -> str:
+        word = self._advance_any(ignore_reserved=True)
+        return str(word.text) if word else ""
+
+    def flink_unit(self, name: str) -> Any:
+        unit = self.flink_word()
+        if not self._match(TokenType.COMMA):
+            self.raise_error("Expecting ,")
+        rest = self._parse_csv(self._parse_disjunction)
+        return exp.Anonymous(this=name, expressions=[exp.var(unit), *rest])
+
+    def flink_extract(self) -> Any:
+        unit = self.flink_word()
+        if not self._match(TokenType.FROM):
+            self.raise_error("Expecting FROM")
+        return exp.Anonymous(this="EXTRACT", expressions=[exp.var(unit), self._parse_disjunction()])
+
+    def flink_words(self, name: str, words: tuple[str, ...]) -> Any:
+        """Read arguments with commas, or the words of the SQL standard, between them."""
+        parse = self._parse_bitwise if "IN" in words else self._parse_disjunction
+        args = [parse()]
+        said: list[str] = []
+        while not self._match(TokenType.R_PAREN, advance=False):
+            if self._match(TokenType.COMMA):
+                args.append(parse())
+                continue
+            word = next((each for each in words if self._match_text_seq(each)), None)
+            if word is None:
+                self.raise_error(f"Expecting {' or '.join([*words, ')'])}")
+            said.append(str(word))
+            unit = word == "TO"
+            args.append(exp.var(self.flink_word()) if unit else parse())
+        return exp.Anonymous(this="_".join([name, *said]), expressions=args)
+
+    def flink_trim(self) -> Any:
+        side = next((each for each in ("BOTH", "LEADING", "TRAILING") if self._match_text_seq(each)), "")
+        first = None if self._match(TokenType.FROM, advance=False) else self._parse_bitwise()
+        if self._match(TokenType.FROM):
+            args = [self._parse_bitwise(), *([first] if first is not None else [])]
+            return exp.Anonymous(this=f"TRIM_{side or 'BOTH'}", expressions=args)
+        args = [first]
+        while self._match(TokenType.COMMA):
+            args.append(self._parse_bitwise())
+        return exp.Anonymous(this="TRIM", expressions=args)
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        if not (self._match(TokenType.INTERVAL, advance=False) and self._next):
+            return None
+        sign = self._next.token_type == TokenType.DASH
+        text = self._tokens[self._index + 2] if sign else self._next
+        if text.token_type != TokenType.STRING:
+            return None  # a column or function of the name INTERVAL
+        self._advance(3 if sign else 2)
+        unit = self.flink_interval_unit()
+        if self._match_text_seq("TO"):
+            unit = f"{unit} TO {self.flink_interval_unit()}"
+        return IntervalOf(text=text.text, unit=unit, sign="-" if sign else "")
+
+    def flink_interval_unit(self) -> str:
+        unit = self.flink_word().upper().removesuffix("S")
+        if unit not in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"):
+            self.raise_error("Expecting the unit of an interval", self._prev)
+        if self._match(TokenType.L_PAREN):
+            self._parse_csv(self._parse_number)
+            self._match_r_paren()
+        return unit
+
+    def _parse_lambda(self, alias: bool = False) -> Any:
+        following = self._next.token_type if self._next else None
+        if self._match(TokenType.TABLE, advance=False) and following != TokenType.L_PAREN:
+            self._advance()
+            return self.flink_table_argument()
+        if self._curr and following == TokenType.FARROW:
+            name = self.flink_word()
+            self._advance()
+            return NamedArgument(this=exp.var(name), expression=self._parse_lambda())
+        return super()._parse_lambda(alias=alias)
+
+    def flink_table_argument(self) -> Any:
+        node = TableArgument(this=self._parse_table_parts())
+        if self._match(TokenType.PARTITION_BY):
+            wrapped = self._match(TokenType.L_PAREN)
+            parse = functools.partial(self._parse_csv, self._parse_column)
+            node.set("partition_by", parse() if wrapped else [self._parse_column()])
+            if wrapped:
+                self._match_r_paren()
+        return node
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
+        if self._match_pair(TokenType.TABLE, TokenType.L_PAREN):
+            function = self._parse_function()
+            self._match_r_paren()
+            return self.expression(exp.Table(this=function, alias=self._parse_table_alias()))
+        return super()._parse_table(*args, **kwargs)
+
+
+class _Flink(Dialect):
+    INDEX_OFFSET = 0
+    STRICT_STRING_CONCAT = True
+
+    class Tokenizer(tokens.Tokenizer):
+        QUOTES: ClassVar = ["'"]
+        IDENTIFIERS: ClassVar = ["`"]
+        STRING_ESCAPES: ClassVar = ["'"]
+        COMMENTS: ClassVar = ["--", ("/*", "*/")]
+        COMMANDS: ClassVar[set[Any]] = set()
+        KEYWORDS: ClassVar = {
+            **{
+                key: value
+                for key, value in tokens.Tokenizer.KEYWORDS.items()
+                if not key.startswith(("{", "/*+")) and key not in ("SESSION", "TABLE SAMPLE")
+            },
+            "TIMESTAMP_LTZ": TokenType.TIMESTAMPLTZ,
+        }
+
+    Parser = _Parser
+
+
+def read_query(text: str, source: Source, offset: int) -> exp.Expr:
+    """Return the tree of a query. `meta["start"]` of a node counts from `offset`.
+
+    Args:
+        text: of the query, with hints replaced by spaces.
+        source: the script, for messages.
+        offset: of the text in the script.
+
+    Raises:
+        SqlError: the text is not one query.
+    """
+    tree = _read(text, source, offset, "_parse_statement")
+    if not isinstance(tree, (exp.Query, exp.Values)):
+        raise source.error("expected a query.", offset)
+    return tree
+
+
+def read_expression(text: str, source: Source, offset: int) -> exp.Expr:
+    """Return the tree of an expression; see `read_query`."""
+    return _read(text, source, offset, "_parse_disjunction")
+
+
+def place_of(node: exp.Expr) -> int | None:
+    """Return the first offset that is known of a node or of what is in it."""
+    starts = [each.meta["start"] for each in node.walk() if each.meta.get("start") is not None]
+    return min(starts) if starts else None
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A hint: its text, its offset, and the offset where the token before it ends."""
+
+    text: str
+    start: int
+    before: int
+
+
+def without_hints(text: str) -> tuple[str, list[Hint]]:
+    """Return the text with spaces for its hints, and the hints."""
+    hints: list[Hint] = []
+    before = 0
+    for token in tokenize(Source(text)):
+        if token.kind is Kind.HINT:
+            hints.append(Hint(token.value, token.start, before))
+            spaces = "".join(c if c == "\n" else " " for c in token.value)
+            text = text[: token.start] + spaces + text[token.stop :]
+        else:
+            before = token.stop
+    return text, hints
+
+
+def _read(text: str, source: Source, offset: int, method: str) -> exp.Expr:
+    dialect = _Flink()
+    try:
+        found = dialect.tokenize(text)
+        reader = _Parser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
+        trees = reader._parse(getattr(_Parser, method), found, text)  # noqa: SLF001 - the contract test guards it
+    except (ParseError, TokenError) as error:
+        raise _shown(error, text, source, offset) from None
+    except RecursionError:
+        raise source.error("the query is nested too deeply. Divide it, e.g. with views.", offset) from None
+    except Exception:  # noqa: BLE001 - sqlglot's parser fails in many ways on texts that are not SQL
+        raise source.error(_UNKNOWN, offset) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise source.error(_UNKNOWN, offset)
+    tree: exp.Expr = trees[0]
+    return tree
+
+
+def _shown(error: Exception, text: str, source: Source, offset: int) -> Exception:
+    details = getattr(error, "errors", None) or [{}]
+    message = str(details[0].get("description") or "").split("\n")[0].rstrip(".")
+    line, column = details[0].get("line"), details[0].get("col")
+    place = _offset_of(text, line, column, details[0].get("highlight") or "") if line else 0
+    expected = _EXPECTED.match(message)
+    word = details[0].get("highlight") or ""
+    unexpected = f"did not expect '{word}' here." if word else _UNKNOWN
+    said = f"expected '{expected.group(1)}', got '{word}'." if expected else unexpected
+    return source.error(said, offset + place)
+
+
+def _offset_of(text: str, line: int, column: int, highlight: str) -> int:
+    """Return the offset of the token that sqlglot complains about. Its columns are those of a token's end."""
+    beginning = sum(len(each) + 1 for each in text.split("\n")[: line - 1])
+    return max(beginning, min(len(text), beginning + column - max(1, len(highlight))))

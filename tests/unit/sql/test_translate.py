@@ -1,0 +1,290 @@
+"""Queries become Spark's SQL, or are refused with a place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import SqlError
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Fragment
+from penstock.sql.query.translate import translate_query, watermark_delay_ms
+from tests.unit.sql.fake_binder import FakeBinder, in_spark, translated
+
+EXPRESSIONS = [
+    ("i", "`i`"),
+    ("t.i", "`t`.`i`"),
+    ("1.5", "1.5"),
+    ("'it''s a \\ sign'", r"'it\'s a \\ sign'"),
+    ("i + 1", "(`i` + 1)"),
+    ("i / 2", "CAST((`i` div 2) AS INT)"),
+    ("l / i", "CAST((`l` div `i`) AS BIGINT)"),
+    ("(i + l) / 2", "CAST((((`i` + `l`)) div 2) AS BIGINT)"),
+    ("d / 2", "(`d` / 2)"),
+    ("p / i", "(`p` / `i`)"),
+    ("i % 2", "(`i` % 2)"),
+    ("-i", "(- `i`)"),
+    ("s || 'x'", "(`s` || 'x')"),
+    ("i <> 1 AND NOT b OR s IS NULL", "(((`i` <> 1) AND (NOT `b`)) OR (`s` IS NULL))"),
+    ("i IS NOT DISTINCT FROM l", "(`i` <=> `l`)"),
+    ("i BETWEEN 1 AND 2", "(`i` BETWEEN 1 AND 2)"),
+    ("i IN (1, 2)", "(`i` IN (1, 2))"),
+    ("s LIKE 'a%'", "(`s` LIKE 'a%')"),
+    ("s LIKE 'a\\%'", r"(`s` LIKE replace('a\\%', '\\', '\\\\'))"),
+    ("s LIKE 'a!%' ESCAPE '!'", "(`s` LIKE 'a!%' ESCAPE '!')"),
+    ("CASE WHEN b THEN 1 ELSE 2 END", "CASE WHEN `b` THEN 1 ELSE 2 END"),
+    ("CASE i WHEN 1 THEN 'a' END", "CASE `i` WHEN 1 THEN 'a' END"),
+    ("a[i]", "get(`a`, CAST(`i` AS INT) - 1)"),
+    ("m['k']", "try_element_at(`m`, 'k')"),
+    ("ARRAY[1, 2]", "array(1, 2)"),
+    ("MAP['a', 1]", "map('a', 1)"),
+    ("ROW(1, s)", "named_struct('EXPR$0', 1, 'EXPR$1', `s`)"),
+    ("CAST(s AS INT)", "CAST(`s` AS INT)"),
+    ("TRY_CAST(s AS DECIMAL(10, 2))", "try_cast(`s` AS DECIMAL(10,2))"),
+    ("CAST(i AS VARCHAR(3))", "substring(CAST(`i` AS STRING), 1, 3)"),
+    ("CAST(i AS CHAR(3))", "rpad(CAST(`i` AS STRING), 3, ' ')"),
+    ("CAST(s AS ARRAY<ROW<x INT>>)", "CAST(`s` AS ARRAY<STRUCT<`x`: INT>>)"),
+    ("DATE '2026-01-02'", "DATE '2026-01-02'"),
+    ("TIMESTAMP '2026-01-02 03:04:05'", "TIMESTAMP_NTZ '2026-01-02 03:04:05'"),
+    ("ts + INTERVAL '5' MINUTES", "(`ts` + INTERVAL '5' MINUTE)"),
+    ("INTERVAL -'1:30' HOUR TO MINUTE", "INTERVAL -'1:30' HOUR TO MINUTE"),
+    ("CURRENT_TIMESTAMP", "current_timestamp()"),
+    ("LOCALTIMESTAMP", "localtimestamp()"),
+    ("UPPER(s)", "upper(`s`)"),
+    ("SUBSTRING(s FROM 2 FOR 3)", "substring(`s`, 2, 3)"),
+    ("POSITION('x' IN s)", "locate('x', `s`)"),
+    ("TRIM(LEADING 'x' FROM s)", "trim(LEADING 'x' FROM `s`)"),
+    ("EXTRACT(DAY FROM ts)", "CAST(dayofmonth(`ts`) AS BIGINT)"),
+    ("TIMESTAMPADD(HOUR, 2, ts)", "CAST(timestampadd(HOUR, 2, `ts`) AS TIMESTAMP_NTZ)"),
+    ("TIMESTAMPDIFF(DAY, ts, ts)", "CAST(timestampdiff(DAY, `ts`, `ts`) AS INT)"),
+    ("FLOOR(ts TO HOUR)", "CAST(date_trunc('HOUR', `ts`) AS TIMESTAMP_NTZ)"),
+    ("DATE_FORMAT(ts, 'yyyy-MM-dd')", "date_format(`ts`, 'yyyy-MM-dd')"),
+    ("TO_TIMESTAMP_LTZ(l, 3)", "timestamp_millis(`l`)"),
+    ("GREATEST(i, l)", "CASE WHEN `i` IS NULL OR `l` IS NULL THEN NULL ELSE greatest(`i`, `l`) END"),
+    ("SPLIT_INDEX(s, '.', 1)", r"CASE WHEN 1 >= 0 THEN get(split(`s`, '\\Q.\\E'), 1) END"),
+    ("SUM(i)", "CAST(sum(`i`) AS INT)"),
+    ("AVG(l)", "CAST(sum(`l`) div nullif(count(`l`), 0) AS BIGINT)"),
+    ("AVG(p)", "CAST(avg(`p`) AS DECIMAL(38,6))"),
+    ("SUM(p) FILTER (WHERE b)", "CAST(sum(`p`) FILTER (WHERE `b`) AS DECIMAL(38,2))"),
+    ("COUNT(*)", "count(*)"),
+    ("COUNT(DISTINCT i)", "count(DISTINCT `i`)"),
+    (
+        "SUM(i) OVER (PARTITION BY s ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+        "CAST(sum(`i`) OVER (PARTITION BY `s` ORDER BY `ts` NULLS FIRST ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS INT)",
+    ),
+    (
+        "ROW_NUMBER() OVER (ORDER BY i DESC)",
+        "CAST(row_number() OVER (ORDER BY `i` DESC NULLS LAST) AS BIGINT)",
+    ),
+    ("py_upper(s)", "`py_upper`(`s`)"),
+]
+
+
+@pytest.mark.parametrize(("flink", "expected"), EXPRESSIONS, ids=[each[0] for each in EXPRESSIONS])
+def test_an_expression(flink: str, expected: str) -> None:
+    assert in_spark(flink) == expected
+
+
+_W = "(SELECT *, window(`ts`, '600000 milliseconds', '600000 milliseconds') AS `__window` FROM `t`)"
+_START = "CAST(`__window`.start AS TIMESTAMP_NTZ)"
+_END = "CAST(`__window`.end AS TIMESTAMP_NTZ)"
+QUERIES = [
+    ("SELECT i, s AS x FROM t WHERE i > 1", "SELECT `i` AS `i`, `s` AS `x` FROM `t` AS `t` WHERE (`i` > 1)"),
+    ("SELECT * FROM t AS y LIMIT 3", "SELECT * FROM `t` AS `y` LIMIT 3"),
+    ("SELECT y.*, 1 FROM `T T` y", "SELECT `y`.*, 1 AS `EXPR$1` FROM `T T` AS `y`"),
+    ("SELECT 1", "SELECT 1 AS `EXPR$0`"),
+    ("VALUES (1, 'a'), (2, 'b')", "SELECT * FROM VALUES (1, 'a'), (2, 'b') AS `_`(`EXPR$0`, `EXPR$1`)"),
+    (
+        "WITH x AS (SELECT i FROM t) SELECT i / 2 AS h FROM x",
+        "WITH `x` AS (SELECT `i` AS `i` FROM `t` AS `t`) SELECT CAST((`i` div 2) AS INT) AS `h` FROM `x` AS `x`",
+    ),
+    (
+        "SELECT t.i FROM t JOIN u ON t.i = u.i AND t.ts > u.ts",
+        "SELECT `t`.`i` AS `i` FROM `t` AS `t` INNER JOIN `u` AS `u` ON ((`t`.`i` = `u`.`i`) AND (`t`.`ts` > `u`.`ts`))",
+    ),
+    (
+        "SELECT i FROM t LEFT JOIN u USING (i)",
+        "SELECT `i` AS `i` FROM `t` AS `t` LEFT OUTER JOIN `u` AS `u` USING (`i`)",
+    ),
+    (
+        "SELECT x FROM t CROSS JOIN UNNEST(a) AS e (x)",
+        "SELECT `x` AS `x` FROM `t` AS `t` CROSS JOIN LATERAL explode(`a`) AS `e`(`x`)",
+    ),
+    (
+        "SELECT x, y FROM t LEFT JOIN UNNEST(t.r) AS e ON TRUE",
+        "SELECT `x` AS `x`, `y` AS `y` FROM `t` AS `t` LEFT JOIN LATERAL inline(`t`.`r`) AS `e` ON TRUE",
+    ),
+    (
+        "SELECT i FROM t UNION ALL SELECT i FROM u",
+        "(SELECT `i` AS `i` FROM `t` AS `t`) UNION ALL (SELECT `i` AS `i` FROM `u` AS `u`)",
+    ),
+    (
+        "SELECT window_start, window_end, s, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), "
+        "INTERVAL '10' MINUTES)) GROUP BY window_start, window_end, s",
+        f"SELECT {_START} AS `window_start`, {_END} AS `window_end`, `s` AS `s`, count(*) AS `n` FROM {_W} AS `_window` "
+        "GROUP BY `__window`, `s`",
+    ),
+    (
+        "SELECT window_start FROM TUMBLE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTE)",
+        f"SELECT `window_start` AS `window_start` FROM (SELECT * EXCEPT (`__window`), {_START} AS window_start, {_END} AS "
+        f"window_end, (`__window`.end - INTERVAL '0.001' SECOND) AS window_time FROM {_W}) AS `_window`",
+    ),
+    (
+        "SELECT s, window_time, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTES)) "
+        "GROUP BY window_start, window_end, window_time, s",
+        "SELECT `s`, window_time(`__window`) AS `window_time`, `n` FROM (SELECT `__window` AS `__window`, `s` AS `s`, "
+        f"count(*) AS `n` FROM {_W} AS `_window` GROUP BY `__window`, `s`)",
+    ),
+    (
+        "SELECT s, SESSION_START(ts, INTERVAL '1' HOUR) AS b FROM t GROUP BY s, SESSION(ts, INTERVAL '1' HOUR)",
+        "SELECT `s` AS `s`, CAST(session_window.start AS TIMESTAMP_NTZ) AS `b` FROM `t` AS `t` GROUP BY `s`, "
+        "session_window(`ts`, '3600000 milliseconds')",
+    ),
+    (
+        "SELECT HOP_END(ts, INTERVAL '1' MINUTE, INTERVAL '1' HOUR) AS e FROM t "
+        "GROUP BY HOP(ts, INTERVAL '1' MINUTE, INTERVAL '1' HOUR)",
+        "SELECT CAST(window.end AS TIMESTAMP_NTZ) AS `e` FROM `t` AS `t` GROUP BY "
+        "window(`ts`, '3600000 milliseconds', '60000 milliseconds')",
+    ),
+]
+
+
+@pytest.mark.parametrize(("flink", "expected"), QUERIES, ids=[each[0] for each in QUERIES])
+def test_a_query(flink: str, expected: str) -> None:
+    found = translated(flink)
+    assert found.sql == expected
+    assert not found.batch_only
+    assert found.changes_rows is None
+
+
+WRONG = [
+    ("SELECT foo(i) FROM t", 8, "the function foo is not one of those that are served"),
+    ("SELECT UPER(s) FROM t", 8, "Did you mean 'UPPER'?"),
+    ("SELECT UPPER(s, s) FROM t", 8, "UPPER takes 1 arguments, got 2"),
+    ("SELECT JSON_VALUE(s, '$.x') FROM t", 8, "JSON_VALUE is not served"),
+    ("SELECT COLLECT(s) FROM t", 8, "Use LISTAGG"),
+    ("SELECT ROW_NUMBER() FROM t", 8, "ROW_NUMBER needs OVER"),
+    ("SELECT DATE_FORMAT(ts, 'EEE') FROM t", 8, "Spark reads other letters differently"),
+    ("SELECT i FROM T", 15, "there is no table or view 'T'. Did you mean 't'?"),
+    ("SELECT CAST(i AS INTT) FROM t", 18, "expected a type, got 'INTT'"),
+    ("SELECT CAST(i AS TIME) FROM t", 18, "TIME is not served"),
+    ("SELECT CAST(i AS TIMESTAMP(9)) FROM t", 18, "Spark keeps microseconds"),
+    ("SELECT TIME '10:00:00' FROM t", 13, "TIME is not served here"),
+    ("SELECT i || 'x' FROM t", 8, "expected two STRINGs beside ||"),
+    ("SELECT s / 2 FROM t", 8, "expected a number, got STRING"),
+    ("SELECT i FROM t GROUP a", 23, "did not expect 'a' here"),
+    ("SELECT (i FROM t", 11, "expected ')', got 'FROM'"),
+    ("SELECT FROM t", 13, "SELECT has no columns"),
+    ("SELECT i FROM t TABLESAMPLE BERNOULLI (10)", 40, "is not served"),
+    ("SELECT i FROM t FOR SYSTEM_TIME AS OF ts", 15, "FOR SYSTEM_TIME AS OF is not served yet"),
+    ("SELECT i FROM t, LATERAL TABLE(f(i)) AS x(y)", 1, ""),
+    ("SELECT i FROM t QUALIFY i > 1", 25, "QUALIFY is not served here"),
+    ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (a) DEFINE a AS TRUE)", 1, ""),
+    ("SELECT /*+ STATE_TTL('t' = '1d') */ i FROM t", 8, "the hint STATE_TTL is not served"),
+    (
+        "SELECT i /*+ OPTIONS('a' = 'b') */ FROM t",
+        10,
+        "OPTIONS has to stand directly behind the name of a table",
+    ),
+    (
+        "SELECT window_start FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY))",
+        32,
+        "CUMULATE is not served yet",
+    ),
+    (
+        "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start",
+        89,
+        "GROUP BY needs both window_start and window_end",
+    ),
+    (
+        "SELECT COUNT(*) FROM TABLE(SESSION(TABLE t PARTITION BY i, DESCRIPTOR(ts), INTERVAL '1' HOUR)) "
+        "GROUP BY window_start, window_end, s",
+        105,
+        "have to be the same",
+    ),
+    (
+        "SELECT COUNT(*) FROM TABLE(TUMBLE(t, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY 1",
+        28,
+        "`TABLE name`",
+    ),
+    ("SELECT i; SELECT i", 1, ""),
+    ("SELECT x.nope / 2 FROM t x", 1, "Spark cannot tell the type of `x`.`nope`"),
+]
+
+
+@pytest.mark.parametrize(("query", "column", "message"), WRONG, ids=[each[0] for each in WRONG])
+def test_a_query_that_is_not_served_is_refused_with_its_place(query: str, column: int, message: str) -> None:
+    with pytest.raises(SqlError) as error:
+        translated(query)
+    assert message in str(error.value)
+    if message:
+        assert error.value.facts["column"] == column, str(error.value)
+
+
+BATCH_ONLY = [
+    ("SELECT ROW_NUMBER() OVER (ORDER BY i) AS n FROM t", "OVER"),
+    ("SELECT DISTINCT i FROM t", "SELECT DISTINCT"),
+    ("SELECT i FROM t ORDER BY i", "ORDER BY"),
+    ("SELECT i FROM t WHERE i IN (SELECT i FROM u)", "IN (SELECT ...)"),
+    ("SELECT i FROM t WHERE EXISTS (SELECT 1 FROM u)", "EXISTS"),
+    ("SELECT i FROM t UNION SELECT i FROM u", "UNION without ALL"),
+    ("SELECT i FROM t INTERSECT SELECT i FROM u", "INTERSECT"),
+    ("SELECT i FROM t EXCEPT SELECT i FROM u", "EXCEPT"),
+]
+
+
+@pytest.mark.parametrize(("query", "name"), BATCH_ONLY)
+def test_parts_that_only_a_batch_can_run_are_listed(query: str, name: str) -> None:
+    assert [each.name for each in translated(query).batch_only] == [name]
+
+
+@pytest.mark.parametrize("query", ["SELECT s, COUNT(*) FROM t GROUP BY s", "SELECT MAX(i) FROM t"])
+def test_an_aggregation_without_a_window_changes_rows(query: str) -> None:
+    assert translated(query).changes_rows is not None
+
+
+def test_options_of_a_hint_go_to_their_table() -> None:
+    binder = FakeBinder()
+    translated("SELECT * FROM t /*+ OPTIONS('a' = 'b') */ x JOIN u ON x.i = u.i", binder)
+    assert binder.options == [(("a", "b"),), ()]
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ms"),
+    [
+        ("ts", 0),
+        ("ts - INTERVAL '5' SECOND", 5_000),
+        ("ts - INTERVAL '0.5' SECONDS", 500),
+        ("ts - INTERVAL '1' DAY", 86_400_000),
+    ],
+)
+def test_a_watermark(text: str, delay_ms: int) -> None:
+    assert watermark_delay_ms(Fragment(text), "ts", Source(text)) == delay_ms
+
+
+@pytest.mark.parametrize("text", ["x", "ts + INTERVAL '5' SECOND", "ts - INTERVAL '1' MONTH", "f(ts)"])
+def test_a_watermark_that_spark_cannot_follow_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match="Spark's watermark is the newest time less a fixed delay"):
+        watermark_delay_ms(Fragment(text), "ts", Source(text))
+
+
+def test_a_long_and_a_deep_query_end_without_a_traceback() -> None:
+    with pytest.raises(SqlError, match="nested too deeply"):
+        translated(f"SELECT {' + '.join(['i'] * 5_000)} FROM t")
+
+
+PIECES = [part for flink, _ in [*QUERIES, *EXPRESSIONS] for part in flink.split(" ")]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_no_text_ends_in_anything_but_a_query_or_a_place(words: list[str]) -> None:
+    query = f"SELECT {' '.join(words)} FROM t"
+    try:
+        translate_query(Fragment(query), Source(query), FakeBinder())
+    except SqlError as error:
+        check_place(error)
+
+
+def check_place(error: SqlError) -> None:
+    assert str(error).startswith("Line ")
