@@ -1,0 +1,114 @@
+"""`penstock.progress`: a progress bar for a query that has an end, in a terminal or a notebook.
+
+Runs in the user's program, on Spark classic and Connect. Invariant: only the query's progress reports are
+read; the query does not notice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import CheckpointError
+from penstock.observe.progress import kafka_positions
+from penstock.source.checkpoint_offset import Positions, SourceOffset
+
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How far a query is.
+
+    Attributes:
+        done: offsets that it has passed since it was started.
+        total: offsets from there to the ends of the logs, as far as the last report knows them.
+        batches: batches that have ended.
+    """
+
+    done: int
+    total: int
+    batches: int
+
+
+def progress(query: Any, timeout: float | None = None, *, console: Any = None) -> bool:
+    """Show how far a streaming query is until it has ended. Return whether it has ended.
+
+    The bar has records, rate and time left. It counts offsets of the sources that read Kafka, penstock's and
+    Spark's own, to the ends of the logs. With `availableNow` these are fixed. It is drawn in terminals and
+    notebooks; elsewhere only its last state is printed.
+
+    Args:
+        query: a running StreamingQuery.
+        timeout: seconds to wait at most; None: until the query ends.
+        console: a `rich.console.Console`; None: stdout.
+
+    Raises:
+        StreamingQueryException: the query failed.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - lazy
+
+    deadline_s = None if timeout is None else time.monotonic() + timeout
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} records, {task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    meter = _Meter()
+    with Progress(*columns, console=console) as shown:
+        task = shown.add_task(query.name or "query", total=0, rate="")
+        begun_s = time.monotonic()
+        while True:
+            has_ended = bool(query.awaitTermination(_POLL_S))
+            passed = meter.after(query.recentProgress)
+            rate = passed.done / max(time.monotonic() - begun_s, 1e-9)
+            shown.update(task, completed=passed.done, total=passed.total, rate=f"{rate:,.0f}/s")
+            if has_ended or (deadline_s is not None and time.monotonic() >= deadline_s):
+                return has_ended
+
+
+class _Meter:
+    """Adds up progress reports. Spark keeps the last hundred, so the first is remembered here."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, Positions] = {}
+
+    def after(self, reports: Sequence[Any]) -> Passed:
+        """Return how far the query is by its reports, oldest first."""
+        if not reports:
+            return Passed(0, 0, 0)
+        for report in reports:
+            for number, source in enumerate(report.sources):
+                if number not in self._starts and (start := _start_of(source)) is not None:
+                    self._starts[number] = start
+        done = total = 0
+        for number, source in enumerate(reports[-1].sources):
+            of_source = _passed(self._starts.get(number, {}), source)
+            done, total = done + of_source[0], total + of_source[1]
+        return Passed(done, max(done, total), len(reports))
+
+
+def _passed(start: Mapping[Any, int], source: Any) -> tuple[int, int]:
+    """Return the offsets passed, and those to the ends of the logs. A new topic partition begins at 0."""
+    end, latest = kafka_positions(source.endOffset), kafka_positions(source.latestOffset)
+    if end is None:
+        return 0, 0
+    done = {tp: max(0, position - start.get(tp, 0)) for tp, position in end.items()}
+    left = [max(0, last - end[tp]) for tp, last in (latest or {}).items() if tp in end]
+    return sum(done.values()), sum(done.values()) + sum(left)
+
+
+def _start_of(source: Any) -> Positions | None:
+    """Return where the first batch of this run started; None if the source does not read Kafka."""
+    start = kafka_positions(source.startOffset)
+    if start is not None:
+        return start
+    try:
+        end = json.loads(source.endOffset) if isinstance(source.endOffset, str) else source.endOffset
+        return SourceOffset.from_json(end).markers.whole_start
+    except (ValueError, TypeError, AttributeError, CheckpointError):
+        return None

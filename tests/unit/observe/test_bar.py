@@ -1,0 +1,64 @@
+"""The progress bar of a query, on progress reports that PySpark itself parsed."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from rich.console import Console
+
+from penstock.observe.bar import Passed, _Meter, progress
+from tests.unit.test_listener import progress as event
+from tests.unit.test_listener import source
+
+
+def report(start: Any, end: Any, latest: Any, batch_id: int = 0) -> StreamingQueryProgress:
+    return event({**source(end, latest), "startOffset": start}, batch_id=batch_id).progress
+
+
+FIRST = report(None, {'$penstock/1 start {"t":{"0":2}}': {}, "t": {"0": 5}}, {"t": {"0": 12}})
+SECOND = report({"t": {"0": 5}}, {"t": {"0": 9, "1": 3}}, {"t": {"0": 12, "1": 4}}, 1)
+
+
+class FakeQuery:
+    name = "orders"
+
+    def __init__(self, *answers: tuple[bool, list[StreamingQueryProgress]]) -> None:
+        self._answers = list(answers)
+        self.recentProgress: list[StreamingQueryProgress] = []
+
+    def awaitTermination(self, timeout: float) -> bool:
+        has_ended, self.recentProgress = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return has_ended
+
+
+def test_offsets_count_from_the_start_of_the_run() -> None:
+    meter = _Meter()
+    assert meter.after([]) == Passed(0, 0, 0)
+    assert meter.after([FIRST]) == Passed(3, 10, 1)
+    assert meter.after([FIRST, SECOND]) == Passed(10, 14, 2)
+    assert meter.after([SECOND]) == Passed(10, 14, 1), "Spark forgets old reports"
+    assert _Meter().after([SECOND]) == Passed(7, 11, 1), "a later run counts from its own start"
+
+
+def test_a_source_that_does_not_read_kafka_is_left_out() -> None:
+    rate = report(None, 17, None)
+    assert _Meter().after([rate]) == Passed(0, 0, 1)
+    assert _Meter().after([report(None, None, None)]) == Passed(0, 0, 1)
+    assert _Meter().after([report(None, json.dumps({"a": 1}), None)]) == Passed(0, 0, 1)
+
+
+def test_the_bar_ends_with_the_query() -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=200, force_terminal=True)
+    assert progress(FakeQuery((False, []), (False, [FIRST]), (True, [FIRST, SECOND])), console=console)
+    shown = output.getvalue()
+    assert "orders" in shown
+    assert "10 of 14 records" in shown
+
+
+def test_the_bar_ends_with_its_time() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    assert progress(FakeQuery((False, [FIRST])), timeout=0.0, console=console) is False
