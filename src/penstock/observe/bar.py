@@ -25,7 +25,7 @@ class Passed:
 
     Attributes:
         done: offsets that it has passed since it was started.
-        total: offsets from there to the ends of the logs, as far as the last report knows them.
+        total: offsets from there to the ends of the logs in the last report.
         batches: batches that have ended.
     """
 

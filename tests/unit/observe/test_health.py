@@ -136,11 +136,14 @@ def test_between_two_batches_every_lag_grows() -> None:
 
 def test_more_records_of_the_same_age_are_kept_up_with() -> None:
     def aged(*ages_ms: int) -> Health:
-        samples = [Sample(NOW_MS - 9 + at, at, 10 * (at + 1), age) for at, age in enumerate(ages_ms)]
-        return word(look(50, 150, next_time_ms=NOW_MS - 12_000), *samples)
+        samples = [
+            Sample(NOW_MS - 40_000 + 10_000 * at, at, 10 * (at + 1), age) for at, age in enumerate(ages_ms)
+        ]
+        return word(look(len(ages_ms) - 1, 150, next_time_ms=NOW_MS - 12_000), *samples)
 
-    assert aged(11_800, 12_000, 11_900) is Health.OK
-    assert aged(10_000, 10_000, 11_000) is Health.FALLING_BEHIND
+    assert aged(11_800, 12_000, 13_700) is Health.OK
+    assert aged(10_000, 10_000, 12_000) is Health.FALLING_BEHIND
+    assert aged(900_000, 900_000, 902_000) is Health.FALLING_BEHIND
 
 
 def test_samples_of_unknown_lag_do_not_count_for_falling_behind() -> None:
