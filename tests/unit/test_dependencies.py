@@ -27,6 +27,7 @@ EXTRAS = {
     "aws_msk": "aws",
     "gssapi": "kerberos",
     "prometheus_client": "prometheus",
+    "opentelemetry": "otel",
     "sqlglot": "sql",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""

@@ -46,6 +46,11 @@ def prometheus_text(view: SourceView, topic_partitions_max: int, aliases: Sequen
     return generate_latest(registry)
 
 
+def source_metrics(view: SourceView, topic_partitions_max: int, aliases: Sequence[str]) -> Iterator[Metric]:
+    """Yield the metrics of a source; see `prometheus_text`."""
+    return _SourceCollector(view, topic_partitions_max, aliases).collect()
+
+
 class _SourceCollector(Collector):
     def __init__(self, view: SourceView, topic_partitions_max: int, aliases: Sequence[str]) -> None:
         self._view = view

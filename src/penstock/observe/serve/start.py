@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import OptionError
@@ -19,9 +22,14 @@ from penstock.observe.task_reports import Receiver, ReportAddress, nothing_yet
 from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfig
 from penstock.source.metrics import SourceMetrics
 
+if TYPE_CHECKING:  # loaded when they are used, because their packages are extras
+    from penstock.observe.serve.otlp import OtlpPush
+    from penstock.observe.serve.view import SourceView
+
 _log = logging.getLogger(__name__)
 
 _LOOK_TIMEOUT_MS = 3_000
+_OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class SourceExposure:
@@ -54,6 +62,7 @@ class SourceExposure:
             group_id=config.group_id or "",
             sinks=sinks.states,
         )
+        self._push = _push(view, settings)
         self._server: MetricsServer | None = None
         where = f"{settings.http_host}:{settings.http_port}"
         try:
@@ -76,6 +85,8 @@ class SourceExposure:
 
     def close(self) -> None:
         """Stop both."""
+        if self._push is not None:
+            self._push.close()
         if self._announced is not None:
             self._announced.unlink(missing_ok=True)
         if self._server is not None:
@@ -97,6 +108,30 @@ def _receiver(settings: MetricsSettings, sinks: SinkBoard) -> Receiver | None:
             error,
         )
         return None
+
+
+def wants_otlp(environment: Mapping[str, str]) -> bool:
+    """Return whether OpenTelemetry's variables ask for metrics by OTLP.
+
+    Args:
+        environment: the variables.
+    """
+    is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    is_other = environment.get("OTEL_METRICS_EXPORTER", "otlp") != "otlp"
+    return not (is_off or is_other) and any(environment.get(name) for name in _OTLP_ENDPOINTS)
+
+
+def _push(view: SourceView, settings: MetricsSettings) -> OtlpPush | None:
+    if not wants_otlp(os.environ):
+        return None
+    # The variables may be there for other programs, so a missing package is not an error.
+    if importlib.util.find_spec("opentelemetry") is None:
+        _log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set. To push metrics by OTLP, install penstock[otel].")
+        return None
+    from penstock.observe.serve.otlp import start_push  # noqa: PLC0415 - only if it is wanted
+    from penstock.observe.serve.prometheus import source_metrics  # noqa: PLC0415 - after the check
+
+    return start_push(lambda: source_metrics(view, settings.topic_partitions_max, ()))
 
 
 def _check_installed() -> None:
