@@ -13,11 +13,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-from tests.waiting import PATIENCE_S
+from tests.http_server import QuietHandler, serving
 
 
 @dataclass
@@ -107,10 +106,7 @@ def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iter
     """Run a registry until the block ends, over TLS when given a server's context."""
     registry = Registry(**settings)
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Be quiet."""
-
+    class Handler(QuietHandler):
         def handle_request(self, method: str) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
@@ -120,12 +116,7 @@ def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iter
                 status, answer = registry.answer(method, self.path, body)
             else:
                 status, answer = 401, {"error_code": 401, "message": "Unauthorized"}
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.send(status, json.dumps(answer).encode(), "application/vnd.schemaregistry.v1+json")
 
         def do_GET(self) -> None:
             self.handle_request("GET")
@@ -133,14 +124,5 @@ def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iter
         def do_POST(self) -> None:
             self.handle_request("POST")
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        registry.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield registry
-        finally:
-            server.shutdown()
-            thread.join(timeout=PATIENCE_S)
+    with serving(Handler, tls) as registry.url:
+        yield registry

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
-from tests.waiting import PATIENCE_S
+from tests.http_server import QuietHandler, serving
 
 
 def unsecured_token(user: str, lifetime_s: float) -> str:
@@ -60,26 +58,11 @@ def running_token_server(tls: ssl.SSLContext | None = None, **settings: Any) -> 
     """Run a token endpoint until the block ends."""
     state = TokenServer(**settings)
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Be quiet."""
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            status, content = state.reply(self.headers.get("Authorization"), form)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.send(*state.reply(self.headers.get("Authorization"), form))
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        state.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}/token"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
-            thread.join(timeout=PATIENCE_S)
+    with serving(Handler, tls) as url:
+        state.url = f"{url}/token"
+        yield state

@@ -81,21 +81,8 @@ def test_a_stream_writes_each_row_once_across_restarts(
     source, topic = make_topic(3), make_topic(2, suffix="-copy")
     for first in (0, 500):
         judge.produce(broker.bootstrap_servers, source, *(b"%d" % n for n in range(first, first + 500)))
-        query = (
-            spark.readStream.format("penstock")
-            .option("kafka.bootstrap.servers", broker.bootstrap_servers)
-            .option("subscribe", source)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", 200)
-            .load()
-            .select("key", "value")
-            .writeStream.format("penstock")
-            .options(**write_options(broker, topic))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(120)
+        writer = copy_query(spark, broker, source, write_options(broker, topic), tmp_path / "checkpoint")
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
     assert_once(broker, topic, 1_000)
 
 
@@ -106,21 +93,8 @@ def test_a_batch_that_comes_again_is_not_written_again(
     judge.produce(broker.bootstrap_servers, source, *(b"%d" % n for n in range(600)))
     checkpoint = tmp_path / "checkpoint"
     for _ in range(2):
-        query = (
-            spark.readStream.format("penstock")
-            .option("kafka.bootstrap.servers", broker.bootstrap_servers)
-            .option("subscribe", source)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", 200)
-            .load()
-            .select("key", "value")
-            .writeStream.format("penstock")
-            .options(**write_options(broker, topic))
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(120)
+        writer = copy_query(spark, broker, source, write_options(broker, topic), checkpoint)
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
         # As if the driver had died between the commit in Kafka and Spark's own commit log.
         newest = max(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
         for file in (checkpoint / "commits").iterdir():

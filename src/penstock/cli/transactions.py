@@ -22,6 +22,7 @@ from penstock.cli.transactions_shown import (
     open_as_json,
     open_as_text,
     show_done,
+    show_list,
 )
 from penstock.errors import OptionError
 
@@ -71,13 +72,8 @@ def list_transactions(
         tools = _tools(prefix, bootstrap_server, command_config, log_topic)
         _warn_of_log(tools)
         found = tools.open_transactions()
-    if as_json:
-        typer.echo(json.dumps([open_as_json(each) for each in found]))
-        return
-    if not found:
-        typer.echo(f"No transaction of prefix {prefix} is open.")
-    for each in found:
-        typer.echo(open_as_text(each))
+    nothing = f"No transaction of prefix {prefix} is open."
+    show_list(found, nothing, open_as_json if as_json else None, open_as_text)
 
 
 @transactions_app.command()
@@ -93,13 +89,8 @@ def describe(
         tools = _tools(prefix, bootstrap_server, command_config, log_topic)
         _warn_of_log(tools)
         found, has_log = tools.decisions(), tools.has_log()
-    if as_json:
-        typer.echo(json.dumps([decision_as_json(each) for each in found]))
-        return
-    if not found:
-        typer.echo(f"Nothing was decided under prefix {prefix}. {_about_log(tools.log_topic, has_log)}")
-    for each in found:
-        typer.echo(decision_as_text(each))
+    nothing = f"Nothing was decided under prefix {prefix}. {_about_log(tools.log_topic, has_log)}"
+    show_list(found, nothing, decision_as_json if as_json else None, decision_as_text)
 
 
 @transactions_app.command()
@@ -166,13 +157,8 @@ def prefixes(bootstrap_server: _Servers, command_config: _Config = None, as_json
 
     with _patience(bootstrap_server):
         found = known_prefixes(connections_for(_connection(bootstrap_server, command_config)))
-    if as_json:
-        typer.echo(json.dumps(found))
-        return
-    if not found:
-        typer.echo("No topic has the name of a decision log, <prefix>-decisions.")
-    for each in found:
-        typer.echo(each)
+    nothing = "No topic has the name of a decision log, <prefix>-decisions."
+    show_list(found, nothing, str if as_json else None, str)
 
 
 def _settle(

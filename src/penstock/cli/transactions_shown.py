@@ -6,14 +6,28 @@ Runs on the machine of the command. Invariant: nothing here asks the cluster.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
     from penstock.sink.exactly_once.by_hand import OpenTransaction
     from penstock.sink.exactly_once.decision import Decision
+
+_T = TypeVar("_T")
+
+
+def show_list(
+    found: Sequence[_T], if_none: str, to_json: Callable[[_T], object] | None, to_text: Callable[[_T], str]
+) -> None:
+    """Print one JSON list, or without `to_json` a line for each; for an empty list one sentence."""
+    if to_json is not None:
+        typer.echo(json.dumps([to_json(each) for each in found]))
+        return
+    for line in [to_text(each) for each in found] or [if_none]:
+        typer.echo(line)
 
 
 def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:
