@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.options.warn import forget_warnings
 from penstock.sink.exactly_once._probes import observe
 
 
@@ -14,3 +15,11 @@ def _no_observer() -> Iterator[None]:
     """Remove a test's observer of the protocol's steps after the test."""
     yield
     observe(None)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_warnings() -> Iterator[None]:
+    """Let each test see the warnings that are given once in a process."""
+    forget_warnings()
+    yield
+    forget_warnings()

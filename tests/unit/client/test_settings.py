@@ -7,7 +7,7 @@ import logging
 import pickle
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,19 +25,11 @@ from penstock.client.settings import (
 )
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties
-from penstock.options.warn import forget_warnings
 
 SERVERS = {"bootstrap.servers": "a:1,b:2"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al=i,ce" password="pw";'
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="al=i,ce" password="pw";'
 AT_LEAST_ONCE, NONE = DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE
-
-
-@pytest.fixture(autouse=True)
-def _fresh_warnings() -> Iterator[None]:
-    forget_warnings()
-    yield
-    forget_warnings()
 
 
 def props(properties: dict[str, str]) -> KafkaProperties:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,26 +12,11 @@ from hypothesis import strategies as st
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, parse_value
-from penstock.options.properties import (
-    GROUPS,
-    PROPERTIES,
-    ClientRole,
-    Handling,
-    Property,
-    property_value,
-)
+from penstock.options.properties import GROUPS, PROPERTIES, ClientRole, Handling, Property, property_value
 from penstock.options.properties.check import check_properties
-from penstock.options.warn import forget_warnings
 from penstock.options.wording import worded
 
 SECRETS = [name for name, declared in PROPERTIES.items() if declared.is_secret]
-
-
-@pytest.fixture(autouse=True)
-def _fresh_warnings() -> Iterator[None]:
-    forget_warnings()
-    yield
-    forget_warnings()
 
 
 def check(

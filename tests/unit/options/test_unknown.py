@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import FOREIGN_NAMES, advice_for
 from penstock.options.properties.refused import refusal_of
 from penstock.options.unknown import OPTIONS
-from penstock.options.warn import forget_warnings, said_elsewhere
+from penstock.options.warn import said_elsewhere
 from penstock.options.wording import FLINK_NAME_OF, PROPERTY_PREFIX, SPARK_NAME_OF, worded
 
 SPARK = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
@@ -26,13 +26,6 @@ FLINK = {"properties.bootstrap.servers": "broker:9092", "topic": "orders"}
 JAAS_LINE = (
     '= \'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";\''
 )
-
-
-@pytest.fixture(autouse=True)
-def _fresh_warnings() -> Iterator[None]:
-    forget_warnings()
-    yield
-    forget_warnings()
 
 
 def refused(options: Mapping[str, str], *, side: Side = Side.SOURCE) -> str:
