@@ -1,0 +1,23 @@
+"""Each room of the package has a layer, so `make arch` holds for new rooms too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    from pip._vendor import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "penstock"
+
+
+def test_each_room_has_a_layer() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [layers] = [each["layers"] for each in contracts if each["type"] == "layers"]
+    named = {name.strip() for layer in layers for name in layer.split("|")}
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    assert named == {f"penstock.{name}" for name in folders | modules}
