@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from penstock.client.cluster.results import Results
-from penstock.errors import PenstockError, UnknownTopicOrPartitionError
+from penstock.codec.schema import KAFKA_RECORDS
+from penstock.errors import OffsetOutOfRangeError, PenstockError, UnknownTopicOrPartitionError
 from penstock.options.config import (
     DiscoveryInterval,
     IsolationLevel,
@@ -54,6 +57,8 @@ class FakeAdmin:
     topic_ids: dict[str, str] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     hidden: dict[TopicPartition, Log] = field(default_factory=dict)
+    values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
+    """The values of records, by offset."""
     discovery_count: int = 0
     look_up_count: int = 0
 
@@ -117,6 +122,23 @@ class FakeAdmin:
     ) -> Mapping[TopicPartition, int]:
         of_group = self.committed.get(group_id, {})
         return {tp: of_group[tp] for tp in topic_partitions if tp in of_group}
+
+    def records(self, offset_range: OffsetRange, config: SourceConfig) -> Iterator[pa.RecordBatch]:
+        """Yield a batch for each record."""
+        tp, log = offset_range.topic_partition, self.logs[offset_range.topic_partition]
+        if offset_range.starting_offset < log.start:
+            facts = {"offset": offset_range.starting_offset, "log_start_offset": log.start}
+            raise OffsetOutOfRangeError("deleted", **facts)
+        for offset in range(offset_range.starting_offset, offset_range.stopping_offset):
+            row = {
+                "value": self.values[tp][offset],
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "offset": offset,
+                "timestamp": 0,
+                "timestamp_type": 0,
+            }
+            yield pa.RecordBatch.from_pylist([row], schema=KAFKA_RECORDS)
 
 
 def _end_of(log: Log, end: LogEnd, isolation_level: IsolationLevel) -> int:

@@ -6,14 +6,17 @@ So all parts of planning see the same ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.client.cluster.results import Results
 from penstock.options.config import SourceConfig
 from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source.checkpoint_offset import Positions
-from penstock.types import LogEnd, TopicPartition
+from penstock.types import LogEnd, OffsetRange, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class OffsetLookUps(Protocol):
@@ -37,6 +40,9 @@ class OffsetLookUps(Protocol):
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the committed offsets of the group; topic partitions without one are left out."""
+
+    def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range, with all columns of KafkaRecords."""
 
 
 class ConfiguredLookUps:
@@ -73,6 +79,10 @@ class ConfiguredLookUps:
             return {}
         return self._lookup.committed_offsets(group_id, topic_partitions)
 
+    def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """See `OffsetLookUps`."""
+        return self._lookup.records(offset_range, self._config)
+
 
 class FixedEnds:
     """`OffsetLookUps` of an AvailableNow run. The ends of its logs were taken when the run started.
@@ -106,3 +116,7 @@ class FixedEnds:
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `OffsetLookUps`."""
         return self._look_ups.committed(topic_partitions)
+
+    def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """See `OffsetLookUps`."""
+        return self._look_ups.records(offset_range)

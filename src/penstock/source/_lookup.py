@@ -6,14 +6,17 @@ method says otherwise. A topic partition without an answer does not hide the oth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.client.cluster.results import Results
-from penstock.options.config import IsolationLevel
-from penstock.types import LogEnd, TopicPartition
+from penstock.options.config import IsolationLevel, SourceConfig
+from penstock.types import LogEnd, OffsetRange, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Wait(Enum):
@@ -64,3 +67,6 @@ class OffsetLookup(Protocol):
         self, group_id: str, topic_partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         """Return the committed offsets of a group; topic partitions without one are left out."""
+
+    def records(self, offset_range: OffsetRange, config: SourceConfig) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range, in small batches with all columns of KafkaRecords."""

@@ -15,12 +15,17 @@ from penstock.options.config import OffsetsSpec
 from penstock.source._configured_lookup import OffsetLookUps
 from penstock.source._lookup import Wait
 from penstock.source._places import names, resolve_places
+from penstock.source.checkpoint_offset import Positions
 from penstock.source.user_initializer import ask_initializer
 from penstock.types import At, LogEnd, Time, TopicPartition, Where
 
 
 def resolve_offsets(
-    spec: OffsetsSpec, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+    spec: OffsetsSpec,
+    topic_partitions: Collection[TopicPartition],
+    look_ups: OffsetLookUps,
+    *,
+    starts: Positions | None = None,
 ) -> dict[TopicPartition, int]:
     """Return a number for each topic partition.
 
@@ -28,13 +33,15 @@ def resolve_offsets(
         spec: the start or end from the options.
         topic_partitions: the subscribed ones.
         look_ups: answers the questions.
+        starts: where reading starts, to resolve an end; None if it is not known.
 
     Raises:
         OptionError: the offsets or timestamps do not fit the subscription; or a committed offset, or a record
             of the time, is needed and missing.
         ClientError: an offset could not be looked up.
     """
-    return dict(resolve_each(spec, topic_partitions, look_ups).all_or_raise("Looking up offsets"))
+    answers = resolve_each(spec, topic_partitions, look_ups, starts=starts)
+    return dict(answers.all_or_raise("Looking up offsets"))
 
 
 def resolve_each(
@@ -44,13 +51,14 @@ def resolve_each(
     *,
     wait: Wait = Wait.FOR_ALL,
     are_all: bool = True,
+    starts: Positions | None = None,
 ) -> Results[TopicPartition, int]:
     """Return a number or an error for each topic partition; see `resolve_offsets`.
 
     With `are_all` false these are not all subscribed topic partitions, so `spec` may name others.
     """
     if spec.initializer:
-        spec = ask_initializer(spec.initializer, topic_partitions, look_ups)
+        spec = ask_initializer(spec.initializer, topic_partitions, look_ups, starts)
     if not are_all:
         spec = replace(spec, each=tuple(named for named in spec.each if named[0] in topic_partitions))
     return resolve_places(

@@ -93,7 +93,7 @@ class SplitEnumerator:
             starts = self._beginnings.of_first(existing, self._run, are_all=are_all)
             waiting = discovery.topic_partitions - starts.keys()
             markers = Markers(
-                stops=self._stopping.of(None, existing, self._run.look_ups),
+                stops=self._stopping.of(None, existing, self._run.look_ups, starts=starts),
                 topic_ids=self._topic_ids(starts),
                 waiting=waiting,
                 planned_at_ms=None if starts and not waiting else self._beginnings.planned_at_ms(None),

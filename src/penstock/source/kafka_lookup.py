@@ -7,21 +7,26 @@ does not answer delays the others for a moment only, if the caller can go on wit
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from penstock.client.cluster import log_offsets
 from penstock.client.cluster.log_sizes import log_sizes
 from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import PenstockError
-from penstock.options.config import IsolationLevel
+from penstock.options.config import IsolationLevel, SourceConfig
 from penstock.source._lookup import TopicView, Wait
-from penstock.types import LogEnd, Time, TopicPartition
+from penstock.types import LogEnd, OffsetRange, Time, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STRAGGLERS_TIMEOUT_MS = 3_000
 """How long a batch waits for a topic partition that does not answer."""
 KNOWN_STRAGGLERS_TIMEOUT_MS = 500
 """The same for a topic partition that did not answer the last time either."""
+_ROWS_OF_SMALL_BATCHES = 1_000
 _FULL_WAIT_EVERY = 5
 """Every fifth time, known stragglers get the time of the others, because a broker may just be slow."""
 
@@ -106,6 +111,20 @@ class KafkaOffsetLookup:
     ) -> Mapping[TopicPartition, int]:
         """See `OffsetLookup`."""
         return log_offsets.committed_offsets(self._connections, group_id, topic_partitions)
+
+    def records(self, offset_range: OffsetRange, config: SourceConfig) -> Iterator[pa.RecordBatch]:
+        """See `OffsetLookup`."""
+        # Imported here because other planning reads no records.
+        from penstock.client.fetch.fetcher import fetch_range  # noqa: PLC0415
+        from penstock.client.settings import fetch_settings  # noqa: PLC0415
+
+        return fetch_range(
+            self._connections,
+            offset_range,
+            fetch_settings(config.properties),
+            read_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
+            max_rows=_ROWS_OF_SMALL_BATCHES,
+        )
 
     def commit_offsets(
         self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int

@@ -29,15 +29,23 @@ class StoppingPoint:
         self._is_marked = False
 
     def of(
-        self, start: SourceOffset | None, existing: Collection[TopicPartition], look_ups: OffsetLookUps
+        self,
+        start: SourceOffset | None,
+        existing: Collection[TopicPartition],
+        look_ups: OffsetLookUps,
+        *,
+        starts: Positions | None = None,
     ) -> Positions | None:
-        """Return the stops in `start`, or resolve them for `existing`; None for a stream without an end."""
+        """Return the stops in `start`, or resolve them for `existing`; None for a stream without an end.
+
+        `starts` is where reading starts in a query that is first planned now.
+        """
         if self._spec is None:
             return None
         if start is not None and start.markers.stops is not None:
             return start.markers.stops
         if self._resolved is None:
-            self._resolved = resolve_offsets(self._spec, existing, look_ups)
+            self._resolved = resolve_offsets(self._spec, existing, look_ups, starts=starts)
         return self._resolved
 
     def with_end_marker(

@@ -7,8 +7,8 @@ has to have an offset (or -2 earliest, -1 latest, -3 committed) for each of them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.errors import OptionError, PenstockError
 from penstock.options.config import OffsetsSpec
@@ -16,7 +16,11 @@ from penstock.options.offset_text import COMMITTED_OFFSET, where_of
 from penstock.options.python_objects import INITIALIZER
 from penstock.source._configured_lookup import OffsetLookUps
 from penstock.source._places import resolve_places
-from penstock.types import LogEnd, TopicPartition, Where
+from penstock.source.checkpoint_offset import Positions
+from penstock.types import LogEnd, OffsetRange, TopicPartition, Where
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ENDS_BY_STRATEGY = {"earliest": LogEnd.EARLIEST, "latest": LogEnd.LATEST}
 
@@ -27,8 +31,34 @@ class PartitionOffsetsRetriever:
     Each call is batched over its topic partitions and ends within the time-outs of the client.
     """
 
-    def __init__(self, look_ups: OffsetLookUps) -> None:
+    def __init__(self, look_ups: OffsetLookUps, starts: Positions | None = None) -> None:
         self._look_ups = look_ups
+        self._starts = starts
+
+    def starting_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where reading starts; for initializers of the end of a stream.
+
+        Raises:
+            OptionError: it is not known: this is not the first planning of a stream, or a topic partition did
+                not answer.
+        """
+        known, asked = self._starts, _plain(partitions)
+        if known is None:
+            raise OptionError(
+                "Where reading starts is known only at the first planning of a stream. Nothing was read. If "
+                "another query made the checkpoint, e.g. one without an end, use a new checkpoint location."
+            )
+        missing = sorted(str(tp) for tp in asked if tp not in known)
+        if missing:
+            raise OptionError(
+                f"Where {', '.join(missing)} starts could not be looked up, and without it the end of the "
+                "stream cannot be found. Nothing was read. Start the query again when its brokers answer."
+            )
+        return {tp: known[tp] for tp in asked}
+
+    def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range in small batches, with all columns of KafkaRecords."""
+        return self._look_ups.records(offset_range)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each log."""
@@ -54,9 +84,18 @@ class PartitionOffsetsRetriever:
 
 
 def ask_initializer(
-    text: str, topic_partitions: Collection[TopicPartition], look_ups: OffsetLookUps
+    text: str,
+    topic_partitions: Collection[TopicPartition],
+    look_ups: OffsetLookUps,
+    starts: Positions | None = None,
 ) -> OffsetsSpec:
     """Return the offsets that the object in `text` gives for these topic partitions.
+
+    Args:
+        text: of the option.
+        topic_partitions: the subscribed ones.
+        look_ups: answers the questions.
+        starts: where reading starts, to find an end; None if it is not known.
 
     Raises:
         OptionError: the object cannot be loaded here, failed, or did not give one offset for each.
@@ -66,7 +105,7 @@ def ask_initializer(
     name = type(initializer).__qualname__
     asked = sorted(topic_partitions)
     try:
-        given = initializer.get_partition_offsets(asked, PartitionOffsetsRetriever(look_ups))
+        given = initializer.get_partition_offsets(asked, PartitionOffsetsRetriever(look_ups, starts))
         strategy = initializer.get_auto_offset_reset_strategy()
     except PenstockError:
         raise

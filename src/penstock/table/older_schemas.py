@@ -1,17 +1,19 @@
 """The deserialization schemas of Flink's older API: with `is_end_of_stream`, which newer sources ignore.
 
 Users subclass the schemas; `ElementsOf` calls them on the executors. Invariant: after the end of its stream a
-topic partition gives no more rows in the same task. So a topic partition has to be read by one task.
+topic partition gives no more rows. In a batch read one task reads a topic partition and remembers the end. In
+a bounded stream `StreamEnd` finds the end before anything is planned, and no record after it is read.
 """
 
 from __future__ import annotations
 
+import dis
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from penstock.errors import OptionError
+from penstock.errors import DecodeError, OptionError, PenstockError, UnsupportedOptionError
 from penstock.table.json_key_value import checked_json
 from penstock.table.user_decoder import (
     BaseDeserializer,
@@ -53,6 +55,14 @@ class KafkaDeserializationSchema(BaseDeserializer):
         return False
 
 
+_WITH_ELEMENTS = (
+    KeyedDeserializationSchema,
+    KafkaDeserializationSchema,
+    KafkaRecordDeserializationSchema,
+    DeserializationSchema,
+)
+
+
 class JsonDeserializationSchema(DeserializationSchema):
     """Flink's schema of that name: the value as JSON text in the column `value`, unchanged.
 
@@ -75,11 +85,16 @@ class ElementsOf(KafkaRecordDeserializationSchema):
 
     Args:
         user_object: the schema of the user.
+        remembers_ends: whether no record after an end gives a row. Without it only elements of the same
+            record are left out, because the read stops there by itself.
     """
 
-    def __init__(self, user_object: Any) -> None:
+    def __init__(self, user_object: Any, *, remembers_ends: bool = True) -> None:
         self.user_object = user_object
+        self._remembers_ends = remembers_ends
         self._ended: set[tuple[str, int]] = set()
+        self._is_end = end_of_stream(user_object)
+        _check_kind(user_object)
         _check_no_collector(user_object)
 
     def open(self) -> None:
@@ -98,16 +113,21 @@ class ElementsOf(KafkaRecordDeserializationSchema):
         place = record.topic, record.partition
         if place in self._ended:
             return None
-        given = self.call(record)
-        is_end = end_of_stream(self.user_object)
-        if given is None or is_end is None:
-            return given
-        kept, has_ended = before_end(given, is_end)
-        if has_ended:
+        if self._is_end is None:
+            return self._call(record)
+        kept, has_ended = self.before_end(record)
+        if has_ended and self._remembers_ends:
             self._ended.add(place)
         return kept
 
-    def call(self, record: ConsumerRecord) -> Any:
+    def before_end(self, record: ConsumerRecord) -> tuple[list[Any], bool]:
+        """Return the elements of one record before the end of the stream, and whether the end is in it."""
+        given = self._call(record)
+        if given is None or self._is_end is None:
+            return [], False
+        return _before_end(given, self._is_end)
+
+    def _call(self, record: ConsumerRecord) -> Any:
         """Return what the schema of the user gives for a record."""
         schema = self.user_object
         if isinstance(schema, KeyedDeserializationSchema):
@@ -117,35 +137,41 @@ class ElementsOf(KafkaRecordDeserializationSchema):
         return schema.deserialize(record.value)
 
 
-class EndOffsets(KafkaRecordDeserializationSchema):
-    """Gives a row for each record that ends its topic partition: where a read of the others has to stop.
+class StreamEnd:
+    """Finds where topic partitions end, from their records. Runs on the driver.
 
     Args:
-        user_object: the schema of the user.
+        schema: of the user, with its own `is_end_of_stream`.
     """
 
-    def __init__(self, user_object: Any) -> None:
-        self.user_object = user_object
-        self._elements = ElementsOf(user_object)
-
-    def open(self) -> None:
-        """Open the schema of the user."""
+    def __init__(self, schema: Any) -> None:
+        self._elements = ElementsOf(schema)
         self._elements.open()
 
-    def get_produced_type(self) -> str:
-        """Return the columns."""
-        return "topic STRING, partition INT, offset BIGINT"
+    def offset(self, records: Iterable[ConsumerRecord]) -> int | None:
+        """Return the offset to stop before, and take no record after it; None without an end.
 
-    def deserialize(self, record: ConsumerRecord) -> Any:
-        """Return the offset to stop before: after the record if elements come before the end in it."""
-        given, is_end = self._elements.call(record), end_of_stream(self.user_object)
-        if given is None or is_end is None:
-            return None
-        kept, has_ended = before_end(given, is_end)
-        return (record.topic, record.partition, record.offset + bool(kept)) if has_ended else None
+        It is the offset after the record if elements come before the end in it. A record that the schema
+        cannot decode does not end its topic partition: the read itself treats it as a bad record.
+
+        Args:
+            records: of one topic partition, in order.
+        """
+        for record in records:
+            try:
+                kept, has_ended = self._elements.before_end(record)
+            except (PenstockError, MemoryError) as error:
+                if not isinstance(error, DecodeError):
+                    raise
+                continue
+            except Exception:  # noqa: BLE001, S112 - the user's code may raise anything; the read reports it
+                continue
+            if has_ended:
+                return record.offset + bool(kept)
+        return None
 
 
-def before_end(given: Any, is_end: Callable[[Any], bool]) -> tuple[list[Any], bool]:
+def _before_end(given: Any, is_end: Callable[[Any], bool]) -> tuple[list[Any], bool]:
     """Return the elements before the end of a stream, and whether the end is among the given ones."""
     kept: list[Any] = []
     for element in given if isinstance(given, (list, Iterator)) else [given]:
@@ -156,16 +182,40 @@ def before_end(given: Any, is_end: Callable[[Any], bool]) -> tuple[list[Any], bo
 
 
 def end_of_stream(schema: Any) -> Callable[[Any], bool] | None:
-    """Return the method of the user that finds the end of a stream; None if there is only the default."""
+    """Return the method of the user that finds the end of a stream.
+
+    None if there is only the default, or if the method of the user says only `return False`, as many do in
+    Flink, whose interface has no default.
+    """
     method = _method(schema, "is_end_of_stream", "isEndOfStream")
-    defaults = (KeyedDeserializationSchema.is_end_of_stream, KafkaDeserializationSchema.is_end_of_stream)
-    return None if method is None or getattr(method, "__func__", None) in defaults else method
+    return None if method is None or _is_always_false(method) else method
+
+
+def _is_always_false(method: Callable[..., Any]) -> bool:
+    """Return whether the code of a method is only `return False`, so that it never ends a stream."""
+    code = getattr(method, "__code__", None)
+    if code is None:
+        return False
+    steps = [one for one in dis.get_instructions(code) if one.opname not in ("RESUME", "NOP")]
+    # Python 3.12 and 3.13 have one instruction for it, and the others have two.
+    names = [one.opname for one in steps]
+    return names in (["RETURN_CONST"], ["LOAD_CONST", "RETURN_VALUE"]) and steps[0].argval is False
 
 
 def _method(schema: Any, name: str, java_name: str) -> Callable[..., Any] | None:
     """Return a method by its name in Java if the user wrote that one."""
     found: Callable[..., Any] | None = getattr(schema, java_name, None) or getattr(schema, name, None)
     return found
+
+
+def _check_kind(schema: Any) -> None:
+    if isinstance(schema, _WITH_ELEMENTS):
+        return
+    raise UnsupportedOptionError(
+        f"{type(schema).__name__} has an is_end_of_stream, which nothing would call, because the schema does "
+        "not return elements one by one. Use a KafkaDeserializationSchema or a DeserializationSchema, or "
+        "leave is_end_of_stream out."
+    )
 
 
 def _check_no_collector(schema: Any) -> None:

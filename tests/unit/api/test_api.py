@@ -9,10 +9,11 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -38,7 +39,7 @@ from penstock.options.python_objects import INITIALIZER, PICKLE_BYTES_MAX
 from penstock.source._lookup import Wait
 from penstock.source._resolve_offsets import is_fixed, resolve_offsets
 from penstock.source.user_initializer import ask_initializer
-from penstock.types import LogEnd, TopicPartition
+from penstock.types import LogEnd, OffsetRange, TopicPartition
 from tests.unit.source_fakes import tp
 
 Strategy = KafkaOffsetResetStrategy
@@ -281,6 +282,9 @@ class LookUps:
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {t: 15 for t in topic_partitions if t == tp(0)}
+
+    def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+        return iter(())
 
 
 def resolved(initializer: KafkaOffsetsInitializer) -> dict[TopicPartition, int]:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import OptionError
+from penstock.errors import OptionError, SchemaRegistryError, UnsupportedOptionError
 from penstock.table.older_schemas import (
     ElementsOf,
-    EndOffsets,
     JsonDeserializationSchema,
     KafkaDeserializationSchema,
     KeyedDeserializationSchema,
+    StreamEnd,
     end_of_stream,
 )
-from penstock.table.user_decoder import ConsumerRecord, DeserializationSchema
+from penstock.table.user_decoder import ArrowDeserializationSchema, ConsumerRecord, DeserializationSchema
 
 
 def record(value: bytes | None, partition: int = 0, offset: int = 7) -> ConsumerRecord:
@@ -62,19 +62,88 @@ def test_the_end_of_a_stream_ends_its_topic_partition_only() -> None:
     elements = ElementsOf(UntilEnd())
     elements.open()
     assert elements.deserialize(record(b"a")) == ["a"]
-    assert elements.deserialize(record(None)) is None
+    assert elements.deserialize(record(None)) == []
     assert elements.deserialize(record(b"b end c")) == ["b"]
     assert elements.deserialize(record(b"d")) is None
     assert elements.deserialize(record(b"d", partition=1)) == ["d"]
 
 
+def test_a_read_that_stops_by_itself_needs_no_memory_of_the_ends() -> None:
+    elements = ElementsOf(UntilEnd(), remembers_ends=False)
+    assert elements.deserialize(record(b"b end c")) == ["b"]
+    assert elements.deserialize(record(b"d")) == ["d"], "the driver may decode the same records again"
+
+
 def test_where_a_read_has_to_stop() -> None:
-    ends = EndOffsets(UntilEnd())
-    assert ends.deserialize(record(b"end a", offset=7)) == ("orders", 0, 7)
-    assert ends.deserialize(record(b"a end", offset=8)) == ("orders", 0, 9)
-    assert ends.deserialize(record(b"a")) is None
-    assert ends.deserialize(record(None)) is None
-    assert EndOffsets(Everything()).deserialize(record(b"end")) is None
+    ends = StreamEnd(UntilEnd())
+    assert ends.offset([record(b"end a", offset=7)]) == 7
+    assert ends.offset([record(b"a"), record(None), record(b"a end", offset=8)]) == 9
+    assert ends.offset([record(b"a"), record(None)]) is None
+
+
+def test_no_record_after_the_end_is_decoded() -> None:
+    class Opened(UntilEnd):
+        seen: list[bytes | None]
+
+        def open(self) -> None:
+            self.seen = []
+
+        def deserialize(self, record: ConsumerRecord) -> Any:
+            self.seen.append(record.value)
+            return super().deserialize(record)
+
+    schema = Opened()
+    rest = iter([record(b"a"), record(b"end"), record(b"b")])
+    assert StreamEnd(schema).offset(rest) == 7
+    assert schema.seen == [b"a", b"end"]
+    assert next(rest).value == b"b"
+
+
+def test_a_bad_record_does_not_end_a_stream_but_an_error_of_penstock_is_raised() -> None:
+    class Failing(UntilEnd):
+        error: Exception = ValueError("bad")
+
+        def deserialize(self, record: ConsumerRecord) -> Any:
+            if record.value == b"x":
+                raise self.error
+            return super().deserialize(record)
+
+    schema = Failing()
+    assert StreamEnd(schema).offset([record(b"x"), record(b"end", offset=8)]) == 8
+    schema.error = SchemaRegistryError("the registry is down")
+    with pytest.raises(SchemaRegistryError):
+        StreamEnd(schema).offset([record(b"x"), record(b"end", offset=8)])
+
+
+class NeverEnds(UntilEnd):
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Return false, as in most programs for Flink."""
+        return False
+
+
+class EndsAtOnce(UntilEnd):
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        return True
+
+
+def test_a_method_that_only_returns_false_is_the_default() -> None:
+    assert end_of_stream(NeverEnds()) is None
+    assert end_of_stream(EndsAtOnce()) is not None
+    assert end_of_stream(UntilEnd()) is not None
+    assert ElementsOf(NeverEnds()).deserialize(record(b"a end b")) == ["a", "end", "b"]
+
+
+class OfBatches(ArrowDeserializationSchema):
+    def deserialize_batch(self, records: Any) -> Any:
+        return records
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        return bool(next_element)
+
+
+def test_a_schema_without_elements_cannot_have_an_end() -> None:
+    with pytest.raises(UnsupportedOptionError, match=r"OfBatches has an is_end_of_stream, which nothing"):
+        ElementsOf(OfBatches())
 
 
 def test_another_task_begins_without_an_end() -> None:

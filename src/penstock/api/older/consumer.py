@@ -19,6 +19,7 @@ from penstock.api.older import _properties as properties_of
 from penstock.api.older._missing import NamesWhatToUse
 from penstock.api.older._properties import discovery_interval_ms
 from penstock.api.older._starting import SpecificOffsets
+from penstock.api.older._stopping import EndsOfStreams
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.flink import ALIGNMENT_MAX_DRIFT
 from penstock.options.values import parse_duration_ms
@@ -210,35 +211,30 @@ class FlinkKafkaConsumer(NamesWhatToUse):
         """Return the rows as a streaming DataFrame. It stands for `env.add_source(consumer)`.
 
         Raises:
-            UnsupportedOptionError: the schema has its own `is_end_of_stream`.
+            UnsupportedOptionError: the schema has its own `is_end_of_stream` (other than `return False`).
         """
         if self._ends():
             raise UnsupportedOptionError(
                 f"{type(self._schema).__name__} has an is_end_of_stream, but the tasks of a stream do not "
                 "know what earlier micro-batches have read, so rows after the end could appear. Nothing was "
-                "read. Use load_batch(spark) or load_bounded(spark), or leave is_end_of_stream out."
+                "read. Use load_batch(spark) or load_bounded(spark). If the stream never ends, delete the "
+                "method, or let it contain only `return False`."
             )
         return self._stream(spark, self.source())
 
     def load_bounded(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame that ends: at the present end of each topic partition.
 
-        If the schema has its own `is_end_of_stream`, a topic partition ends before the first such element. To
-        find it, this method reads the topics once with a batch job. The checkpoint keeps the ends, so a query
+        "Present" is when the query is first planned. If the schema has its own `is_end_of_stream`, a topic
+        partition ends before the first such element. To find it, the driver reads each topic partition from
+        its start up to that element, before the first micro-batch. The checkpoint keeps the ends, so a query
         that is started again ends at the same ones. See `penstock.run_until_bounded`.
         """
-        ends = self._end_offsets(spark) if self._ends() else {}
-        stopping = SpecificOffsets.of(ends, KafkaOffsetResetStrategy.LATEST, has_group=False)
-        builder = self._builder(is_bounded=False, start=self._starting()).set_unbounded(stopping)
-        return self._stream(spark, self._with_event_time(builder.build()))
-
-    def _end_offsets(self, spark: SparkSession) -> dict[TopicPartition, int | None]:
-        """Return the offset before which each topic partition with an end of its stream has to stop."""
-        from penstock.table.older_schemas import EndOffsets  # noqa: PLC0415 - it loads Arrow
-
-        builder = self._builder(is_bounded=True, start=self._starting(), schema=EndOffsets(self._schema))
-        found = builder.build().load(spark).groupBy("topic", "partition").agg({"offset": "min"}).collect()
-        return {TopicPartition(row[0], row[1]): row[2] for row in found}
+        stopping = KafkaOffsetsInitializer.latest()
+        if self._ends():
+            stopping = EndsOfStreams(self._schema)
+        builder = self._builder(is_bounded=False, start=self._starting(), remembers_ends=False)
+        return self._stream(spark, self._with_event_time(builder.set_unbounded(stopping).build()))
 
     def _stream(self, spark: SparkSession, source: KafkaSource) -> DataFrame:
         """Return the rows of a stream, with Spark's watermark if there is a strategy."""
@@ -297,9 +293,9 @@ class FlinkKafkaConsumer(NamesWhatToUse):
         return KafkaOffsetsInitializer.latest()
 
     def _builder(
-        self, *, is_bounded: bool, start: KafkaOffsetsInitializer, schema: Any = None
+        self, *, is_bounded: bool, start: KafkaOffsetsInitializer, remembers_ends: bool = True
     ) -> KafkaSourceBuilder:
-        """Return the builder of a source; `schema` makes other rows than those of the user."""
+        """Return the builder of a source; see `ElementsOf` for `remembers_ends`."""
         builder = KafkaSource.builder().set_properties(self._properties).set_starting_offsets(start)
         if isinstance(self._topics, re.Pattern):
             builder.set_topic_pattern(_pattern(self._topics))
@@ -309,20 +305,15 @@ class FlinkKafkaConsumer(NamesWhatToUse):
         builder.set_property("partition.discovery.interval.ms", str(interval_ms))
         if not self._commits:
             builder.set_property("commit.offsets.on.checkpoint", "false")
-        more = {**self._time_options(), **self._own}
-        if schema is None:
-            self._set_deserializer(builder)
-        else:
-            builder.set_deserializer(schema)
-            more = {key: value for key, value in more.items() if not key.startswith("scan.event-time.")}
-        for key, value in more.items():
+        self._set_deserializer(builder, remembers_ends=remembers_ends)
+        for key, value in {**self._time_options(), **self._own}.items():
             builder.set_option(key, value)
         return builder.set_bounded(KafkaOffsetsInitializer.latest()) if is_bounded else builder
 
     def _time_options(self) -> dict[str, str]:
         return {} if self._strategy is None else self._strategy.options(self._event_time)
 
-    def _set_deserializer(self, builder: KafkaSourceBuilder) -> None:
+    def _set_deserializer(self, builder: KafkaSourceBuilder, *, remembers_ends: bool) -> None:
         from penstock.table.older_schemas import (  # noqa: PLC0415 - it loads Arrow
             ElementsOf,
             KafkaDeserializationSchema,
@@ -336,7 +327,8 @@ class FlinkKafkaConsumer(NamesWhatToUse):
         schema, produced_type = self._schema, self._produced_type
         is_older = isinstance(schema, (KeyedDeserializationSchema, KafkaDeserializationSchema))
         if is_older or self._ends():
-            builder.set_deserializer(ElementsOf(schema), produced_type=produced_type)
+            elements = ElementsOf(schema, remembers_ends=remembers_ends)
+            builder.set_deserializer(elements, produced_type=produced_type)
         elif isinstance(schema, (KafkaRecordDeserializationSchema, ArrowDeserializationSchema)):
             builder.set_deserializer(schema, produced_type=produced_type)
         else:
