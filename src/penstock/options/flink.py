@@ -23,6 +23,7 @@ from penstock.options.table_spec import Connector
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
+    DURATION_OR_NEVER,
     LONG_MAX,
     PATTERN,
     POSITIVE_INT,
@@ -272,10 +273,11 @@ IDLE_TIMEOUT = Option(
     "scan.idle-timeout",
     _F,
     _SOURCE,
-    DURATION,
+    DURATION_OR_NEVER,
     "With `scan.watermark.alignment.max-drift`: a topic partition that was read to its end holds the others "
     "back until it has had no new record for this time. A topic partition without any record in this run "
-    "does not hold them back. (Flink: `scan.watermark.idle-timeout`.)",
+    "does not hold them back, except with `never`: then its last record before this run counts. A run with "
+    "fixed ends (`availableNow`) does not wait. (Flink: `scan.watermark.idle-timeout`.)",
     default=IDLE_TIMEOUT_MS,
 )
 MAX_FUTURE_SKEW = Option(

@@ -210,6 +210,14 @@ BOOLEAN = ValueType("boolean", "true, false", parse_boolean, lambda value: str(v
 DURATION = ValueType(
     "duration", "e.g. `5 min`, `10 s`, `500 ms`, `0`; no unit: ms", parse_duration_ms, render_duration_ms
 )
+NEVER_MS = LONG_MAX
+"""A time-out that does not pass."""
+DURATION_OR_NEVER = ValueType(
+    "duration",
+    f"{DURATION.allowed}; or `never`",
+    lambda text: NEVER_MS if as_word(text) == "never" else parse_duration_ms(text),
+    lambda time_ms: "never" if time_ms == NEVER_MS else render_duration_ms(time_ms),
+)
 SIZE = ValueType("size", "e.g. `64 mb`, `500 kb`, `1 gb`; no unit: bytes", parse_bytes)
 PATTERN = ValueType("regex", "a regular expression that matches the whole topic name", parse_pattern)
 TOPIC = ValueType("topic", "one topic name", lambda text: check_topic_name(text.strip()))

@@ -9,6 +9,8 @@ partition plus the drift.
   that is newer. Like a watermark, it never goes back.
 - A topic partition that was read to its end holds the others until it has had no new data for the idle
   time-out. A run with fixed ends does not wait, because no further records come in it.
+- If that time-out is "never", a topic partition of which this run has read nothing holds the others too, by
+  its last record before the position.
 - Kafka can find the first record *of the log* that is not older than a time. If that record lies after the
   position, everything before it is old enough. If not, the records themselves are looked at, some thousand in
   a batch. That happens with records out of order, and with transaction markers, which have the time of the
@@ -33,6 +35,7 @@ from typing import Protocol
 from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError
 from penstock.options.config import SourceConfig
+from penstock.options.values import NEVER_MS
 from penstock.source._discovery import monotonic_ms
 from penstock.source._future_times import FutureTimes
 from penstock.source._window import Window
@@ -45,6 +48,8 @@ HOLE_OFFSETS = 10_000
 """How far to look for the next record if the position has none (markers, compaction)."""
 LOOK_BACK_OFFSETS = 10
 """How far to look back for the last record of a topic partition that was read to its end."""
+HELD_LOG_INTERVAL_MS = 60_000
+"""How long nothing is read because of a topic partition without new records, until that is logged (again)."""
 SCANNED_RECORDS = 10_000
 """How many records to look at in one batch if Kafka's index by time does not help."""
 
@@ -126,7 +131,7 @@ class Alignment:
 
     Args:
         max_drift_ms: how far a topic partition may be ahead of the slowest.
-        idle_timeout_ms: how long a topic partition without new data still holds the others.
+        idle_timeout_ms: how long a topic partition without new data still holds the others, or NEVER_MS.
         clock: timestamps of records.
         now_ms: a monotonic clock.
         future: tells which timestamps to ignore; None for no limit.
@@ -147,6 +152,7 @@ class Alignment:
         self._now_ms = now_ms
         self._future = future or FutureTimes()
         self._states: dict[TopicPartition, _EventTimeState] = {}
+        self._held_logged_at_ms: int | None = None
 
     @classmethod
     def of(cls, config: SourceConfig, clock: RecordClock) -> Alignment | None:
@@ -178,6 +184,9 @@ class Alignment:
         self._follow(begin, waiting)
         caught_up = self._not_idle(begin.keys() - waiting.keys()) if more_may_come else []
         plan = _Plan(begin, waiting, caught_up, ends={**begin, **waiting})
+        if self._idle_timeout_ms == NEVER_MS and waiting:
+            unknown = [tp for tp in caught_up if self._states[tp].event_time_ms is None]
+            self._look_back(plan, [tp for tp in unknown if tp in latest])
         self._look(plan, [tp for tp in waiting if self._states[tp].is_unknown])
         limit_ms = self._limit(plan)
         if limit_ms is None or self._keep_back_for_holes(plan):
@@ -186,11 +195,13 @@ class Alignment:
         if any(answers.values.get(tp, end) < end for tp, end in plan.ends.items()):
             # A topic partition has to wait, so now the event time of each is worth a look-up.
             self._look(plan, [tp for tp in waiting if self._states[tp].next_at != begin[tp]])
-            self._look_back(plan, [tp for tp in caught_up if tp in latest])
+            known = [tp for tp in caught_up if self._states[tp].event_time_ms is not None]
+            self._look_back(plan, [tp for tp in known if tp in latest])
             exact_ms = self._limit(plan)
             if exact_ms is not None and exact_ms != limit_ms:
                 limit_ms, answers = exact_ms, self._ask(plan, exact_ms)
         self._cut(plan, limit_ms, answers)
+        self._log_if_held(plan)
         return plan.ends
 
     def _follow(self, begin: Positions, waiting: Collection[TopicPartition]) -> None:
@@ -282,10 +293,13 @@ class Alignment:
         ranges = []
         for tp in caught_up:
             state, at = self._states[tp], plan.begin[tp]
-            if at > 0 and state.event_time_ms is not None and state.back_at != at:
+            if at > 0 and state.back_at != at:
                 state.back_at = at
                 ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
-        for tp, times in self._read(ranges, max_records=LOOK_BACK_OFFSETS).values.items():
+        found = self._read(ranges, max_records=LOOK_BACK_OFFSETS)
+        for tp in found.errors:
+            self._states[tp].back_at = -1
+        for tp, times in found.values.items():
             state = self._states[tp]
             for time_ms in times.times_ms:
                 if self._future.is_ignored(time_ms):
@@ -318,6 +332,33 @@ class Alignment:
             self._future.count(tp, times.offsets[:old_count], times.times_ms[:old_count])
             is_all_old = old_count == len(times.times_ms)
             plan.ends[tp] = times.next_offset if is_all_old else times.offsets[old_count]
+
+    def _log_if_held(self, plan: _Plan) -> None:
+        """Log that nothing is read because of a topic partition that has had no new records for long."""
+        times_ms = {
+            tp: time_ms
+            for tp in plan.caught_up
+            if (time_ms := self._states[tp].event_time_ms) is not None and not self._states[tp].is_timeless
+        }
+        if not times_ms or any(plan.ends[tp] > plan.begin[tp] for tp in plan.waiting):
+            return
+        now_ms, slowest = self._now_ms(), min(times_ms, key=times_ms.__getitem__)
+        quiet_ms = now_ms - self._states[slowest].active_at_ms
+        logged_at_ms = self._held_logged_at_ms
+        if quiet_ms < HELD_LOG_INTERVAL_MS:
+            return
+        if logged_at_ms is not None and now_ms - logged_at_ms < HELD_LOG_INTERVAL_MS:
+            return
+        self._held_logged_at_ms = now_ms
+        _log.warning(
+            "Nothing is read, because %s has had no new record for %d s. Its event time is %s ms since 1970, "
+            "and the other topic partitions are further ahead than the drift, so Spark could drop its next "
+            "rows as late. If it stays without records, set 'scan.idle-timeout' (with_idleness of "
+            "WatermarkStrategy).",
+            slowest,
+            quiet_ms // 1000,
+            times_ms[slowest],
+        )
 
     def _read(
         self, ranges: Collection[OffsetRange], max_records: int

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.client.cluster.results import Results
 from penstock.errors import PenstockError, RequestTimeoutError
+from penstock.options.values import NEVER_MS
 from penstock.source._future_times import FutureTimes
 from penstock.source._window import Window
 from penstock.source.alignment import HOLE_OFFSETS, SCANNED_RECORDS, Alignment, RecordTimes
@@ -184,6 +185,45 @@ def test_an_idle_topic_partition_holds_the_others_again_from_its_next_record() -
     query.clock.logs[tp(0)] += records(60)
     query.clock.logs[tp(1)] += records(6)
     assert query.batch() == {tp(0): [], tp(1): [6 * MINUTE_MS]}
+
+
+def test_without_an_idle_timeout_it_holds_the_others_until_it_has_a_record(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    query = Query({tp(0): records(1, 90), tp(1): records(1)}, MINUTE_MS, idle_timeout_ms=NEVER_MS)
+    query.batch()
+    query.now_ms = 10**9
+    assert query.batch() == {tp(0): [], tp(1): []}
+    assert not caplog.records
+    query.now_ms += 60_000
+    assert query.batch() == {tp(0): [], tp(1): []}
+    query.batch()
+    assert caplog.text.count("Nothing is read, because t-1 has had no new record for 60 s") == 1
+    query.clock.logs[tp(1)] += records(89.5)
+    assert query.batch() == {tp(0): [90 * MINUTE_MS], tp(1): [int(89.5 * MINUTE_MS)]}
+
+
+def test_a_quiet_topic_partition_is_not_logged_while_others_are_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logs = {tp(0): records(1, 1.2, 1.4, 90), tp(1): records(1)}
+    query = Query(logs, MINUTE_MS, idle_timeout_ms=NEVER_MS)
+    for _ in range(3):
+        query.now_ms += 10**6
+        assert query.batch(max_records=1)[tp(0)]
+    assert not caplog.records
+
+
+def test_without_an_idle_timeout_it_holds_them_after_a_restart_too() -> None:
+    query = Query({tp(0): records(1, 90), tp(1): records(1), tp(2): []}, MINUTE_MS, idle_timeout_ms=NEVER_MS)
+    query.batch()
+    query.restart()
+    assert not any(query.batch().values()), "Spark would drop the next row of partition 1"
+    read_before = query.clock.records_read
+    query.batch()
+    assert query.clock.records_read == read_before, "the same records are not looked at again"
+    query.clock.logs[tp(1)] += records(2)
+    assert query.batch() == {tp(0): [], tp(1): [2 * MINUTE_MS], tp(2): []}
 
 
 def test_the_last_records_of_a_topic_partition_tell_its_event_time() -> None:

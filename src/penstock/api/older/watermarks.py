@@ -69,7 +69,7 @@ class WatermarkStrategy:
     Attributes:
         disorder_ms: how much the event times of one topic partition may go back; None: no watermark.
         assigner: finds the event time; None: the timestamp of the Kafka record.
-        idle_ms: how long a topic partition without new records holds back the others; None: 1 min.
+        idle_ms: how long a topic partition without new records holds back the others; None: for ever.
         drift_ms: how far a topic partition may be ahead of the slowest one; None: DRIFT_MS.
     """
 
@@ -120,7 +120,11 @@ class WatermarkStrategy:
         return replace(self, assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: timedelta | int | str) -> WatermarkStrategy:
-        """Return the strategy with the time after which a topic partition is idle."""
+        """Return the strategy with the time after which a topic partition without new records is idle.
+
+        Without this call it never is, as in Flink: the others are not read further than the drift ahead of
+        its last record. The log names it.
+        """
         return replace(self, idle_ms=_milliseconds(idle_timeout))
 
     def with_watermark_alignment(
@@ -142,8 +146,7 @@ class WatermarkStrategy:
             return found
         drift_ms = DRIFT_MS if self.drift_ms is None else self.drift_ms
         found["scan.watermark.alignment.max-drift"] = f"{drift_ms} ms"
-        if self.idle_ms is not None:
-            found["scan.idle-timeout"] = f"{self.idle_ms} ms"
+        found["scan.idle-timeout"] = "never" if self.idle_ms is None else f"{self.idle_ms} ms"
         return found
 
     forMonotonousTimestamps = for_monotonous_timestamps
@@ -201,6 +204,8 @@ def strategy_of(given: Any) -> WatermarkStrategy:
     """
     if isinstance(given, WatermarkStrategy):
         return given
+    if isinstance(given, AssignerWithPeriodicWatermarks) and _makes_watermarks(given):
+        raise _no_generator(type(given).__name__)
     if isinstance(given, BoundedOutOfOrdernessTimestampExtractor):
         return WatermarkStrategy(disorder_ms=given.max_out_of_orderness_ms, assigner=given)
     if isinstance(given, AscendingTimestampExtractor):
@@ -210,6 +215,13 @@ def strategy_of(given: Any) -> WatermarkStrategy:
     raise OptionError(
         f"Expected a WatermarkStrategy or an older timestamp assigner, got {type(given).__name__}."
     )
+
+
+def _makes_watermarks(given: AssignerWithPeriodicWatermarks) -> bool:
+    """Return whether the user wrote the method that Flink asks for watermarks."""
+    default = AssignerWithPeriodicWatermarks.get_current_watermark
+    is_own = type(given).get_current_watermark is not default
+    return is_own or hasattr(given, "getCurrentWatermark")
 
 
 def _no_generator(name: str) -> UnsupportedOptionError:

@@ -20,7 +20,9 @@ from penstock import (
 )
 from penstock.api.older.watermarks import strategy_of
 from penstock.errors import OptionError, UnsupportedOptionError
+from penstock.options.parse import parse_read
 from penstock.options.python_objects import ASSIGNER
+from penstock.options.values import NEVER_MS
 from penstock.options.warn import forget_warnings
 
 
@@ -51,6 +53,16 @@ class Punctuated(AssignerWithPunctuatedWatermarks):
 
 def consumer() -> FlinkKafkaConsumer:
     return FlinkKafkaConsumer("orders", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
+
+
+class OwnWatermark(Bounded):
+    def get_current_watermark(self) -> int:
+        return 0
+
+
+class OwnWatermarkAsInJava(Ascending):
+    def getCurrentWatermark(self) -> int:
+        return 0
 
 
 def test_the_timestamps_of_records() -> None:
@@ -95,7 +107,14 @@ def test_the_older_assigners_that_spark_can_do() -> None:
     assert assigner.extract_timestamp("12", 0) == 12
 
 
-@pytest.mark.parametrize("given", [Periodic(), Punctuated()])
+def test_without_idleness_a_topic_partition_is_never_idle() -> None:
+    options = consumer().assign_timestamps_and_watermarks(Bounded("5 s")).source().options
+    assert options["scan.idle-timeout"] == "never"
+    config = parse_read(dict(options), streaming=True).source
+    assert config.idle_timeout_ms == NEVER_MS
+
+
+@pytest.mark.parametrize("given", [Periodic(), Punctuated(), OwnWatermark(1), OwnWatermarkAsInJava()])
 def test_assigners_that_make_watermarks_by_themselves(given: Any) -> None:
     with pytest.raises(UnsupportedOptionError, match=r"Use WatermarkStrategy\.for_bounded_out_of_orderness"):
         consumer().assign_timestamps_and_watermarks(given)
