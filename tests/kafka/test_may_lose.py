@@ -1,4 +1,4 @@
-"""Writes that may lose records because the user asked for it: they really lose, and they say so."""
+"""Older producers that may lose records because the user asked for it: they really lose, and they say so."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from penstock import FlinkKafkaProducer09, SimpleStringSchema
 from penstock.client.produce.pool import close_kept_producers
 from penstock.devbroker import DevCluster
 from penstock.errors import ProduceError
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
+from penstock.options.warn import forget_warnings
 from penstock.sink.writer import write_rows
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -24,21 +26,25 @@ LARGE = b"x" * 2_000
 @pytest.fixture(autouse=True)
 def no_producer_left() -> Iterator[None]:
     close_kept_producers()
+    forget_warnings()
     yield
     close_kept_producers()
 
 
-def config(bootstrap: str, topic: str, **more: str) -> SinkConfig:
-    given = {
-        "properties.bootstrap.servers": bootstrap,
-        "topic": topic,
-        "sink.delivery-guarantee": "none",
-        "properties.batch.size": "1",  # a batch for each record
-        "properties.linger.ms": "0",
-        "properties.request.timeout.ms": "1500",
-        "properties.delivery.timeout.ms": "1500",
+def producer(bootstrap: str, topic: str) -> FlinkKafkaProducer09:
+    properties = {
+        "bootstrap.servers": bootstrap,
+        "batch.size": "1",  # a batch for each record
+        "linger.ms": "0",
+        "request.timeout.ms": "1500",
+        "delivery.timeout.ms": "1500",
     }
-    return parse_write({**given, **more}).sink
+    return FlinkKafkaProducer09(topic, SimpleStringSchema(), properties)
+
+
+def config(made: FlinkKafkaProducer09, *, is_batch: bool = False) -> SinkConfig:
+    """Return what Spark gives to the tasks of this producer."""
+    return parse_write(made.sink(is_batch=is_batch).options).sink
 
 
 def rows(*values: bytes) -> list[pa.RecordBatch]:
@@ -54,8 +60,9 @@ def test_failures_that_are_only_logged(
 ) -> None:
     topic = make_topic(1, config={"max.message.bytes": "1000"})
     with pytest.raises(ProduceError, match="MESSAGE_TOO_LARGE"):
-        write_rows(config(bootstrap, topic), rows(b"1", LARGE, b"2"))
-    loses = config(bootstrap, topic, **{"sink.on-delivery-failure": "log"})
+        write_rows(config(producer(bootstrap, topic), is_batch=True), rows(b"1", LARGE, b"2"))
+    made = producer(bootstrap, topic).set_flush_on_checkpoint(True)
+    loses = config(made.set_log_failures_only(True))
     for _ in range(2):  # the kept producer goes on
         write_rows(loses, rows(b"3", LARGE, b"4", LARGE))
     assert [value for value in written(bootstrap, topic) if value in (b"3", b"4", LARGE)] == [
@@ -76,7 +83,9 @@ def test_a_write_without_a_flush_may_lose_what_it_reported_as_written(
     own_broker: DevCluster, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     bootstrap, topic = own_broker.bootstrap_servers, make_topic(1, cluster=own_broker)
-    loses = config(bootstrap, topic, **{"sink.flush-on-checkpoint": "false"})
+    loses = config(producer(bootstrap, topic))
+    said = [record for record in caplog.records if "so records may be LOST" in record.getMessage()]
+    assert len(said) == 1
     write_rows(loses, rows(b"1"))
     wait_until(lambda: written(bootstrap, topic) == [b"1"], "the record arrives by itself")
     own_broker.pause()

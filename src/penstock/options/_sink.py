@@ -156,7 +156,7 @@ def _flushes_on_checkpoint(given: GivenOptions, guarantee: DeliveryGuarantee) ->
         _log,
         f"'{flink.FLUSH_ON_CHECKPOINT.key}' = 'false': a stream does not wait until Kafka has acknowledged "
         "its records, so records may be LOST when a worker process or a broker fails. Set it to 'true' for "
-        "at-least-once.",
+        "at-least-once (FlinkKafkaProducer08 to 010: set_flush_on_checkpoint(True)).",
     )
     return False
 

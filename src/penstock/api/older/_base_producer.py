@@ -6,7 +6,7 @@ its own here. The constructor checks what needs neither Kafka nor Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -82,8 +82,11 @@ class BaseProducer(NamesWhatToUse):
         self._own[key] = value
         return self
 
-    def sink(self) -> KafkaSink:
+    def sink(self, *, is_batch: bool = False) -> KafkaSink:
         """Return the `KafkaSink` that this producer stands for, with its options.
+
+        Args:
+            is_batch: true for a batch write, which always waits until Kafka has acknowledged its records.
 
         Raises:
             MissingOptionError: EXACTLY_ONCE has no prefix.
@@ -96,13 +99,14 @@ class BaseProducer(NamesWhatToUse):
             builder.set_transactional_id_prefix(self._needed_prefix())
         if self._logs_failures:
             builder.set_option("sink.on-delivery-failure", "log")
-        for key, value in {**self._more_options(), **self._own}.items():
+        more = {} if is_batch else self._more_options()
+        for key, value in {**more, **self._own}.items():
             builder.set_option(key, value)
         return builder.build()
 
     def write(self, rows: DataFrame) -> None:
         """Write a batch DataFrame and return after it is written."""
-        self.sink().write(rows)
+        self.sink(is_batch=True).write(rows)
 
     def write_stream(
         self, rows: DataFrame, checkpoint_location: str, *, trigger: Mapping[str, Any] | None = None
@@ -138,7 +142,7 @@ class BaseProducer(NamesWhatToUse):
         return DeliveryGuarantee.NONE
 
     def _more_options(self) -> dict[str, str]:
-        """Return the options of a version."""
+        """Return the options of streams with this version."""
         return {}
 
     def _settings(self, guarantee: DeliveryGuarantee) -> dict[str, str]:
@@ -168,7 +172,7 @@ class BaseProducer(NamesWhatToUse):
             builder.set_value_serialization_schema(schema.serialize_value)
         else:
             builder.set_value_serialization_schema(schema)
-        if isinstance(schema, KeyedSerializationSchema) and _chooses_topics(schema):
+        if isinstance(schema, KeyedSerializationSchema) and _topic_method(schema) is not None:
             builder.set_topic_selector(_TargetTopic(schema, self._topic))
         else:
             builder.set_topic(self._topic)
@@ -193,11 +197,17 @@ class _TargetTopic:
         self._topic = topic
 
     def __call__(self, row: Row) -> str:
-        return self.user_object.get_target_topic(row) or self._topic
+        chosen = _topic_method(self.user_object)
+        return (None if chosen is None else chosen(row)) or self._topic
 
 
-def _chooses_topics(schema: KeyedSerializationSchema) -> bool:
-    return type(schema).get_target_topic is not KeyedSerializationSchema.get_target_topic
+def _topic_method(schema: KeyedSerializationSchema) -> Callable[[Row], str | None] | None:
+    """Return the method of the user that chooses topics, by its name in Java or Python; None without one."""
+    found: Callable[[Row], str | None] | None = getattr(schema, "getTargetTopic", None)
+    if found is not None:
+        return found
+    is_default = type(schema).get_target_topic is KeyedSerializationSchema.get_target_topic
+    return None if is_default else schema.get_target_topic
 
 
 def _check_members(schema: Any) -> None:

@@ -43,6 +43,7 @@ NOT_NEEDED = frozenset(
         "flink.disable-metrics",
         "flink.get-partitions.retry",
         "flink.poll-timeout",
+        "flink.simple-consumer-reconnectLimit",
         "key.deserializer",
         "num.consumer.fetchers",
         "offsets.commit.max.retries",

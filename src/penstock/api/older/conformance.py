@@ -72,7 +72,7 @@ _SAME, _NO_EFFECT, _ERROR, _OURS = Verdict.SAME, Verdict.NO_EFFECT, Verdict.ERRO
 _RUNTIME = "Flink's runtime calls it. Spark runs the query: use `load`, `write` or `write_stream`."
 _BOTH = "1.4 to 1.17, PyFlink"
 _NOT_OURS = "Spark has no such setting for a sink. Use the DataFrame: `repartition`, `queryName`."
-_ENDS = "In `load_batch` and `load_bounded`. An error in `load`."
+_ENDS = "In `load_batch` and `load_bounded`. In `load` an error, unless it is only `return False`."
 _DELEGATE = "Subclass FlinkKafkaPartitioner, which knows the partitions of each topic."
 
 
@@ -139,6 +139,7 @@ _OF_CONSUMER = (
         _ERROR,
         "A query reads only the topics of its consumer. Name the earlier topics in the constructor too.",
     ),
+    Member(_CONSUMER, "get_java_function()", "PyFlink", _ERROR, "There is no Java object. Use `source`."),
     Member(_CONSUMER, "getProducedType()", _BOTH, _SAME, "It returns columns of Spark."),
     *_members(
         _CONSUMER,
@@ -210,12 +211,19 @@ _OF_PRODUCER = (
         _SAME,
         "",
         "FlinkKafkaProducer(String brokerList, String, SerializationSchema)",
-        "FlinkKafkaProducer(String, SerializationSchema, Properties)",
         "FlinkKafkaProducer(String, SerializationSchema, Properties, Optional<FlinkKafkaPartitioner>)",
         "FlinkKafkaProducer(String brokerList, String, KeyedSerializationSchema)",
         "FlinkKafkaProducer(String, KeyedSerializationSchema, Properties)",
         "FlinkKafkaProducer(String, KeyedSerializationSchema, Properties, Semantic)",
         "FlinkKafkaProducer(String, KeyedSerializationSchema, Properties, Optional<FlinkKafkaPartitioner>)",
+    ),
+    Member(
+        _PRODUCER,
+        "FlinkKafkaProducer(String, SerializationSchema, Properties)",
+        "1.4 to 1.17",
+        _SAME,
+        "These are PyFlink's arguments too, so Kafka chooses the partitions. For Java's default pass "
+        "`FlinkFixedPartitioner()`.",
     ),
     *_members(
         _PRODUCER,
@@ -239,9 +247,10 @@ _OF_PRODUCER = (
         "__init__(topic, serialization_schema, producer_config, kafka_producer_pool_size, semantic)",
         "PyFlink",
         _SAME,
-        "PyFlink passes no partitioner, which is Java's hash of the key. Here the default is "
-        "FlinkFixedPartitioner, as PyFlink's documentation says; its records have no keys.",
+        "Without a partitioner, like PyFlink's code: Kafka chooses the partitions. (PyFlink's documentation "
+        "says FlinkFixedPartitioner.)",
     ),
+    Member(_PRODUCER, "get_java_function()", "PyFlink", _ERROR, "There is no Java object. Use `sink`."),
     Member(_PRODUCER, "setLogFailuresOnly(boolean)", _BOTH, _SAME, "An error with EXACTLY_ONCE."),
     Member(_PRODUCER, "setFlushOnCheckpoint(boolean)", "PyFlink", _SAME, "`False` is an error: use NONE."),
     Member(_PRODUCER, "setWriteTimestampToKafka(boolean)", _BOTH, _SAME),

@@ -21,4 +21,8 @@ class FlinkKafkaPartitioner(KafkaPartitioner, ABC):
 
 
 class FlinkFixedPartitioner:
-    """Writes all records of a task to one partition. It is the default of most constructors, as in Flink."""
+    """Writes all records of a task to one partition. It is the default of Java's constructors."""
+
+
+class DefaultPartitioner:
+    """Stands for an argument that is not given. Each constructor has the default of Flink's."""

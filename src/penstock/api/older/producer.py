@@ -7,10 +7,12 @@ which records may be lost is logged once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.api.older._base_producer import TIMEOUT, BaseProducer, Semantic
-from penstock.api.older.partitioners import FlinkFixedPartitioner
+from penstock.api.older.partitioners import DefaultPartitioner, FlinkFixedPartitioner
+from penstock.api.older.serialization import KafkaSerializationSchema, KeyedSerializationSchema
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.warn import warn_once
@@ -27,7 +29,7 @@ class FlinkKafkaProducer(BaseProducer):
     Constructors, as in Flink; the fourth and later arguments may also be given by name:
 
     - `(broker list, topic, schema)`
-    - `(topic, schema, properties)`, and after these a partitioner (None: Java's hash of the key), a Semantic
+    - `(topic, schema, properties)`, and after these a partitioner (None: Kafka's own choice), a Semantic
       and a pool size, in any order
 
     Args:
@@ -36,8 +38,9 @@ class FlinkKafkaProducer(BaseProducer):
             own, a KafkaSerializationSchema, or anything that KafkaRecordSerializationSchema takes for values.
         producer_config: properties of Kafka. Required: `bootstrap.servers`.
         semantic: AT_LEAST_ONCE by default.
-        custom_partitioner: a FlinkKafkaPartitioner or function; None for Java's hash of the key. By default
-            all rows of a task go to one partition (FlinkFixedPartitioner), as in Flink.
+        custom_partitioner: a FlinkKafkaPartitioner or function; None for Kafka's own choice (Java's hash of
+            the key). The default is FlinkFixedPartitioner, with which all rows of a task go to one partition.
+            With properties and a schema of values it is None, because PyFlink's constructor passes none.
         kafka_producer_pool_size: accepted. It has no meaning, because penstock needs no pool.
     """
 
@@ -56,7 +59,7 @@ class FlinkKafkaProducer(BaseProducer):
         producer_config: Any,
         *more: Any,
         semantic: _Promise | None = None,
-        custom_partitioner: Any = FlinkFixedPartitioner,
+        custom_partitioner: Any = DefaultPartitioner,
         kafka_producer_pool_size: int | None = None,
     ) -> None:
         for argument in more:
@@ -66,6 +69,8 @@ class FlinkKafkaProducer(BaseProducer):
                 kafka_producer_pool_size = argument
             else:
                 custom_partitioner = argument
+        if custom_partitioner is DefaultPartitioner:
+            custom_partitioner = self._default_partitioner(serialization_schema, producer_config)
         super().__init__(topic, serialization_schema, producer_config, partitioner=custom_partitioner)
         self._semantic = _checked_semantic(semantic)
         _check_pool_size(kafka_producer_pool_size)
@@ -120,6 +125,13 @@ class FlinkKafkaProducer(BaseProducer):
         )
         return self
 
+    @classmethod
+    def _default_partitioner(cls, serialization_schema: Any, producer_config: Any) -> Any:
+        """Return the partitioner of a constructor without one: PyFlink's, or one that only Java has."""
+        is_of_rows = isinstance(serialization_schema, (KeyedSerializationSchema, KafkaSerializationSchema))
+        is_pyflinks = isinstance(producer_config, Mapping) and not is_of_rows
+        return None if is_pyflinks else FlinkFixedPartitioner
+
     setFlushOnCheckpoint = set_flush_on_checkpoint
     setWriteTimestampToKafka = set_write_timestamp_to_kafka
     setTransactionalIdPrefix = set_transactional_id_prefix
@@ -137,6 +149,11 @@ class FlinkKafkaProducer(BaseProducer):
 
 class FlinkKafkaProducer011(FlinkKafkaProducer):
     """The producer for Kafka 0.11. It writes to every broker that penstock supports."""
+
+    @classmethod
+    def _default_partitioner(cls, serialization_schema: Any, producer_config: Any) -> Any:
+        """Return the default of Java's constructors."""
+        return FlinkFixedPartitioner
 
 
 def _checked_semantic(semantic: Any) -> Semantic:

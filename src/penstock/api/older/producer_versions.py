@@ -1,25 +1,21 @@
 """The producers for Kafka 0.8 to 0.10, which do not flush on checkpoints by default.
 
-Runs in the user's program, on Spark classic and Connect. Invariant: each has the defaults of its version, and
-a default with which records may be lost is logged once.
+Runs in the user's program, on Spark classic and Connect. Invariant: each has the defaults of its version. The
+option by which a stream may lose records logs that itself.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.older._base_producer import BaseProducer, Semantic
 from penstock.api.older._missing import NamesWhatToUse
 from penstock.api.older.partitioners import FlinkFixedPartitioner
-from penstock.options.warn import warn_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-
-_log = logging.getLogger("penstock.older")
 
 
 class FlinkKafkaProducer08(BaseProducer):
@@ -54,14 +50,7 @@ class FlinkKafkaProducer08(BaseProducer):
     setFlushOnCheckpoint = set_flush_on_checkpoint
 
     def _more_options(self) -> dict[str, str]:
-        if self._flushes:
-            return {}
-        warn_once(
-            _log,
-            f"{type(self).__name__} does not flush on checkpoints by default, so a stream may LOSE records "
-            "when a worker process or a broker fails. Call set_flush_on_checkpoint(True) for at-least-once.",
-        )
-        return {"sink.flush-on-checkpoint": "false"}
+        return {} if self._flushes else {"sink.flush-on-checkpoint": "false"}
 
 
 _F = TypeVar("_F", bound=FlinkKafkaProducer08)

@@ -68,7 +68,8 @@ class KafkaSerializationSchema(ABC):
 
         Args:
             element: the row.
-            timestamp: of the column `event_time` or `timestamp`, in milliseconds; None without such a column.
+            timestamp: of the column `event_time` or `timestamp` of type TIMESTAMP, in milliseconds; None
+                without such a column.
         """
 
 
@@ -109,7 +110,7 @@ class OlderRecords(KafkaRecordSerializationSchema):
     def records(self, rows: DataFrame) -> DataFrame:
         """See `KafkaRecordSerializationSchema.records`."""
         names = EVENT_TIME_COLUMNS if self.event_time_column is None else (self.event_time_column,)
-        found = next((name for name in names if name in rows.columns), None)
+        found = next((name for name in names if _is_timestamp(rows, name)), None)
         if self.whole is not None:
             return _whole_records(rows, self.whole, found)
         if not self.writes_timestamps:
@@ -117,11 +118,17 @@ class OlderRecords(KafkaRecordSerializationSchema):
         if found is None:
             raise RowError(
                 "set_write_timestamp_to_kafka(True) needs the event time of each row, but the DataFrame has "
-                f"no column {' or '.join(names)}. The columns are {', '.join(rows.columns)}. Nothing was "
-                "written. Name the column: set_write_timestamp_to_kafka(True, timestamp_column=...).",
+                f"no column {' or '.join(names)} of type TIMESTAMP. The columns are "
+                f"{', '.join(rows.columns)}. Nothing was written. Name the column: "
+                "set_write_timestamp_to_kafka(True, timestamp_column=...), or cast it.",
                 column=names[0],
             )
         return replace(self, timestamp_column=found, writes_timestamps=False).records(rows)
+
+
+def _is_timestamp(rows: DataFrame, name: str) -> bool:
+    """Return whether there is such a column; one of another type is not a time, although it has the name."""
+    return name in rows.columns and rows.schema[name].dataType.typeName() == "timestamp"
 
 
 def _whole_records(rows: DataFrame, schema: KafkaSerializationSchema, event_time: str | None) -> DataFrame:

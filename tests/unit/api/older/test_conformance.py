@@ -36,7 +36,8 @@ FLINKS = {
         10,
         "assignTimestampsAndWatermarks setCommitOffsetsOnCheckpoints getEnableCommitOnCheckpoints "
         "setStartFromEarliest setStartFromLatest setStartFromTimestamp setStartFromGroupOffsets "
-        "setStartFromSpecificOffsets disableFilterRestoredPartitionsWithSubscribedTopics getProducedType "
+        "setStartFromSpecificOffsets get_java_function disableFilterRestoredPartitionsWithSubscribedTopics "
+        "getProducedType "
         "KEY_PARTITION_DISCOVERY_INTERVAL_MILLIS KEY_DISABLE_METRICS KEY_POLL_TIMEOUT DEFAULT_POLL_TIMEOUT "
         "MAX_NUM_PENDING_CHECKPOINTS PARTITION_DISCOVERY_DISABLED GET_PARTITIONS_RETRIES_KEY "
         "DEFAULT_GET_PARTITIONS_RETRIES getPartitionsForTopic open run cancel close initializeState "
@@ -48,7 +49,8 @@ FLINKS = {
         "setLogFailuresOnly setFlushOnCheckpoint setWriteTimestampToKafka setTransactionalIdPrefix "
         "ignoreFailuresAfterTransactionTimeout getPropertiesFromBrokerList Semantic SAFE_SCALE_DOWN_FACTOR "
         "DEFAULT_KAFKA_PRODUCERS_POOL_SIZE DEFAULT_KAFKA_TRANSACTION_TIMEOUT KEY_DISABLE_METRICS "
-        "getTransactionTimeout open invoke close initializeState snapshotState notifyCheckpointComplete "
+        "getTransactionTimeout get_java_function open invoke close initializeState snapshotState "
+        "notifyCheckpointComplete "
         "notifyCheckpointAborted finish setRuntimeContext getRuntimeContext getIterationRuntimeContext",
     ),
     "FlinkKafkaProducer08": (

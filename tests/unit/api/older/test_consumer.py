@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from penstock import (
+    DeserializationSchema,
     FlinkKafkaConsumer,
     FlinkKafkaConsumer010,
     FlinkKafkaConsumer011,
@@ -186,15 +188,17 @@ def test_properties_that_are_not_needed_are_named_in_one_line(caplog: pytest.Log
         "auto.commit.enable": "true",
         "enable.auto.commit": True,
         "flink.poll-timeout": 100,
+        "flink.simple-consumer-reconnectLimit": 3,
         "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
     }
     found = options(FlinkKafkaConsumer08("orders", SimpleStringSchema(), given))
     assert found == options(FlinkKafkaConsumer08("orders", SimpleStringSchema(), GROUP))
     [record] = caplog.records
     assert record.getMessage() == (
-        "Properties auto.commit.enable, enable.auto.commit, flink.poll-timeout, key.deserializer, "
-        "zookeeper.connect are not needed and have no effect: penstock uses neither ZooKeeper nor a Java "
-        "client, and Spark's checkpoint keeps the position."
+        "Properties auto.commit.enable, enable.auto.commit, flink.poll-timeout, "
+        "flink.simple-consumer-reconnectLimit, key.deserializer, zookeeper.connect are not needed and have "
+        "no effect: penstock uses neither ZooKeeper nor a Java client, and Spark's checkpoint keeps the "
+        "position."
     )
 
 
@@ -212,6 +216,29 @@ def test_mistakes_are_found_by_the_constructor() -> None:
         FlinkKafkaConsumer("orders", object(), GROUP)
     with pytest.raises(OptionError, match=r"group\.idd"):
         consumer({**SERVERS, "group.idd": "x"})
+
+
+class NeverEnds(DeserializationSchema):
+    def deserialize(self, message: bytes | None) -> Any:
+        return message
+
+    def isEndOfStream(self, next_element: Any) -> bool:
+        return False
+
+    def get_produced_type(self) -> str:
+        return "BINARY"
+
+
+class MayEnd(NeverEnds):
+    def isEndOfStream(self, next_element: Any) -> bool:
+        return not next_element
+
+
+def test_a_stream_takes_a_schema_that_never_ends() -> None:
+    spark = MagicMock()
+    assert FlinkKafkaConsumer("orders", NeverEnds(), GROUP).load(spark) is not None
+    with pytest.raises(UnsupportedOptionError, match=r"MayEnd has .* delete the method, or let it contain o"):
+        FlinkKafkaConsumer("orders", MayEnd(), GROUP).load(spark)
 
 
 def test_restored_topic_partitions_are_always_filtered() -> None:

@@ -44,6 +44,11 @@ class KeyedToTopics(Keyed):
         return element["topic"]  # type: ignore[no-any-return]
 
 
+class KeyedToTopicsAsInJava(Keyed):
+    def getTargetTopic(self, element: Any) -> str | None:
+        return element["topic"]  # type: ignore[no-any-return]
+
+
 class Whole(KafkaSerializationSchema):
     def serialize(self, element: Any, timestamp: int | None) -> ProducerRecord:
         return ProducerRecord("orders", b"v")
@@ -78,9 +83,18 @@ def test_the_old_ones_do_not_flush_by_default_and_say_so_once(
         "properties.bootstrap.servers": "localhost:9092",
     }
     options(version("localhost:9092", "orders", SimpleStringSchema()))
-    said = [r for r in caplog.records if "may LOSE records" in r.getMessage()]
-    assert len(said) == 1
-    assert "set_flush_on_checkpoint(True) for at-least-once" in said[0].getMessage()
+    [said] = caplog.records
+    assert "so records may be LOST when a worker process or a broker fails" in said.getMessage()
+    assert "set_flush_on_checkpoint(True)" in said.getMessage()
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_a_batch_write_always_flushes_and_warns_of_nothing(
+    version: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = version("localhost:9092", "orders", SimpleStringSchema())
+    assert "sink.flush-on-checkpoint" not in producer.sink(is_batch=True).options
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("version", OLD)
@@ -95,7 +109,7 @@ def test_with_a_flush_they_are_at_least_once(version: Any, caplog: pytest.LogCap
 
 @pytest.mark.parametrize("version", TODAYS)
 def test_the_defaults_of_today(version: Any, caplog: pytest.LogCaptureFixture) -> None:
-    found = options(version("orders", SimpleStringSchema(), CONFIG))
+    found = options(version("localhost:9092", "orders", SimpleStringSchema()))
     assert found == {
         "sink.delivery-guarantee": "at-least-once",
         "sink.partitioner": "fixed",
@@ -183,12 +197,27 @@ def test_partitioners() -> None:
     def chosen(*more: Any) -> str | None:
         return options(FlinkKafkaProducer("a", Keyed(), CONFIG, *more)).get("sink.partitioner")
 
-    assert chosen() == chosen(FlinkFixedPartitioner()) == "fixed"
+    assert chosen() == chosen(FlinkFixedPartitioner()) == chosen(Semantic.NONE) == "fixed"
     assert chosen(None) is None
     assert str(chosen(ToFirst())).startswith("penstock-partitioner-1:")
     with pytest.raises(OptionError, match="A partitioner cannot be used with a KafkaSerializationSchema"):
         FlinkKafkaProducer("a", Whole(), CONFIG, ToFirst())
     assert "sink.partitioner" not in options(FlinkKafkaProducer("a", Whole(), CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "partitioner"),
+    [
+        (FlinkKafkaProducer, {}, None),  # PyFlink passes none
+        (FlinkKafkaProducer, {"kafka_producer_pool_size": 5, "semantic": Semantic.NONE}, None),
+        (FlinkKafkaProducer, {"custom_partitioner": FlinkFixedPartitioner()}, "fixed"),
+        (FlinkKafkaProducer011, {}, "fixed"),  # Java's alone, as all with a version
+        (FlinkKafkaProducer08, {}, "fixed"),
+    ],
+)
+def test_the_partitioner_of_values_with_properties(kind: Any, more: Any, partitioner: str | None) -> None:
+    producer = kind("orders", SimpleStringSchema(), CONFIG, **more)
+    assert options(producer).get("sink.partitioner") == partitioner
 
 
 def test_topics() -> None:
@@ -197,6 +226,11 @@ def test_topics() -> None:
     selector = FlinkKafkaProducer("a", KeyedToTopics(), CONFIG).sink().record_serializer.topic_selector
     assert selector is not None
     assert (selector({"topic": "b"}), selector({"topic": None})) == ("b", "a")  # type: ignore[arg-type]
+    as_in_java = FlinkKafkaProducer("a", KeyedToTopicsAsInJava(), CONFIG)
+    assert "topic" not in options(as_in_java)
+    selector = as_in_java.sink().record_serializer.topic_selector
+    assert selector is not None
+    assert selector({"topic": "b"}) == "b"  # type: ignore[arg-type]
 
 
 def test_mistakes_are_found_by_the_constructor() -> None:
