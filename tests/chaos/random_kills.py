@@ -1,10 +1,11 @@
 """Kill driver, workers and brokers of an exactly-once copy at random, then let the judge look at the target.
 
-    python -m tests.chaos.random_kills --kills 50 --brokers 3 [--chained] [--seed 1] [--seconds 500]
+    python -m tests.chaos.random_kills --kills 50 --brokers 3 [--chained | --older] [--seed 1] [--seconds 500]
 
 Each kill comes at a random moment of a batch, while new input arrives. With several brokers every fourth kill
 takes a broker, which comes back with the next kill. With --chained there are two queries, and the second
-reads the transactions of the first. The program prints what it killed. It ends with 0 if every input is in
+reads the transactions of the first. With --older the copy uses FlinkKafkaConsumer and
+FlinkKafkaProducer(EXACTLY_ONCE). The program prints what it killed. It ends with 0 if every input is in
 the target once, in order for each key, and no transaction is open.
 """
 
@@ -136,13 +137,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--brokers", type=int, default=1)
-    parser.add_argument("--chained", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--chained", action="store_true")
+    kind.add_argument("--older", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no more after so long")
     arguments = parser.parse_args()
     ends_at_s = time.monotonic() + arguments.seconds
     with tempfile.TemporaryDirectory() as folder, DevCluster(arguments.brokers) as cluster:
-        scene = make_scene(cluster, Path(folder), f"kills-{arguments.seed}", is_chained=arguments.chained)
+        name, is_chained, is_older = f"kills-{arguments.seed}", arguments.chained, arguments.older
+        scene = make_scene(cluster, Path(folder), name, is_chained=is_chained, is_older=is_older)
         chaos = RandomKills(cluster, scene, arguments.seed)
         try:
             chaos.run(arguments.kills, ends_at_s=ends_at_s)
