@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as JudgesTopicPartition
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import (
     ConsumerRecord,
@@ -45,6 +46,8 @@ class Placed(KeyedDeserializationSchema):
 
 class UntilEnd(KafkaDeserializationSchema):
     def deserialize(self, record: ConsumerRecord) -> Any:
+        if record.value == b"bad":
+            raise ValueError("bad")
         return (record.value or b"").decode(), record.partition
 
     def is_end_of_stream(self, next_element: Any) -> bool:
@@ -97,21 +100,22 @@ def of(starts: dict[int, int], stop: int = COUNT) -> list[str]:
     return [f"{partition}-{n}" for partition, start in starts.items() for n in range(start, stop)]
 
 
-@pytest.mark.parametrize(("reset", "without"), [("earliest", 0), ("largest", COUNT)])
 def test_each_topic_partition_falls_back_to_the_group_and_then_to_the_reset(
-    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, reset: str, without: int
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     group_id = group()
     commit(bootstrap, group_id, topic, {1: 3})
-    properties = {"bootstrap.servers": bootstrap, "group.id": group_id, "auto.offset.reset": reset}
-    consumer = FlinkKafkaConsumer010(topic, SimpleStringSchema(), properties)
-    assert values(consumer.load_batch(spark).collect()) == of({0: without, 1: 3, 2: without})
+    for reset, without in (("earliest", 0), ("largest", COUNT)):
+        properties = {"bootstrap.servers": bootstrap, "group.id": group_id, "auto.offset.reset": reset}
+        consumer = FlinkKafkaConsumer010(topic, SimpleStringSchema(), properties)
+        assert values(consumer.load_batch(spark).collect()) == of({0: without, 1: 3, 2: without})
 
+    properties["auto.offset.reset"] = "earliest"
+    consumer = FlinkKafkaConsumer010(topic, SimpleStringSchema(), properties)
     consumer.set_start_from_specific_offsets({KafkaTopicPartition(topic, 0): 4})
     stream = consumer.load(spark)
     assert stream.isStreaming
-    batches = run_values(stream, tmp_path)
-    assert batches == of({0: 4, 1: 3, 2: without})
+    assert run_values(stream, tmp_path) == of({0: 4, 1: 3, 2: 0})
     # The process that plans the query commits while it ends, and Spark does not wait for it.
     wait_until(lambda: committed(bootstrap, group_id, topic, 3) == [COUNT] * 3, "the offsets to be committed")
 
@@ -134,50 +138,58 @@ def run_values(stream: DataFrame, checkpoint: Path) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("interval_ms", [None, 100])
 def test_discovery_is_off_by_default_and_can_be_turned_on(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, interval_ms: int | None
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic(1)
     fill(bootstrap, topic, range(COUNT), partitions=1)
-    properties: dict[str, Any] = {"bootstrap.servers": bootstrap}
-    if interval_ms is not None:
-        properties["flink.partition-discovery.interval-millis"] = interval_ms
-    consumer = FlinkKafkaConsumer(topic, SimpleStringSchema(), properties).set_start_from_latest()
-    found: list[str] = []
+    found: dict[str, list[str]] = {"off": [], "on": []}
 
-    def take(batch: DataFrame, _: int) -> None:
-        found.extend(row.value for row in batch.collect())
+    def start(name: str, **more: Any) -> StreamingQuery:
+        properties = {"bootstrap.servers": bootstrap, **more}
+        consumer = FlinkKafkaConsumer(topic, SimpleStringSchema(), properties).set_start_from_latest()
 
-    start = consumer.load(spark).writeStream.option("checkpointLocation", str(tmp_path)).foreachBatch(take)
-    with stopped(start.start()) as query:
-        query.processAllAvailable()
-        assert not found
+        def take(batch: DataFrame, _: int) -> None:
+            found[name].extend(row.value for row in batch.collect())
+
+        writer = consumer.load(spark).writeStream.option("checkpointLocation", str(tmp_path / name))
+        return writer.foreachBatch(take).start()
+
+    with (
+        stopped(start("off")) as without,
+        stopped(start("on", **{"flink.partition-discovery.interval-millis": 100})) as with_discovery,
+    ):
+        without.processAllAvailable()
+        with_discovery.processAllAvailable()
+        assert found == {"off": [], "on": []}
         judge.add_partitions(bootstrap, topic, 2)
         judge.produce(bootstrap, topic, judge.Record(b"new", partition=1))
+        wait_until(lambda: found["on"] == ["new"], "the new topic partition is read")
         judge.produce(bootstrap, topic, judge.Record(b"old", partition=0))
-        wanted = ["old"] if interval_ms is None else ["new", "old"]
-        wait_until(lambda: sorted(found) == wanted, "the records are read")
-        query.processAllAvailable()
-        assert sorted(found) == wanted
+        without.processAllAvailable()
+        with_discovery.processAllAvailable()
+        assert found == {"off": ["old"], "on": ["new", "old"]}
 
 
 def test_end_of_stream_ends_each_topic_partition_by_itself(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    topic = make_topic(2)
-    for partition, texts in ((0, ["a", "end", "b"]), (1, ["c", "d", "end", "end", "e"])):
+    topic, dead_letters = make_topic(2), make_topic(1, suffix="-dead")
+    for partition, texts in ((0, ["a", "bad", "end", "b"]), (1, ["c", "d", "end", "end", "e"])):
         judge.produce(bootstrap, topic, *(judge.Record(t.encode(), partition=partition) for t in texts))
     consumer = FlinkKafkaConsumer(topic, UntilEnd(), {"bootstrap.servers": bootstrap})
-    consumer.set_start_from_earliest()
+    consumer.set_start_from_earliest().set_option("scan.on-decode-error", "skip")
     assert values(consumer.load_batch(spark).collect()) == ["a", "c", "d"]
     with pytest.raises(UnsupportedOptionError, match=r"Use load_batch\(spark\)"):
         consumer.load(spark)
-    # A micro-batch for each record, so a task does not know the end. A restart ends at the same places.
-    stream = consumer.set_option("scan.max-records-per-batch", "2").load_bounded(spark)
+    consumer = FlinkKafkaConsumer(topic, UntilEnd(), {"bootstrap.servers": bootstrap})
+    consumer.set_start_from_earliest().set_option("scan.on-decode-error", "dead-letter")
+    # A micro-batch for each two records, so a task does not know the end.
+    consumer.set_option("scan.dead-letter.topic", dead_letters).set_option("scan.max-records-per-batch", "2")
+    stream = consumer.load_bounded(spark)
+    judge.produce(bootstrap, topic, judge.Record(b"later", partition=0))  # the end is looked for after this
     assert run_values(stream, tmp_path) == ["a", "c", "d"]
-    judge.produce(bootstrap, topic, judge.Record(b"later", partition=0))
-    assert run_values(consumer.load_bounded(spark), tmp_path) == []
+    assert [record.value for record in judge.consume_all(bootstrap, dead_letters)] == [b"bad"]
     with pytest.raises(OptionError, match=r"'scan\.min-splits' divides a topic partition"):
         consumer.set_option("scan.min-splits", "4").load_batch(spark)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 
 MINUTE_MS = 60_000
 START_MS = 1_700_000_040_000 // MINUTE_MS * MINUTE_MS
-PER_MINUTE, MINUTES = 4, 5
+PER_MINUTE, MINUTES = 2, 3
 
 
 class TimeOfText(TimestampAssigner):
@@ -46,8 +48,9 @@ def topic(bootstrap: str, make_topic: MakeTopic) -> str:
     return topic
 
 
-def counted(rows: DataFrame, checkpoint: Path) -> Counter[tuple[int, str]]:
-    """Return the rows that the query counted, for each minute and partition."""
+@contextlib.contextmanager
+def counting(rows: DataFrame, checkpoint: Path) -> Iterator[Counter[tuple[int, str]]]:
+    """Count the rows of each minute and partition with a query that has ended when the context ends."""
     partition = F.split("value", " ")[0].alias("partition")
     counts = rows.groupBy(F.window("event_time", "1 minute"), partition).count()
     found: Counter[tuple[int, str]] = Counter()
@@ -59,8 +62,8 @@ def counted(rows: DataFrame, checkpoint: Path) -> Counter[tuple[int, str]]:
 
     start = counts.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
     with stopped(start.foreachBatch(take).trigger(availableNow=True).start()) as query:
+        yield found
         assert query.awaitTermination(QUERY_TIMEOUT_S)
-    return found
 
 
 def test_topic_partitions_are_aligned_by_the_time_of_decoded_rows(
@@ -68,17 +71,19 @@ def test_topic_partitions_are_aligned_by_the_time_of_decoded_rows(
 ) -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(TimeOfText())
     consumer = FlinkKafkaConsumer(topic, SimpleStringSchema(), {"bootstrap.servers": bootstrap})
-    consumer.set_start_from_earliest().set_option("scan.max-records-per-batch", "10")
+    consumer.set_start_from_earliest().set_option("scan.max-records-per-batch", "5")
     consumer.assign_timestamps_and_watermarks(strategy)
     expected = Counter({(minute, "0"): PER_MINUTE for minute in range(MINUTES)})
     expected += Counter({(minute - 60, "1"): PER_MINUTE for minute in range(MINUTES)})
     expected += Counter({(10, "0"): 1, (10, "1"): 1})
-    assert counted(consumer.load(spark), tmp_path / "aligned") == expected
-
+    aligned = consumer.load(spark)
     consumer.assign_timestamps_and_watermarks(
         WatermarkStrategy.no_watermarks().with_timestamp_assigner(TimeOfText())
     )
     unaligned = consumer.load(spark).withWatermark("event_time", "1 minute")
-    assert counted(unaligned, tmp_path / "unaligned").total() < expected.total(), "the data shows no problem"
+    with counting(aligned, tmp_path / "1") as found, counting(unaligned, tmp_path / "2") as found_unaligned:
+        pass
+    assert found == expected
+    assert found_unaligned.total() < expected.total(), "the data shows no problem"
     times = consumer.load_batch(spark).selectExpr("value", "unix_millis(event_time) AS ms").collect()
     assert {row.ms for row in times} == {int(row.value.split()[1]) for row in times}

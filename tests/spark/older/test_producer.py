@@ -23,7 +23,7 @@ from penstock.devbroker import DevCluster
 from penstock.errors import RowError
 from tests import judge
 from tests.fix_broker import MakeTopic
-from tests.spark.queries import stopped
+from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 
 TIME_MS = 1_700_000_000_000
 KEEPS = {"retention.ms": "-1"}
@@ -102,6 +102,16 @@ def test_whole_records(spark: SparkSession, broker: DevCluster, make_topic: Make
     assert len({record.partition for record in found[1:]}) == 1
 
 
+def test_a_column_named_timestamp_of_another_type_is_no_event_time(spark: SparkSession) -> None:
+    rows = spark.range(1).selectExpr("id AS number", "'a' AS value", "CAST(7 AS BIGINT) AS timestamp")
+    config = {"bootstrap.servers": "unused:9092"}
+    producer = FlinkKafkaProducer("unused", Whole("unused"), config)
+    assert producer.sink().records(rows).collect()[0].timestamp is None
+    values = FlinkKafkaProducer("unused", SimpleStringSchema(), config)
+    with pytest.raises(RowError, match=r"no column event_time or timestamp of type TIMESTAMP"):
+        values.set_write_timestamp_to_kafka(True).sink().records(rows)
+
+
 def test_timestamps_are_written_only_if_asked_for(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -117,15 +127,15 @@ def test_timestamps_are_written_only_if_asked_for(
         .selectExpr("CAST(value AS STRING) AS value", f"timestamp_millis({TIME_MS}) AS at")
     )
     made = FlinkKafkaProducer010.write_to_kafka_with_timestamps(stream, topic, SimpleStringSchema(), config)
-    now = {"availableNow": True}
-    with stopped(made.write_stream(str(tmp_path / "1"), trigger=now)) as query:
-        assert query.awaitTermination(120)
+    with stopped(made.write_stream(str(tmp_path), trigger={"availableNow": True})) as query:
+        assert query.awaitTermination(QUERY_TIMEOUT_S)
     found = judge.consume_until(broker.bootstrap_servers, topic, 2)
     assert all((record.timestamp_ms or 0) > before_ms for record in found)
-    made.set_write_timestamp_to_kafka(True, timestamp_column="at").set_flush_on_checkpoint(True)
-    with stopped(made.write_stream(str(tmp_path / "2"), trigger=now)) as query:
-        assert query.awaitTermination(120)
-    found = judge.consume_until(broker.bootstrap_servers, topic, 4)
-    assert sum(record.timestamp_ms == TIME_MS for record in found) == 2
-    with pytest.raises(RowError, match="no column event_time or timestamp"):
-        made.set_write_timestamp_to_kafka(True).write_stream(str(tmp_path / "3"))
+    rows = spark.sql(f"SELECT 'c' AS value, timestamp_millis({TIME_MS}) AS at")
+    text = SimpleStringSchema(column="value")
+    made = FlinkKafkaProducer010.write_to_kafka_with_timestamps(rows, topic, text, config)
+    made.set_write_timestamp_to_kafka(True, timestamp_column="at").set_flush_on_checkpoint(True).write()
+    found = judge.consume_until(broker.bootstrap_servers, topic, 3)
+    assert [record.value for record in found if record.timestamp_ms == TIME_MS] == [b"c"]
+    with pytest.raises(RowError, match="no column event_time or timestamp of type TIMESTAMP"):
+        made.set_write_timestamp_to_kafka(True).write()
