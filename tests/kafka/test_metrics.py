@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import MissingOptionError
+from penstock.observe.health import HealthRules
+from penstock.observe.serve import start
 from penstock.spark._stream_reader import PenstockStreamReader
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -89,7 +92,10 @@ def test_a_running_source_shows_what_other_tools_compute(bootstrap: str, make_to
         assert read(reader, "/readyz") == "ok\n"
 
 
-def test_an_open_transaction_of_another_program_is_named(bootstrap: str, make_topic: MakeTopic) -> None:
+def test_an_open_transaction_of_another_program_is_named(
+    bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "HealthRules", partial(HealthRules, blocked_after_ms=0))
     topic = make_topic()
     query = Query(options(bootstrap, topic, properties_isolation_level="read_committed"))
     foreign = judge.transactional_producer(bootstrap, f"foreign-{topic}")
@@ -99,7 +105,13 @@ def test_an_open_transaction_of_another_program_is_named(bootstrap: str, make_to
     try:
         with query.running() as reader:
             assert query.catch_up(reader) == []
-            row = json.loads(read(reader, "/lag"))["topic_partitions"][0]
+            lag = json.loads(read(reader, "/lag"))
+            assert lag["health"] == "BLOCKED_BY_TRANSACTION"
+            assert f"transaction foreign-{topic} (producer" in lag["reasons"][0]
+            assert f"has kept back readers of {topic}-0 at offset 0" in lag["reasons"][0]
+            not_ok = scrape(reader)["penstock_source_topic_partition_not_ok"]
+            assert not_ok == {(topic, "0", "BLOCKED_BY_TRANSACTION", f"foreign-{topic}"): 1}
+            (row,) = lag["topic_partitions"]
             assert row["held_back_by"]["transactional_id"] == f"foreign-{topic}"
             assert (row["lag_records"], row["readable_records"]) == (1, 0)
     finally:

@@ -177,5 +177,7 @@ def test_a_sink_that_died_between_two_batches_is_shown_with_its_open_transaction
     job.board.take({**message, "event": "prepared", "values": values})
     job.run(2)
     (sink,) = job.view.sinks().values()
-    assert sink.gauges["open_transactions"] == 2
+    for said in said_everywhere(job)[:1]:
+        assert '"name": "orders-copier"' in said
+        assert '"open_transactions": 2' in said
     assert sink.oldest_transaction_ms(job.now_s * 1_000) == 2 * TRIGGER_S * 1_000

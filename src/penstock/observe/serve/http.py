@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from penstock.observe.monitor import report_to_json
-from penstock.observe.serve.page.data import page_data
+from penstock.observe.serve.page.data import page_data, sinks_to_json
 from penstock.observe.serve.page.files import CONTENT_SECURITY_POLICY, page_file
 from penstock.observe.serve.prometheus import prometheus_text
 from penstock.observe.serve.view import SourceView
@@ -127,15 +127,15 @@ class _Handler(BaseHTTPRequestHandler):
         return HTTPStatus.OK, _PROMETHEUS, text
 
     def _page(self) -> _Answer:
-        now_ms = time.time_ns() // 1_000_000
-        data = page_data(self.view, self.config, self.settings.topic_partitions_max, now_ms)
+        data = page_data(self.view, self.config, self.settings.topic_partitions_max, _now_ms())
         return HTTPStatus.OK, _JSON, _json(data)
 
     def _lag(self) -> _Answer:
         report = self.view.report()
         if report is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, b'{"error": "no batch was planned yet"}\n'
-        return HTTPStatus.OK, _JSON, _json(report_to_json(report))
+        sinks = sinks_to_json(self.view.sinks(), _now_ms())
+        return HTTPStatus.OK, _JSON, _json({**report_to_json(report), "sinks": sinks})
 
     def _ready(self) -> _Answer:
         """Return 200 if a batch was planned and some topic partition answers."""
@@ -149,6 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Log a request only for debugging."""
         _log.debug(format, *args)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _json(value: dict[str, Any]) -> bytes:

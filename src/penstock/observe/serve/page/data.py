@@ -6,6 +6,7 @@ Runs in the process that plans a stream. Pure. Invariants: values of secret prop
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any
@@ -52,7 +53,7 @@ def page_data(
         "totals": view.totals(),
         "history": view.history(),
         "batches": [asdict(each) for each in view.batch_times()],
-        "sinks": [_sink(name, state, now_ms) for name, state in sinks.items()],
+        "sinks": sinks_to_json(sinks, now_ms),
         "promise": promise(sinks),
         "warnings": warnings(config, sinks),
         "options": resolved_options(config),
@@ -78,13 +79,17 @@ def _report(report: Report, most: int) -> dict[str, Any]:
     return shown
 
 
-def _sink(name: str, state: SinkState, now_ms: int) -> dict[str, Any]:
-    return {
-        **asdict(state),
-        "name": name,
-        "compression_ratio": state.compression_ratio,
-        "oldest_transaction_ms": state.oldest_transaction_ms(now_ms),
-    }
+def sinks_to_json(sinks: Mapping[str, SinkState], now_ms: int) -> list[dict[str, Any]]:
+    """Return the sinks for programs: totals and gauges by their names, times in milliseconds."""
+    return [
+        {
+            **asdict(state),
+            "name": name,
+            "compression_ratio": state.compression_ratio,
+            "oldest_transaction_ms": state.oldest_transaction_ms(now_ms),
+        }
+        for name, state in sinks.items()
+    ]
 
 
 def resolved_options(config: SourceConfig) -> list[tuple[str, str]]:
