@@ -19,10 +19,10 @@ _PBMAC1 = bytes.fromhex("2a864886f70d01050e")
 _SCRYPT = bytes.fromhex("2b06010401da47040b")
 _PBES1 = bytes.fromhex("2a864886f70d0105")
 _PKCS12_PBE = bytes.fromhex("2a864886f70d010c01")
-_DATA = bytes.fromhex("2a864886f70d010701")
+DATA = bytes.fromhex("2a864886f70d010701")
 _ENCRYPTED_DATA = bytes.fromhex("2a864886f70d010706")
 _BAG = bytes.fromhex("2a864886f70d010c0a01")
-_KEY_BAG, _SHROUDED_KEY_BAG, _NESTED_BAG = _BAG + b"\x01", _BAG + b"\x02", _BAG + b"\x06"
+KEY_BAG, _SHROUDED_KEY_BAG, _NESTED_BAG = _BAG + b"\x01", _BAG + b"\x02", _BAG + b"\x06"
 _FRIENDLY_NAME = bytes.fromhex("2a864886f70d010914")
 _NESTED_MAX = 4
 
@@ -86,6 +86,16 @@ class DerReader:
             yield self.take(wanted)
 
 
+def der_of(tag: int, *contents: bytes) -> bytes:
+    """Return an element with these contents, one after the other."""
+    content = b"".join(contents)
+    length = len(content)
+    if length < 0x80:
+        return bytes([tag, length]) + content
+    size = (length.bit_length() + 7) // 8
+    return bytes([tag, 0x80 | size]) + length.to_bytes(size, "big") + content
+
+
 def encrypted_key_iterations(data: bytes) -> int:
     """Return the iterations that an `EncryptedPrivateKeyInfo` asks for.
 
@@ -103,7 +113,7 @@ def survey_pkcs12(data: bytes) -> Survey:
     """
     pfx = DerReader(DerReader(data).take(SEQUENCE))
     pfx.take(INTEGER)
-    safes = DerReader(DerReader(_content_info(pfx.take(SEQUENCE), _DATA)).take(SEQUENCE))
+    safes = DerReader(DerReader(content_of(pfx.take(SEQUENCE))).take(SEQUENCE))
     iterations = 0 if pfx.is_at_end else _mac_iterations(DerReader(pfx.take(SEQUENCE)))
     aliases: list[str] = []
     for safe in safes.each(SEQUENCE):
@@ -113,9 +123,10 @@ def survey_pkcs12(data: bytes) -> Survey:
     return Survey(iterations, tuple(aliases))
 
 
-def _content_info(content: bytes, kind: bytes) -> bytes:
-    reader = DerReader(content)
-    if reader.take(OID) != kind:
+def content_of(content_info: bytes) -> bytes:
+    """Return the data in a `ContentInfo`."""
+    reader = DerReader(content_info)
+    if reader.take(OID) != DATA:
         raise DerError("has another structure")
     return DerReader(reader.take(EXPLICIT_0)).take(OCTETS)
 
@@ -133,7 +144,7 @@ def _mac_iterations(mac: DerReader) -> int:
 def _safe(content: bytes) -> tuple[int, list[str]]:
     reader = DerReader(content)
     kind = reader.take(OID)
-    if kind == _DATA:
+    if kind == DATA:
         return _bags(DerReader(reader.take(EXPLICIT_0)).take(OCTETS), 0)
     if kind != _ENCRYPTED_DATA:
         raise DerError("has a part that is neither data nor data encrypted with a password")
@@ -157,7 +168,7 @@ def _bags(content: bytes, depth: int) -> tuple[int, list[str]]:
             aliases += keys
         if kind == _SHROUDED_KEY_BAG:
             iterations += encrypted_key_iterations(value)
-        if kind in (_KEY_BAG, _SHROUDED_KEY_BAG):
+        if kind in (KEY_BAG, _SHROUDED_KEY_BAG):
             aliases.append("" if bag.is_at_end else _alias(bag.take(SET)))
     return iterations, aliases
 
