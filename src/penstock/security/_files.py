@@ -1,8 +1,8 @@
 """Files of certificates, keys and secrets: found, and read with a limit.
 
-Runs where a connection is opened. A file that was sent with `--files` or `addFile` is found by its bare name:
-Spark puts its folder on the module search path, on the driver and in each Python worker. Invariant: at most
-`FILE_BYTES_MAX` are read.
+Runs where a connection is opened. A file that was sent with the job is found by its bare name: in the folders
+of `sent_files.py`, or on the module search path, to which Spark adds its folder in the user's program.
+Invariant: at most `FILE_BYTES_MAX` are read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from penstock.errors import OptionError
+from penstock.security.sent_files import sent_file_folders
 
 FILE_BYTES_MAX = 16 << 20
 
@@ -19,12 +20,16 @@ FILE_BYTES_MAX = 16 << 20
 def find_file(location: str) -> Path:
     """Return the path of a file; a bare name that is not in the working folder may be one that Spark sent."""
     path = Path(location)
-    if path.name == location and not path.exists():
-        for folder in sys.path:
+    if _is_bare(location) and not path.exists():
+        for folder in (*sent_file_folders(), *sys.path):
             sent = Path(folder, location)
             if folder and sent.is_file():
                 return sent
     return path
+
+
+def _is_bare(location: str) -> bool:
+    return Path(location).name == location
 
 
 def read_file(location: str, key: str) -> bytes:
@@ -43,8 +48,9 @@ def read_file(location: str, key: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise OptionError(
-            f"Option '{key}': the file '{location}' cannot be read here ({reason}). It must exist on every "
-            "machine that reads or writes. Files that were sent with --files are found by their bare name.",
+            f"Option '{key}': the file '{location}' cannot be read here ({reason}).{_searched(location)} "
+            "Give a path that exists on the driver and on each executor. Or send the file with the job "
+            "(--files, addFile, or addArtifact(path, file=True) with Spark Connect) and give its bare name.",
             option=key,
         ) from None
     if len(data) > FILE_BYTES_MAX:
@@ -52,6 +58,15 @@ def read_file(location: str, key: str) -> bytes:
             f"Option '{key}': the file '{location}' is larger than {FILE_BYTES_MAX} bytes.", option=key
         )
     return data
+
+
+def _searched(location: str) -> str:
+    """Return where a bare name was looked for, as a sentence."""
+    if not location or not _is_bare(location):
+        return ""
+    sent = "".join(f"'{folder}', " for folder in sent_file_folders())
+    places = f"in Spark's folders of sent files ({sent[:-2]}), " if sent else ""
+    return f" It was looked for in the working folder '{Path.cwd()}', {places}and on the module search path."
 
 
 def stamp_of(location: str) -> tuple[int, ...] | None:

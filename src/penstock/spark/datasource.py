@@ -16,6 +16,7 @@ from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.options.parse import ReadConfig, parse_columns, parse_read, parse_write
 from penstock.options.warn import said_elsewhere
+from penstock.security.sent_files import search_sent_files
 from penstock.spark._batch_reader import PenstockReader
 from penstock.spark._batch_writer import PenstockWriter
 from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
@@ -26,6 +27,7 @@ from penstock.spark._tables import TableSink, TableSource, missing_schema, table
 from penstock.spark._target_topics import check_target_topic
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.kind import is_spark_worker, is_stream_planner, repeats_parsing
+from penstock.spark.process.sent_files import sparks_file_folders
 from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import source_schema
 
@@ -36,6 +38,8 @@ class PenstockDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         begin_task()
         super().__init__(options)
+        # Travels to the process that plans a stream, which is on the same machine.
+        self._sent_files = sparks_file_folders()
 
     @classmethod
     def name(cls) -> str:
@@ -103,15 +107,20 @@ class PenstockDataSource(DataSource):
         return PenstockStreamWriter(config, schema, table)
 
     def _read_config(self, *, streaming: bool) -> ReadConfig:
+        self._search_sent_files()
         config = parse_read(self.options, streaming=streaming)
         check_connection(config.source.properties)
         return config
 
     def _sink(self, schema: StructType) -> tuple[SinkConfig, TableSink | None]:
+        self._search_sent_files()
         config = parse_write(self.options)
         sink, table = config.sink, config.table
         check_connection(sink.properties)  # a sink connects in its tasks only: too late for bad logins
         return sink, None if table is None else table_sink(schema, table, sink.topic)
+
+    def _search_sent_files(self) -> None:
+        search_sent_files((*sparks_file_folders(), *self._sent_files))
 
 
 def _table_source(config: ReadConfig, schema: StructType) -> TableSource | None:

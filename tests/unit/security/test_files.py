@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from penstock.errors import OptionError
 from penstock.options.config import KafkaProperties
 from penstock.security._files import find_file, read_file
 from penstock.security.references import resolved_text
+from penstock.security.sent_files import search_sent_files
 from penstock.security.tls import tls_settings
 
 CA = (Path(__file__).parents[2] / "data" / "tls" / "ca.pem").read_bytes()
@@ -34,6 +36,31 @@ def test_a_bare_name_is_found(sent: Path) -> None:
     assert tls_settings(KafkaProperties(items)).trusted_certificates is not None
     (sent / "secrets.properties").write_text("password = horse")
     assert resolved_text("${file:secrets.properties:password}", "k") == "horse"
+
+
+@pytest.fixture
+def _folders_of_before() -> Iterator[None]:
+    yield
+    search_sent_files(())
+
+
+@pytest.mark.usefixtures("_folders_of_before")
+def test_folders_that_spark_names_come_before_the_module_search_path(sent: Path, tmp_path: Path) -> None:
+    named = tmp_path / "named"
+    named.mkdir()
+    search_sent_files([str(tmp_path / "not-there"), str(named)])
+    assert find_file("ca.pem") == sent / "ca.pem"
+    (named / "ca.pem").write_bytes(b"nearer")
+    assert read_file("ca.pem", "k") == b"nearer"
+    with pytest.raises(OptionError) as caught:
+        read_file("other.pem", "k")
+    places = (
+        f"in the working folder '{Path.cwd()}', in Spark's folders of sent files ('{tmp_path}/not-there', "
+    )
+    assert f"It was looked for {places}'{named}'), and on the module search path." in str(caught.value)
+    with pytest.raises(OptionError) as caught:
+        read_file("/other.pem", "k")
+    assert "looked for" not in str(caught.value), "a path is one place"
 
 
 def test_the_working_folder_comes_first(sent: Path) -> None:

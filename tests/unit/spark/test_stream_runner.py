@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.waiting import PATIENCE_S
 
 CODE = """
-import io, struct, sys, tempfile, types
+import io, struct, sys, types
+from pyspark import SparkFiles
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.streaming import python_streaming_source_runner as runner
 from penstock.spark.datasource import PenstockDataSource
@@ -21,18 +23,20 @@ sys.modules["__main__"].__spec__ = types.SimpleNamespace(name=runner.__name__)
 def framed(data):
     return struct.pack(">i", len(data)) + data
 
+question, trust, folder, folder_of_session = sys.argv[1:]
 options = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t", "kafka.security.protocol": "SSL"}
-source = PenstockDataSource(options | {"kafka.ssl.truststore.location": "/no/such.pem"})
+SparkFiles._root_directory = folder_of_session  # where Spark makes the data source
+source = PenstockDataSource(options | {"kafka.ssl.truststore.location": trust})
 version = "%d.%d" % sys.version_info[:2]
 question = b"".join(
     [
         framed(version.encode()),
-        framed(tempfile.gettempdir().encode()),
+        framed(folder.encode()),
         struct.pack(">i", 0),
         framed(CPickleSerializer().dumps(source)),
         framed(source_schema(include_headers=False).json().encode()),
         struct.pack(">i", 1000),
-        struct.pack(">i", getattr(runner, sys.argv[1])),
+        struct.pack(">i", getattr(runner, question)),
     ]
 )
 answer = io.BytesIO()
@@ -43,15 +47,49 @@ finally:
 """
 
 
+def ask(question: str, trust: str, folder: Path, folder_of_session: Path) -> tuple[int, str]:
+    """Ask the runner one question; return its exit code and the text of its answer."""
+    arguments = [question, trust, str(folder), str(folder_of_session)]
+    command = [sys.executable, "-W", "ignore", "-c", CODE, *arguments]
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
 @pytest.mark.parametrize(
     "question",
     ["INITIAL_OFFSET_FUNC_ID", "GET_DEFAULT_READ_LIMIT_FUNC_ID", "PREPARE_FOR_TRIGGER_AVAILABLE_NOW_FUNC_ID"],
 )
-def test_a_read_that_cannot_begin_shows_why(question: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", CODE, question]
-    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
-    shown = done.stdout.decode(errors="replace")
-    assert done.returncode != 0
+def test_a_read_that_cannot_begin_shows_why(question: str, tmp_path: Path) -> None:
+    exit_code, shown = ask(question, "/no/such.pem", tmp_path, tmp_path)
+    assert exit_code != 0
     assert "OptionError: Option 'kafka.ssl.truststore.location': the file '/no/such.pem' cannot be" in shown
     assert "UnboundLocalError" not in shown
     assert "Traceback" not in shown, "our files are not shown"
+
+
+READ_LIMIT = "GET_DEFAULT_READ_LIMIT_FUNC_ID"
+SESSION = "2f6f0d9a-7a53-4c39-9c0e-6b1e8a4d7f10"
+"""Spark's name of the folder of a session's files."""
+CA = Path(__file__).parents[2] / "data" / "tls" / "ca.pem"
+
+
+@pytest.mark.parametrize("place", ["", SESSION], ids=["of the application", "of the session"])
+def test_a_sent_file_is_found_where_spark_put_it(place: str, tmp_path: Path) -> None:
+    """Spark gives the runner a folder that does not exist."""
+    (tmp_path / SESSION).mkdir()
+    (tmp_path / place / "sent.pem").write_bytes(CA.read_bytes())
+    exit_code, shown = ask(READ_LIMIT, "sent.pem", tmp_path / "streaming_job", tmp_path / SESSION)
+    assert '"_type": "ReadAllAvailable"' in shown
+    assert "OptionError" not in shown
+    assert exit_code != 0, "the runner's input ends here"
+
+
+def test_the_files_of_another_session_are_not_searched(tmp_path: Path) -> None:
+    (tmp_path / SESSION).mkdir()
+    (tmp_path / SESSION / "sent.pem").write_bytes(CA.read_bytes())
+    own = tmp_path / SESSION.replace("2", "3")
+    _, shown = ask(READ_LIMIT, "sent.pem", tmp_path / "streaming_job", own)
+    assert "'sent.pem' cannot be read here" in shown
+    for folder in (tmp_path / "streaming_job", tmp_path, own):
+        assert f"'{folder}'" in shown, "where it was looked for"
+    assert SESSION not in shown.replace(str(own), "")

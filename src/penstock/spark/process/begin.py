@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 
+from penstock.security.sent_files import search_sent_files
 from penstock.spark.process._garbage import WorkerObjects
 from penstock.spark.process._jvm_socket import JvmConnection
 from penstock.spark.process._logs import show_messages
 from penstock.spark.process.kind import is_spark_worker
+from penstock.spark.process.sent_files import sparks_file_folders
 from penstock.switches import Switch, is_on
 
 _OBJECTS = WorkerObjects()
@@ -23,6 +25,7 @@ def begin_task() -> None:
     show_messages()
     if not is_spark_worker():
         return
+    search_sent_files(sparks_file_folders())
     if is_on(Switch.JVM_SOCKET):
         _CONNECTION.hurry()
     if is_on(Switch.GC_FREEZE):
