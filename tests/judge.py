@@ -18,6 +18,7 @@ from confluent_kafka import (
     OFFSET_END,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Producer,
@@ -150,6 +151,14 @@ def delete_records(
     client = admin(bootstrap)  # held: its futures never end once it is collected
     for future in client.delete_records(wanted, request_timeout=timeout_s).values():
         future.result()
+
+
+def commit_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """Commit offsets to a group that has no members."""
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    client = admin(bootstrap)  # held: its futures never end once it is collected
+    request = [ConsumerGroupTopicPartitions(group, wanted)]
+    client.alter_consumer_group_offsets(request)[group].result(PATIENCE_S)
 
 
 def produce(

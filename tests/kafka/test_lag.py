@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from typer.testing import CliRunner
 
 from penstock.cli import app
@@ -19,6 +19,7 @@ from penstock.client.transactions.holders import describe_producers
 from penstock.errors import CheckpointError, MissingOptionError, OptionError
 from penstock.types import TopicPartition as OurTopicPartition
 from tests import judge
+from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
 
 
@@ -31,12 +32,6 @@ def run_lag(bootstrap: str, *arguments: str, status: int = 0) -> str:
 def asked(bootstrap: str, *arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(run_lag(bootstrap, "--json", *arguments))
     return found
-
-
-def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
-    wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-    client = judge.admin(bootstrap)
-    client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])[group].result()
 
 
 def lags_of_librdkafka(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
@@ -53,22 +48,12 @@ def lags_of_librdkafka(bootstrap: str, group: str) -> dict[tuple[str, int], int]
         consumer.close()
 
 
-def write_checkpoint(folder: Path, *batches: dict[str, dict[str, int]]) -> Path:
-    """Write the files of done batches as Spark does."""
-    for name in ("offsets", "commits"):
-        (folder / name).mkdir(parents=True)
-    for batch_id, positions in enumerate(batches):
-        (folder / "offsets" / str(batch_id)).write_text(f"v1\n{{}}\n{json.dumps(positions)}")
-        (folder / "commits" / str(batch_id)).write_text("v1\n{}")
-    return folder
-
-
 def test_the_lag_of_a_group_is_the_one_of_other_tools(bootstrap: str, make_topic: MakeTopic) -> None:
     topic, other = make_topic(3), make_topic(1, suffix="-other")
     judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=p) for p in (0, 0, 0, 0, 1, 1)))
     judge.produce_in_transaction(bootstrap, other, b"1", b"2", transactional_id=other)
-    commit(bootstrap, topic, topic, {0: 1, 1: 2, 2: 0})
-    commit(bootstrap, topic, other, {0: 1})
+    judge.commit_offsets(bootstrap, topic, topic, {0: 1, 1: 2, 2: 0})
+    judge.commit_offsets(bootstrap, topic, other, {0: 1})
     found = asked(bootstrap, "--group", topic)
     ours = {(row["topic"], row["partition"]): row["lag_records"] for row in found["topic_partitions"]}
     assert ours == lags_of_librdkafka(bootstrap, topic)

@@ -181,8 +181,8 @@ def find_reader(
     positions = committed_offsets(connections, str(group), None)
     if not positions:
         raise OptionError(
-            f"Group {group!r} has no committed offsets in this cluster: it does not exist, or has not "
-            "committed yet.",
+            f"Group {group!r} has no committed offsets in this cluster. It does not exist, it has not "
+            "committed yet, or this user lacks the right DESCRIBE on its topics: Kafka leaves these out.",
             option="--group",
             value=group,
         )

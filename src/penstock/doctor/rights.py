@@ -88,6 +88,10 @@ NEEDED: tuple[NeededRights, ...] = (
     NeededRights(
         "transactions-change", "`penstock transactions recover`, `abort`", (READ_LOG, WRITE_LOG, WRITE_IDS)
     ),
+    NeededRights("lag-checkpoint", "`penstock lag`, `penstock top` of a checkpoint", (DESCRIBE_TOPIC,)),
+    NeededRights(
+        "lag-group", "`penstock lag`, `penstock top` of a consumer group", (DESCRIBE_TOPIC, DESCRIBE_GROUP)
+    ),
 )
 
 
