@@ -24,7 +24,7 @@ VALUES = [b"%d" % number for number in range(5)]
 
 
 def sink_of(options: dict[str, str]) -> SinkConfig:
-    """The sink of options in Flink's dialect; the topic is the prefix."""
+    """The sink of options in either dialect; the topic is the prefix."""
     once = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": options["topic"]}
     return parse_write({**options, **once}).sink
 
@@ -46,4 +46,6 @@ def check_write_and_read(bootstrap: str, options: dict[str, str]) -> None:
     driver_of(sink).commit([write_task(sink, mandate)])
     judge.consume_until(bootstrap, topic, len(VALUES))
     assert [each.value for each in judge.consume_all(bootstrap, topic)] == VALUES
-    assert [row.value for row in read_batch(options)] == VALUES
+    topic_to_read = "topic" if "properties.bootstrap.servers" in options else "subscribe"
+    reading = {name: text for name, text in options.items() if name != "topic"} | {topic_to_read: topic}
+    assert [row.value for row in read_batch(reading)] == VALUES

@@ -15,6 +15,7 @@ from penstock.formats.schema_registry.client import SchemaRegistry
 from penstock.security.oauth import TokenEndpoint
 from penstock.security.token_sources import Token
 from tests.registry_server import Registry, running_registry
+from tests.security_page import examples
 from tests.token_server import TokenServer, running_token_server
 
 DATA = Path(__file__).parents[2] / "data" / "tls"
@@ -66,6 +67,23 @@ def test_flinks_name_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
         assert SECRET not in repr(settings) + repr(settings.token_endpoint)
         assert SchemaRegistry(settings).schema(schema_id) is not None
         assert len(server.tokens) == 1
+
+
+def test_the_example_of_our_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/security.md, word for word but for the endpoint and the secret."""
+    monkeypatch.setenv("CLIENT_SECRET", SECRET)
+    start = "value."
+    with (
+        running_token_server(client=f"orders:{SECRET}", lifetime_s=3_600.0) as server,
+        running_registry() as registry,
+    ):
+        schema_id = registry.register("s", '"string"')
+        given = {name.removeprefix(start): text for name, text in examples()["Schema Registry"].items()}
+        given[f"avro-confluent.{BEARER}issuer.endpoint.url"] = server.url
+        settings = REGISTRY.settings(FormatOptions(start, given | {"avro-confluent.url": registry.url}))
+        assert SchemaRegistry(settings).schema(schema_id) is not None
+        assert server.forms == [{"grant_type": ["client_credentials"], "scope": ["schemas"]}]
+        assert registry.headers["target-sr-cluster"] == "lsrc-..."
 
 
 def test_a_wrong_secret_is_said_and_not_shown() -> None:
