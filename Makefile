@@ -36,10 +36,10 @@ models: $(SETUP) ## Hypothesis alone, with four times as many examples (PROFILE=
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST) -n 3 tests/kafka $(PYTEST_ARGS)
+	$(PYTEST) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
-	$(PYTEST) -n 2 tests/spark tests/compat $(PYTEST_ARGS)
+	$(PYTEST) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS)
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
 	$(PYTEST) -n 2 tests/chaos $(PYTEST_ARGS)

@@ -13,11 +13,13 @@ load_profile()
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
 
+SHARED_BROKERS = ("cluster3", "guarded")
+"""Fixtures that one worker of xdist should start for all (`--dist loadgroup`), because that takes long."""
 KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat", "package", "page"}
 MARKER_OF = {"contract": "unit", "compat": "spark"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     root = Path(__file__).parent
     for item in items:
         kind = item.path.relative_to(root).parts[0]
@@ -25,6 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             msg = f"{item.nodeid}: tests live in one of {sorted(KINDS)}"
             raise pytest.UsageError(msg)
         item.add_marker(MARKER_OF.get(kind, kind))
+        shared = [name for name in SHARED_BROKERS if name in getattr(item, "fixturenames", ())]
+        if shared and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(shared[0]))
 
 
 def pytest_collection_finish() -> None:

@@ -49,9 +49,18 @@ def bootstrap(broker: DevCluster) -> str:
     return broker.bootstrap_servers
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[DevCluster]:
+    """One broker with ACLs and a listener for each way to log in, shared by the run."""
+    from tests.guarded_broker import guarded_broker  # noqa: PLC0415 - it needs this module
+
+    with guarded_broker() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def cluster3() -> Iterator[DevCluster]:
-    """Three brokers for the tests of one file. Leave all of them running as you found them."""
+    """Three brokers, shared by the run. Leave all of them running as you found them."""
     with DevCluster(3, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
 

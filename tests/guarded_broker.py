@@ -1,15 +1,18 @@
 """One broker with a listener for each way to log in, and the properties of clients that may enter.
 
-Runs in tests only. The keys and passwords here guard nothing.
+Runs in tests only. The keys and passwords here guard nothing. The broker has ACLs: the users of this file may
+do everything, and those of `LIMITED` what a test grants them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -20,9 +23,12 @@ from confluent_kafka.admin import (
 
 from penstock.client.settings import ConnectionSettings, connection_settings
 from penstock.devbroker import DevCluster
+from penstock.devbroker import cluster as devbroker_cluster
+from penstock.devbroker.properties import HOST, server_properties
 from penstock.options.config import KafkaProperties
 from tests import judge
 from tests.fix_broker import NEVER_FENCED, START_TIMEOUT_S
+from tests.kdc import KAFKA_PRINCIPAL, REALM, Kdc
 from tests.waiting import PATIENCE_S, wait_until
 
 DATA = Path(__file__).parent / "data" / "tls"
@@ -33,6 +39,15 @@ HORSE = 'correct "horse"; \\staple = 1'
 QUOTED = HORSE.replace("\\", "\\\\").replace('"', '\\"')
 PASSWORDS = {USER: HORSE, "alice": HORSE, "username": "password"}
 """Of SCRAM. The last one is the user of Flink's documents."""
+CLOUD_USERS = {
+    # Azure Event Hubs and Confluent Cloud.
+    "$ConnectionString": "Endpoint=sb://n.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=a+b/c=",
+    "API_KEY": "cflt/horse+staple==",
+}
+"""Of PLAIN."""
+LIMITED = (*(f"limited{number}" for number in range(80)), "patient")
+"""Users of PLAIN with LIMITED_PASSWORD and without any right."""
+LIMITED_PASSWORD = "limited-horse"  # noqa: S105 - of users that guard nothing
 CLIENT_SECRET = "client-horse"  # noqa: S105 - of a client that guards nothing
 COMMON = "org.apache.kafka.common.security"
 JAAS = {
@@ -51,9 +66,14 @@ LISTENERS = {
     "MUTUAL": "SSL",
     "ELSEWHERE": "SSL",
     "EXPIRED": "SSL",
+    "LOST": "PLAINTEXT",
 }
-"""SASL and BOTH take every mechanism; with tokens a session ends soon. SHORT: PLAIN with short sessions."""
-SESSION_MS, SHORT_SESSION_MS = 3_000, 1_500
+"""SASL and BOTH take every mechanism; with tokens a session ends soon. SHORT: PLAIN with short sessions. LOST
+advertises an address that cannot be reached."""
+DEAD_ADDRESS = "127.0.0.1:1"
+KERBEROS_LISTENERS = {"KERBEROS": "SASL_PLAINTEXT", "KERBEROS-TLS": "SASL_SSL"}
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+SESSION_MS, SHORT_SESSION_MS, KERBEROS_SESSION_MS = 3_000, 1_500, 1_200
 
 
 def pem(name: str) -> str:
@@ -110,7 +130,8 @@ def settings_for(cluster: DevCluster, listener: str, given: dict[str, str]) -> C
     return connection_settings(KafkaProperties(tuple(sorted(items.items()))), client_id="test")
 
 
-def _keys_of(listener: str, certificate: str, *, client_auth: str = "none") -> dict[str, str]:
+def keys_of(listener: str, certificate: str, *, client_auth: str = "none") -> dict[str, str]:
+    """The broker's properties of a listener with TLS."""
     start = f"listener.name.{listener}.ssl."
     return {
         f"{start}keystore.type": "PEM",
@@ -125,55 +146,99 @@ def _keys_of(listener: str, certificate: str, *, client_auth: str = "none") -> d
 def _logins_of(listener: str, session_ms: int) -> dict[str, str]:
     start = f"listener.name.{listener}."
     tokens = f"{start}oauthbearer."
+    plain = {"alice": QUOTED, "username": "password", **CLOUD_USERS}
+    plain |= dict.fromkeys(LIMITED, LIMITED_PASSWORD)
+    users = " ".join(f'user_{user}="{password}"' for user, password in plain.items())
     return {
         f"{start}sasl.enabled.mechanisms": ",".join([*JAAS, "OAUTHBEARER"]),
         # The name after `user_` cannot hold the signs that only SCRAM has trouble with.
-        f"{start}plain.sasl.jaas.config": f'{JAAS["PLAIN"]} required user_alice="{QUOTED}" '
-        'user_username="password";',
+        f"{start}plain.sasl.jaas.config": f"{JAAS['PLAIN']} required {users};",
         **{f"{start}{name.lower()}.sasl.jaas.config": f"{JAAS[name]} required;" for name in SCRAM},
         f"{tokens}sasl.jaas.config": f'{OAUTH_MODULE} required unsecuredLoginStringClaim_sub="broker";',
         f"{tokens}connections.max.reauth.ms": str(session_ms),
     }
 
 
-@contextmanager
-def guarded_broker(session_ms: int = SESSION_MS) -> Iterator[DevCluster]:
-    """Run a broker with all `LISTENERS`; a session with a token lasts `session_ms`."""
+def _tickets_of(listener: str, keytab: Path) -> dict[str, str]:
+    start = f"listener.name.{listener}."
+    return {
+        f"{start}sasl.enabled.mechanisms": "GSSAPI",
+        f"{start}gssapi.sasl.jaas.config": f"{KERBEROS_MODULE} required useKeyTab=true storeKey=true "
+        f'keyTab="{keytab}" principal="{KAFKA_PRINCIPAL}@{REALM}" serviceName="kafka";',
+        f"{start}gssapi.connections.max.reauth.ms": str(KERBEROS_SESSION_MS),
+    }
+
+
+def _properties(session_ms: int, keytab: Path | None) -> dict[str, str]:
     short = "listener.name.short.plain.connections.max.reauth.ms"
+    mighty = ("ANONYMOUS", "CN=client", "dave", *PASSWORDS, *CLOUD_USERS)
     properties = (
         NEVER_FENCED
+        | {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+        | {"super.users": ";".join(f"User:{user}" for user in mighty)}
         | {"delegation.token.secret.key": "key-of-a-test"}
+        | {"connection.failed.authentication.delay.ms": "0"}
         | _logins_of("sasl", session_ms)
         | _logins_of("short", session_ms)
         | {short: str(SHORT_SESSION_MS)}
         | _logins_of("both", session_ms)
-        | _keys_of("both", "broker", client_auth="requested")
-        | _keys_of("tls", "broker")
-        | _keys_of("mutual", "broker", client_auth="required")
-        | _keys_of("elsewhere", "elsewhere")
-        | _keys_of("expired", "expired-broker")
+        | keys_of("both", "broker", client_auth="requested")
+        | keys_of("tls", "broker")
+        | keys_of("mutual", "broker", client_auth="required")
+        | keys_of("elsewhere", "elsewhere")
+        | keys_of("expired", "expired-broker")
     )
-    with DevCluster(properties=properties, listeners=LISTENERS, start_timeout_s=START_TIMEOUT_S) as cluster:
+    if keytab is not None:
+        properties |= keys_of("kerberos-tls", "broker")
+        for listener in KERBEROS_LISTENERS:
+            properties |= _tickets_of(listener.lower(), keytab)
+    return properties
+
+
+@contextmanager
+def guarded_broker(session_ms: int = SESSION_MS, kdc: Kdc | None = None) -> Iterator[DevCluster]:
+    """Run a broker with all `LISTENERS`; a session with a token lasts `session_ms`.
+
+    With a KDC it has `KERBEROS_LISTENERS` too.
+    """
+    keytab = None if kdc is None else kdc.keytab(KAFKA_PRINCIPAL)
+    listeners = LISTENERS if kdc is None else LISTENERS | KERBEROS_LISTENERS
+    cluster = DevCluster(
+        properties=_properties(session_ms, keytab), listeners=listeners, start_timeout_s=START_TIMEOUT_S
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(devbroker_cluster, "server_properties", _advertising_a_dead_address)
+        if kdc is not None:
+            patched.setenv("JDK_JAVA_OPTIONS", f"-Djava.security.krb5.conf={kdc.krb5_conf}")
+        cluster.start()
+    try:
         _make_users(cluster)
         yield cluster
+    finally:
+        cluster.stop()
+
+
+def _advertising_a_dead_address(*args: Any) -> Mapping[str, str]:
+    found = server_properties(*args)
+    name = "advertised.listeners"
+    lost = f"LOST://{HOST}:{args[0].ports['LOST']}"
+    assert lost in found[name]
+    return {**found, name: found[name].replace(lost, f"LOST://{DEAD_ADDRESS}")}
 
 
 def _make_users(cluster: DevCluster) -> None:
-    credentials = [
-        UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-        for user, password in PASSWORDS.items()
-    ]
     admin = judge.admin(cluster.bootstrap_servers)
-    # One alteration a request: a request may name a user once.
-    for credential in credentials:
-        for future in admin.alter_user_scram_credentials([credential]).values():
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # a user once in a request
+        credentials = [
+            UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+            for user, password in PASSWORDS.items()
+        ]
+        for future in admin.alter_user_scram_credentials(credentials).values():
             future.result(timeout=PATIENCE_S)
-    for mechanism in SCRAM:
-        for user in PASSWORDS:
-            # The controller answers; the broker has it a moment later.
-            is_known = functools.partial(_is_let_in, cluster, mechanism, user)
-            wait_until(is_known, "the broker to know the password")
+    for user in PASSWORDS:
+        # The controller answers; the broker has it a moment later, and what was before it too.
+        is_known = functools.partial(_is_let_in, cluster, SCRAM[-1], user)
+        wait_until(is_known, "the broker to know the password")
 
 
 def _is_let_in(cluster: DevCluster, mechanism: str, user: str) -> bool:

@@ -18,6 +18,7 @@ from penstock.devbroker.ports import free_ports
 from tests.waiting import PATIENCE_S, wait_until
 
 REALM = "PENSTOCK.TEST"
+KAFKA_PRINCIPAL = "kafka/127.0.0.1"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 _KRB5_CONF = """

@@ -15,9 +15,11 @@ from penstock.client.produce.pool import close_kept_producers
 from penstock.client.settings import ConnectionSettings
 from penstock.devbroker import DevCluster
 from penstock.sink.exactly_once._probes import observe
+from tests import kdc as kerberos
 from tests.fix_broker import MakeTopic
 from tests.guarded_broker import guarded_broker
 from tests.kafka.sink_driver import SinkUnderTest
+from tests.kdc import Kdc
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +55,19 @@ def sink(bootstrap: str, make_topic: MakeTopic) -> Iterator[SinkUnderTest]:
 
 
 @pytest.fixture(scope="session")
-def guarded() -> Iterator[DevCluster]:
-    """One broker with a listener for each way to log in, shared by the run."""
-    with guarded_broker() as cluster:
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc | None]:
+    """A Kerberos KDC; None if this machine has no Kerberos."""
+    if kerberos.missing():
+        yield None
+        return
+    with kerberos.running_kdc(tmp_path_factory.mktemp("kdc")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guarded(kdc: Kdc | None) -> Iterator[DevCluster]:
+    """One broker with ACLs and a listener for each way to log in, also with Kerberos; shared by the run."""
+    with guarded_broker(kdc=kdc) as cluster:
         yield cluster
 
 

@@ -44,8 +44,7 @@ def check_write_and_read(bootstrap: str, options: dict[str, str]) -> None:
     topic, sink = options["topic"], sink_of(options)
     mandate = driver_of(sink).recover()
     driver_of(sink).commit([write_task(sink, mandate)])
-    judge.consume_until(bootstrap, topic, len(VALUES))
-    assert [each.value for each in judge.consume_all(bootstrap, topic)] == VALUES
+    assert [each.value for each in judge.consume_until(bootstrap, topic, len(VALUES))] == VALUES
     topic_to_read = "topic" if "properties.bootstrap.servers" in options else "subscribe"
     reading = {name: text for name, text in options.items() if name != "topic"} | {topic_to_read: topic}
     assert [row.value for row in read_batch(reading)] == VALUES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,13 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.devbroker import DevCluster
-from penstock.devbroker import cluster as devbroker_cluster
-from penstock.devbroker.properties import server_properties
+from penstock.doctor import gather
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.guarded_broker import DATA, DEAD_ADDRESS, JAAS, LIMITED_PASSWORD
 from tests.waiting import PATIENCE_S, wait_until
 
-TLS = Path(__file__).parents[1] / "data" / "tls"
-JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-TOPIC = "doctored"
-LISTENERS = {"SASL": "SASL_PLAINTEXT", "EXPIRED": "SSL", "LOST": "PLAINTEXT"}
-DEAD_ADDRESS = "127.0.0.1:1"
+TOPIC, USER = "doctored", "patient"
 
 
 class Report:
@@ -83,7 +78,8 @@ def test_text_has_a_line_for_each_finding(bootstrap: str) -> None:
     assert all(line.startswith("good     ") for line in result.stdout.splitlines())
 
 
-def test_a_missing_topic(bootstrap: str, topic_name: str) -> None:
+def test_a_missing_topic(bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "_TIMEOUT_MS", 1_000)  # so long it waits for a topic to appear
     report = doctor(bootstrap, "--topic", topic_name)
     assert "does not exist" in report.bad[f"topic {topic_name}"]
     assert report.exit_code == 2
@@ -131,60 +127,30 @@ def test_settings_that_endanger_data(cluster3: DevCluster) -> None:
 # ----- a broker with troubled listeners
 
 
-def pem(name: str) -> str:
-    return (TLS / f"{name}.pem").read_text()
-
-
 @pytest.fixture(scope="module")
-def troubled() -> Iterator[DevCluster]:
+def troubled(guarded: DevCluster) -> DevCluster:
     """A broker with ACLs, a listener with an expired certificate, and one that advertises a dead port."""
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{JAAS} user_alice="horse";',
-        "listener.name.expired.ssl.keystore.type": "PEM",
-        "listener.name.expired.ssl.keystore.key": pem("expired-broker-key"),
-        "listener.name.expired.ssl.keystore.certificate.chain": pem("expired-broker"),
-    }
-
-    def advertising_a_dead_port(*args: Any) -> Mapping[str, str]:
-        found = server_properties(*args)
-        lost = f"LOST://127.0.0.1:{args[0].ports['LOST']}"
-        return found | {
-            "advertised.listeners": found["advertised.listeners"].replace(lost, f"LOST://{DEAD_ADDRESS}")
+    judge.create_topic(guarded.bootstrap_servers, TOPIC)
+    grant(guarded, ResourceType.TRANSACTIONAL_ID, "q-", AclOperation.WRITE)
+    grant(guarded, ResourceType.TOPIC, "q-decisions", AclOperation.WRITE)
+    grant(guarded, ResourceType.TOPIC, TOPIC, AclOperation.READ)
+    patient = AdminClient(
+        {
+            "bootstrap.servers": guarded.bootstrap_servers_of("SASL"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": LIMITED_PASSWORD,
         }
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(devbroker_cluster, "server_properties", advertising_a_dead_port)
-        cluster = DevCluster(properties=properties, listeners=LISTENERS)
-        cluster.start()
-    try:
-        judge.create_topic(cluster.bootstrap_servers, TOPIC)
-        grant(cluster, ResourceType.TRANSACTIONAL_ID, "q-", AclOperation.WRITE)
-        grant(cluster, ResourceType.TOPIC, "q-decisions", AclOperation.WRITE)
-        grant(cluster, ResourceType.TOPIC, TOPIC, AclOperation.READ)
-        alice = AdminClient(
-            {
-                "bootstrap.servers": cluster.bootstrap_servers_of("SASL"),
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": "alice",
-                "sasl.password": "horse",
-            }
-        )
-        wait_until(
-            lambda: TOPIC in alice.list_topics(timeout=PATIENCE_S).topics, "the broker to know the ACL"
-        )
-        yield cluster
-    finally:
-        cluster.stop()
+    )
+    wait_until(lambda: TOPIC in patient.list_topics(timeout=PATIENCE_S).topics, "the broker to know the ACL")
+    return guarded
 
 
 def grant(cluster: DevCluster, resource: ResourceType, name: str, operation: AclOperation) -> None:
     is_prefixed = resource is ResourceType.TRANSACTIONAL_ID
     pattern = ResourcePatternType.PREFIXED if is_prefixed else ResourcePatternType.LITERAL
-    acl = AclBinding(resource, name, pattern, "User:alice", "*", operation, AclPermissionType.ALLOW)
+    acl = AclBinding(resource, name, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
     admin = judge.admin(cluster.bootstrap_servers)
     for future in admin.create_acls([acl], request_timeout=PATIENCE_S).values():
         future.result(timeout=PATIENCE_S)
@@ -198,7 +164,7 @@ def properties_file(folder: Path, **properties: str) -> str:
 
 
 def login_file(folder: Path, password: str) -> str:
-    jaas = f'{JAAS} username="alice" password="{password}";'
+    jaas = f'{JAAS["PLAIN"]} required username="{USER}" password="{password}";'
     return properties_file(
         folder, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=jaas
     )
@@ -221,7 +187,7 @@ def test_a_wrong_password(troubled: DevCluster, tmp_path: Path) -> None:
 
 
 def test_an_expired_certificate(troubled: DevCluster, tmp_path: Path) -> None:
-    trust = str(TLS / "ca.pem")
+    trust = str(DATA / "ca.pem")
     config = properties_file(
         tmp_path, security_protocol="SSL", ssl_truststore_type="PEM", ssl_truststore_location=trust
     )
@@ -230,10 +196,10 @@ def test_an_expired_certificate(troubled: DevCluster, tmp_path: Path) -> None:
 
 
 def test_missing_rights(troubled: DevCluster, tmp_path: Path) -> None:
-    config = login_file(tmp_path, "horse")
+    config = login_file(tmp_path, LIMITED_PASSWORD)
     arguments = ["--properties", config, "--topic", TOPIC, "--group", "g", "--prefix", "p"]
     report = doctor(troubled.bootstrap_servers_of("SASL"), *arguments)
-    assert "User:alice" in report.of("good")["connection"]
+    assert f"User:{USER}" in report.of("good")["connection"]
     assert "lacks the right WRITE" in report.bad[f"topic {TOPIC}"]
     assert "lacks the right READ" in report.bad["consumer group g"]
     assert "Grant WRITE on the transactional ids that begin with 'p-'" in report.bad["prefix p"]
@@ -244,7 +210,7 @@ def test_missing_rights(troubled: DevCluster, tmp_path: Path) -> None:
 
 
 def test_a_decision_log_that_may_not_be_created(troubled: DevCluster, tmp_path: Path) -> None:
-    config = login_file(tmp_path, "horse")
+    config = login_file(tmp_path, LIMITED_PASSWORD)
     report = doctor(troubled.bootstrap_servers_of("SASL"), "--properties", config, "--prefix", "q")
     assert "may write with its transactional ids" in report.of("good")["prefix q"]
     assert "the user may not create it" in report.bad["decision log q-decisions"]

@@ -32,6 +32,7 @@ from penstock.types import TopicPartition
 from tests import judge
 from tests.fault_proxy import FaultProxy, proxies_for, route
 from tests.fix_broker import MakeTopic
+from tests.guarded_broker import LIMITED, LIMITED_PASSWORD, login, properties_for
 from tests.waiting import PATIENCE_S, wait_until
 
 OpenProducer = Callable[..., Producer]
@@ -469,54 +470,31 @@ def test_no_broker_is_an_error_within_the_blocking_time(open_to: OpenProducer) -
 
 # ----- who may write
 
-AUTHORIZED = {
-    "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.sasl.plain.sasl.jaas.config": (
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'user_reader="reader-secret" user_guest="guest-secret";'
-    ),
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
+READER, GUEST = LIMITED[-2:]
 
 
-@pytest.fixture
-def guarded(make_cluster: Callable[..., DevCluster]) -> DevCluster:
-    """A broker that asks for a login and lets no user write."""
-    return make_cluster(properties=AUTHORIZED, listeners={"SASL": "SASL_PLAINTEXT"})
-
-
-def properties_of(user: str, bootstrap: str) -> KafkaProperties:
-    login = (
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'username="{user}" password="{user}-secret";'
-    )
-    items = {
-        "bootstrap.servers": bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": login,
-    }
+def properties_of(user: str, cluster: DevCluster) -> KafkaProperties:
+    items = properties_for(cluster, "SASL", login("PLAIN", user, LIMITED_PASSWORD))
     return KafkaProperties(tuple(items.items()))
 
 
 def test_a_user_who_may_not_write_is_told_what_is_missing(guarded: DevCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(cluster=guarded)
-    allow(guarded.bootstrap_servers, "reader", topic)
-    reader = write_error(guarded, "reader", topic)
+    allow(guarded.bootstrap_servers, READER, topic)
+    reader = write_error(guarded, READER, topic)
     assert isinstance(reader, ProduceError)
     assert f"{topic}-0" in reader.message
     assert "grant this user WRITE on the topic" in reader.message
-    guest = write_error(guarded, "guest", topic)
+    guest = write_error(guarded, GUEST, topic)
     assert isinstance(guest, (AuthorizationError, UnknownTopicOrPartitionError))
     assert topic in guest.message
     for error in (reader, guest):
-        assert "secret" not in error.message
+        assert LIMITED_PASSWORD not in error.message
         assert not is_retriable(error)
 
 
 def write_error(cluster: DevCluster, user: str, topic: str) -> PenstockError:
-    properties = properties_of(user, cluster.bootstrap_servers_of("SASL"))
+    properties = properties_of(user, cluster)
     connections = KafkaConnections(connection_settings(properties, client_id="test"))
     # Without idempotence, so that it is the topic that is refused and not the producer id.
     producer = open_producer(connections, ProduceSettings(enable_idempotence=False))

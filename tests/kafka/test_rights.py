@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,8 @@ from confluent_kafka.admin import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
+from penstock.cli.connecting import connected
+from penstock.cli.lag import find_reader, make_observer
 from penstock.client.cluster.log_offsets import committed_offsets, describe_topics
 from penstock.client.net.connection import KafkaConnections, close_shared_connections
 from penstock.client.settings import ConnectionSettings, connection_settings
@@ -27,7 +31,8 @@ from penstock.client.transactions.markers import TransactionEnd, Witness, transa
 from penstock.client.transactions.steps import TransactionIdentity
 from penstock.devbroker import DevCluster
 from penstock.doctor.rights import DESCRIBE_TOPIC, NEEDED, NeededRights, Resource, Right
-from penstock.errors import AuthorizationError
+from penstock.errors import AuthorizationError, OptionError
+from penstock.observe.lag import PartitionLook
 from penstock.options.config import KafkaProperties
 from penstock.options.parse import parse_write
 from penstock.sink.exactly_once.by_hand import transaction_tools
@@ -41,13 +46,12 @@ from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
 from penstock.types import TopicPartition
 from tests import judge
+from tests.checkpoint_files import write_checkpoint
+from tests.guarded_broker import LIMITED, LIMITED_PASSWORD, TRUST, login, pem, properties_for
 from tests.waiting import PATIENCE_S, wait_until
 
 SOURCE, TARGET, DEAD = "rights-source", "rights-target", "rights-dead"
 LISTENER = "SASL"
-TLS = Path(__file__).parents[1] / "data" / "tls"
-PASSWORD = "horse"  # noqa: S105  # guards nothing
-JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 RECORDS = [b"a", b"b", b"c"]
 AT_MOST_S = 30.0
 ROWS = pa.record_batch({"value": pa.array(RECORDS, pa.binary())})
@@ -118,52 +122,31 @@ def cases() -> list[Case]:
         for missing in (None, *needed.rights)
         for is_seen in ((False, True) if missing in SEEN_WITHOUT else (False,))
     ]
-    return [Case(f"u{number}", *each) for number, each in enumerate(wanted)]
+    assert len(wanted) < len(LIMITED)
+    return [Case(LIMITED[number], *each) for number, each in enumerate(wanted)]
 
 
 CASES = cases()
 
 
-def pem(name: str) -> str:
-    return (TLS / f"{name}.pem").read_text()
-
-
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A broker with ACLs, and a user for each case."""
-    users = " ".join(f'user_{case.user}="{PASSWORD}"' for case in CASES)
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        f"listener.name.{LISTENER.lower()}.sasl.enabled.mechanisms": "PLAIN",
-        f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": f"{JAAS} {users};",
-        "listener.name.mutual.ssl.keystore.type": "PEM",
-        "listener.name.mutual.ssl.keystore.key": pem("broker-key"),
-        "listener.name.mutual.ssl.keystore.certificate.chain": pem("broker"),
-        "listener.name.mutual.ssl.truststore.type": "PEM",
-        "listener.name.mutual.ssl.truststore.certificates": pem("ca"),
-        "listener.name.mutual.ssl.client.auth": "required",
-    }
-    listeners = {LISTENER: "SASL_PLAINTEXT", "MUTUAL": "SSL"}
-    with DevCluster(properties=properties, listeners=listeners) as cluster:
-        admin = judge.admin(cluster.bootstrap_servers)
-        for topic in (SOURCE, TARGET, DEAD):
-            judge.create_topic(cluster.bootstrap_servers, topic)
-        acls = [acl for case in CASES for acl in case.acls()]
-        for future in admin.create_acls(acls, request_timeout=PATIENCE_S).values():
-            future.result(timeout=PATIENCE_S)
-        judge.produce(cluster.bootstrap_servers, SOURCE, *RECORDS)
-        connections = KafkaConnections(
-            ConnectionSettings(tuple(cluster.bootstrap_servers.split(",")), "test-rights")
-        )
-        try:
-            for case in CASES:
-                if case.needed.key in LOG_EXISTS:
-                    DecisionTopic(connections, case.names["log"]).create()
-        finally:
-            connections.close()
-        wait_until(lambda: _may_describe(cluster, CASES[0]), "the broker to know the ACLs")
-        yield cluster
+@pytest.fixture(scope="module", autouse=True)
+def granted(guarded: DevCluster) -> None:
+    """Give each user the rights of its case, and make the topics."""
+    for topic in (SOURCE, TARGET, DEAD):
+        judge.create_topic(guarded.bootstrap_servers, topic)
+    admin = judge.admin(guarded.bootstrap_servers)
+    acls = [acl for case in CASES for acl in case.acls()]
+    for future in admin.create_acls(acls, request_timeout=PATIENCE_S).values():
+        future.result(timeout=PATIENCE_S)
+    judge.produce(guarded.bootstrap_servers, SOURCE, *RECORDS)
+    connections = KafkaConnections(ConnectionSettings((guarded.bootstrap_servers,), "test-rights"))
+    logs = [case.names["log"] for case in CASES if case.needed.key in LOG_EXISTS]
+    try:
+        with ThreadPoolExecutor(len(logs)) as threads:
+            list(threads.map(lambda name: DecisionTopic(connections, name).create(), logs))
+    finally:
+        connections.close()
+    wait_until(lambda: _may_describe(guarded, CASES[0]), "the broker to know the ACLs")
 
 
 def _may_describe(cluster: DevCluster, case: Case) -> bool:
@@ -194,9 +177,7 @@ def properties_of(cluster: DevCluster, case: Case) -> dict[str, str]:
     return {
         "bootstrap.servers": cluster.bootstrap_servers_of(LISTENER),
         "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": f'{JAAS} username="{case.user}" password="{PASSWORD}";',
-    }
+    } | login("PLAIN", case.user, LIMITED_PASSWORD)
 
 
 def settings_of(cluster: DevCluster, case: Case) -> ConnectionSettings:
@@ -327,7 +308,35 @@ def change_transactions(cluster: DevCluster, case: Case) -> None:
     transaction_tools(ExactlyOnceSettings(settings_of(cluster, case), case.user)).recover()
 
 
-OPERATIONS: dict[str, Callable[[DevCluster, Case], None]] = {
+def look(
+    cluster: DevCluster, case: Case, folder: Path | None = None, group: str | None = None
+) -> PartitionLook:
+    """Look as `penstock lag` and `penstock top` do, at a reader that has read one record."""
+    properties = KafkaProperties(tuple(sorted(properties_of(cluster, case).items())))
+    with connected(properties) as connections:
+        reader = find_reader(connections, folder, group, None)
+        found = make_observer(connections, properties).look(reader.positions)
+    for error in found.errors.values():
+        raise error
+    [(topic_partition, partition_look)] = found.partitions.items()
+    assert topic_partition == TopicPartition(SOURCE, 0)
+    assert partition_look.records == len(RECORDS) - 1
+    return partition_look
+
+
+def look_at_checkpoint(cluster: DevCluster, case: Case) -> PartitionLook:
+    with tempfile.TemporaryDirectory() as folder:
+        write_checkpoint(Path(folder), {SOURCE: {"0": 1}})
+        return look(cluster, case, folder=Path(folder))
+
+
+def look_at_group(cluster: DevCluster, case: Case) -> PartitionLook:
+    group = case.names["group"]
+    judge.commit_offsets(cluster.bootstrap_servers, group, SOURCE, {0: 1})
+    return look(cluster, case, group=group)
+
+
+OPERATIONS: dict[str, Callable[[DevCluster, Case], object]] = {
     "list": list_topics,
     "read-batch": read_batch,
     "read-stream": read_stream,
@@ -341,7 +350,11 @@ OPERATIONS: dict[str, Callable[[DevCluster, Case], None]] = {
     "read-outcome": read_outcome,
     "transactions-look": look_at_transactions,
     "transactions-change": change_transactions,
+    "lag-checkpoint": look_at_checkpoint,
+    "lag-group": look_at_group,
 }
+HIDDEN = {("lag-group", DESCRIBE_TOPIC)}
+"""Missing rights that Kafka does not tell: it leaves out what the user may not see."""
 
 
 def name_of(case: Case) -> str:
@@ -354,7 +367,27 @@ def test_the_rights_in_the_table_are_enough(guarded: DevCluster, case: Case) -> 
     OPERATIONS[case.needed.key](guarded, case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.missing is not None], ids=name_of)
+MISSING = [case for case in CASES if case.missing is not None]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in MISSING if (case.needed.key, case.missing) in HIDDEN], ids=name_of
+)
+def test_a_right_that_kafka_does_not_tell_is_named_as_possible(guarded: DevCluster, case: Case) -> None:
+    with pytest.raises(OptionError, match="or this user lacks the right DESCRIBE on its topics"):
+        OPERATIONS[case.needed.key](guarded, case)
+
+
+@pytest.mark.parametrize(("key", "is_known"), [("lag-checkpoint", False), ("read-batch", True)])
+def test_the_age_of_unread_records_needs_the_right_to_read(
+    guarded: DevCluster, key: str, is_known: bool
+) -> None:
+    assert (look_at_checkpoint(guarded, case_of(key)).next_time_ms is not None) is is_known
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in MISSING if (case.needed.key, case.missing) not in HIDDEN], ids=name_of
+)
 def test_each_right_is_needed_and_named_when_it_is_missing(guarded: DevCluster, case: Case) -> None:
     assert case.missing is not None
     started = time.monotonic()
@@ -367,22 +400,16 @@ def test_each_right_is_needed_and_named_when_it_is_missing(guarded: DevCluster, 
     assert case.missing.operation in said
     assert resource in said
     assert f"User:{case.user}" in said
-    assert PASSWORD not in said
+    assert LIMITED_PASSWORD not in said
 
 
 def test_the_subject_of_a_client_certificate_is_the_user(guarded: DevCluster) -> None:
-    properties = {
-        "bootstrap.servers": guarded.bootstrap_servers_of("MUTUAL"),
-        "security.protocol": "SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": pem("ca"),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": pem("client"),
-        "ssl.keystore.key": pem("client-key"),
-    }
+    """CN=client may do everything, so it is not asked here."""
+    identity = {"ssl.keystore.certificate.chain": pem("broker"), "ssl.keystore.key": pem("broker-key")}
+    properties = properties_for(guarded, "MUTUAL", TRUST | identity)
     options = {f"properties.{key}": value for key, value in properties.items()}
     config = parse_write(options | {"topic": TARGET}).sink
-    with pytest.raises(AuthorizationError, match="The Kafka user is User:CN=client"):
+    with pytest.raises(AuthorizationError, match="The Kafka user is User:CN=broker"):
         check_target_topic(config, "topic")
 
 
