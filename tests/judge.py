@@ -30,6 +30,12 @@ from kafka import errors as kafka_errors
 
 from tests.waiting import PATIENCE_S, Patience
 
+_NO_COORDINATOR_YET = {
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 _POLL_S = 0.1
@@ -158,7 +164,19 @@ def commit_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, in
     wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     client = admin(bootstrap)  # held: its futures never end once it is collected
     request = [ConsumerGroupTopicPartitions(group, wanted)]
-    client.alter_consumer_group_offsets(request)[group].result(PATIENCE_S)
+    patience = Patience(f"offsets of {group} are committed")
+    while True:
+        try:
+            done = client.alter_consumer_group_offsets(request)[group].result(PATIENCE_S)
+        except KafkaException as error:
+            errors = [error.args[0]]
+        else:
+            errors = [each.error for each in done.topic_partitions if each.error is not None]
+        if not errors:
+            return
+        # The first group of a broker waits for its coordinator.
+        assert all(each.code() in _NO_COORDINATOR_YET for each in errors), errors
+        patience.check([each.code() for each in errors])
 
 
 def produce(

@@ -20,9 +20,10 @@ from penstock.observe.health import HealthRules
 from penstock.observe.serve import start
 from penstock.spark._stream_reader import PenstockStreamReader
 from tests import judge
+from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
 from tests.kafka.source_runs import Query
-from tests.kafka.test_lag import lags_of_librdkafka, write_checkpoint
+from tests.kafka.test_lag import lags_of_librdkafka
 from tests.waiting import wait_until
 
 LABELS = ("group", "topic", "partition", "health", "transactional_id")
