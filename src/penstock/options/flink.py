@@ -15,11 +15,11 @@ from penstock.options.config import (
     SinkConfig,
     SourceConfig,
 )
-from penstock.options.declare import Dialect, Option, Side, Status, declared_in, not_yet, refused
+from penstock.options.declare import Dialect, Option, Side, Status, declared_in, refused
 from penstock.options.metrics import METRICS_OPTIONS
 from penstock.options.moments import MOMENT
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
-from penstock.options.table_spec import Connector
+from penstock.options.table_spec import Connector, UpsertSpec
 from penstock.options.values import (
     BOOLEAN,
     DURATION,
@@ -41,23 +41,15 @@ from penstock.options.values import TOPIC as TOPIC_NAME
 
 _F = Dialect.FLINK
 _SOURCE, _SINK, _BOTH = Side.SOURCE, Side.SINK, Side.BOTH
-_CONNECTORS = tuple(each.value for each in Connector)
-
-
-def _parse_connector(text: str) -> str:
-    if text.strip().lower() == "upsert-kafka":
-        raise ValueError(
-            f"{', '.join(_CONNECTORS)}; upsert tables are not supported by this version of penstock yet"
-        )
-    return choice(*_CONNECTORS).parse(text)
-
-
 CONNECTOR = Option(
     "connector",
     _F,
     _BOTH,
-    ValueType("word", ", ".join(_CONNECTORS), _parse_connector),
-    "The name of the connector in Flink. It is accepted so that table options can be copied as a whole.",
+    choice(*(each.value for each in Connector)),
+    "The name of the connector in Flink. `kafka` and `penstock` mean the same: a record is a new row. "
+    "`upsert-kafka`: a record updates the row with its key, or deletes it: "
+    "[formats.md](formats.md#upsert-tables).",
+    default=Connector.PENSTOCK.value,
 )
 PROPERTY_VERSION = Option(
     "property-version",
@@ -407,6 +399,24 @@ FLUSH_ON_CHECKPOINT = Option(
     "fails before that. Batch writes always wait. (Flink's older producers: `setFlushOnCheckpoint`.)",
     default=SinkConfig.flushes_on_checkpoint,
 )
+BUFFER_FLUSH_MAX_ROWS = Option(
+    "sink.buffer-flush.max-rows",
+    _F,
+    _SINK,
+    integer(0),
+    "Upsert tables: a task keeps so many rows back, and writes only the last one of each key. It writes what "
+    "it has at the end of its micro-batch. 0 turns it off. Needs `sink.buffer-flush.interval`, as in Flink.",
+    default=UpsertSpec.flush_max_rows,
+)
+BUFFER_FLUSH_INTERVAL = Option(
+    "sink.buffer-flush.interval",
+    _F,
+    _SINK,
+    DURATION,
+    "Upsert tables: required with `sink.buffer-flush.max-rows`, as in Flink. It has no other effect, because "
+    "a micro-batch ends by itself, and a batch that is repeated has to write the same records.",
+    default=0,
+)
 _ONE_SOURCE = (
     "Only the topic partitions of one source are aligned with each other, not several sources: leave it out."
 )
@@ -420,7 +430,6 @@ _NOT_SUPPORTED = (
         "`set_parallelism(n)` of `penstock.KafkaSink.builder()`; docs/sink.md says when that keeps the "
         "order of each key.",
     ),
-    not_yet("sink.buffer-flush.*", _F, _SINK, "It is for upsert tables, which are not supported yet."),
     refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),
     refused("register.consumer.metrics", _F, _SOURCE, "Penstock uses no Java consumer: leave it out."),
     refused("scan.watermark.idle-timeout", _F, _SOURCE, "Use `scan.idle-timeout`."),

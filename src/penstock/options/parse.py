@@ -65,8 +65,9 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadConfig:
     """
     found = look_up(options)
     given = found.of_side(Side.SOURCE)
+    is_table = has_table(given)
     source = source_config(given, streaming)
-    if not has_table(given):
+    if not is_table:
         return ReadConfig(source)
     if source.include_headers:
         raise OptionError(
@@ -87,7 +88,8 @@ def parse_write(options: Mapping[str, str]) -> WriteConfig:
         OptionError: the message names the option, its value, and the allowed values.
     """
     given = look_up(options).of_side(Side.SINK)
-    return WriteConfig(sink_config(given), write_table(given) if has_table(given) else None)
+    is_table = has_table(given)
+    return WriteConfig(sink_config(given), write_table(given) if is_table else None)
 
 
 def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import python_objects
 from penstock.options._recognise import GivenOptions
+from penstock.options._upsert import check_upsert, check_upsert_write, is_upsert, upsert_spec
 from penstock.options.config import SinkConfig
 from penstock.options.flink import CONNECTOR, TOPIC
 from penstock.options.formats import FORMATS
@@ -28,6 +29,7 @@ from penstock.options.table import (
     MAX_SHARE,
     METADATA_COLUMNS,
     ON_DECODE_ERROR,
+    PRIMARY_KEY,
     TABLE_OPTIONS,
     VALUE_FIELDS_INCLUDE,
     VALUE_FORMAT,
@@ -63,7 +65,12 @@ _NAMES = tuple(entry.name for entry in FORMATS)
 
 
 def has_table(given: GivenOptions) -> bool:
-    """Return whether the options describe a table, and not keys and values as bytes."""
+    """Return whether the options describe a table, and not keys and values as bytes.
+
+    Raises:
+        OptionError: the options of an upsert table are not complete, or another table has them.
+    """
+    check_upsert(given)
     is_set = any(given.has(option) for option in TABLE_OPTIONS)
     return is_set or any(_format_place(key) for key in given.texts)
 
@@ -82,6 +89,8 @@ def read_table(given: GivenOptions, dead_letters: DeadLetters) -> TableSpec | De
 
 def write_table(given: GivenOptions) -> TableSpec:
     """Parse the table of a write; see `read_table`."""
+    if is_upsert(given):
+        check_upsert_write(given)
     return _table(given, BadRecordsSpec())
 
 
@@ -102,7 +111,9 @@ def format_spec(
 
 def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
     include = FieldsInclude(given.value_or_default(VALUE_FIELDS_INCLUDE))
-    _check_key_options(given, include)
+    upsert = upsert_spec(given)
+    key_fields = given.value(KEY_FIELDS if upsert is None else PRIMARY_KEY) or ()
+    _check_key_options(given, key_fields, include)
     topic = _one_topic(given)
     value_format = _value_format(given, topic)
     key_name = given.text(KEY_FORMAT)
@@ -111,12 +122,13 @@ def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
         value_format=value_format,
         connector=_connector(given),
         key_format=None if key_name is None else format_spec(given.texts, key_name, "key.", topic),
-        key_fields=given.value(KEY_FIELDS) or (),
+        key_fields=key_fields,
         key_fields_prefix=given.value(KEY_FIELDS_PREFIX) or "",
         fields_include=include,
         metadata_columns=given.value(METADATA_COLUMNS),
         bad_records=bad_records,
         event_time=_event_time(given),
+        upsert=upsert,
     )
 
 
@@ -211,8 +223,8 @@ def _check_format_options(given: GivenOptions) -> None:
             )
 
 
-def _check_key_options(given: GivenOptions, include: FieldsInclude) -> None:
-    key_fields, has_format = given.value(KEY_FIELDS) or (), given.has(KEY_FORMAT)
+def _check_key_options(given: GivenOptions, key_fields: tuple[str, ...], include: FieldsInclude) -> None:
+    has_format = given.has(KEY_FORMAT)
     if key_fields and not has_format:
         raise OptionError(
             "Option 'key.fields' names columns of the key, but 'key.format' is not set. Set it, or leave "

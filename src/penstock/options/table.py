@@ -65,6 +65,14 @@ KEY_FIELDS = Option(
     ValueType("list", "column names separated by `;`", parse_fields),
     "The columns that the key holds, in the order of the key.",
 )
+PRIMARY_KEY = Option(
+    "primary-key",
+    Dialect.FLINK,
+    _BOTH,
+    ValueType("list", "column names separated by `;`", parse_fields),
+    "Required with `connector` = `upsert-kafka`: the columns that the key of each record holds, in the order "
+    "of the key. (Ours: `PRIMARY KEY` in Flink's SQL.)",
+)
 KEY_FIELDS_PREFIX = Option(
     "key.fields-prefix",
     _ANY,

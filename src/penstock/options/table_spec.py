@@ -17,6 +17,7 @@ class Connector(str, Enum):
 
     KAFKA = "kafka"
     PENSTOCK = "penstock"
+    UPSERT_KAFKA = "upsert-kafka"
 
 
 class FieldsInclude(str, Enum):
@@ -77,6 +78,17 @@ class BadRecordsSpec:
         return None if self.dead_letters is None else self.dead_letters.topic
 
 
+@dataclass(frozen=True)
+class UpsertSpec:
+    """Says how a task writes an upsert table.
+
+    Attributes:
+        flush_max_rows: how many rows a task keeps back, to write only the last one of each key. 0: none.
+    """
+
+    flush_max_rows: int = 0
+
+
 RECORD_TIMESTAMP = "record-timestamp"
 """The assigner that takes the timestamp of the Kafka record."""
 
@@ -115,6 +127,7 @@ class TableSpec:
             metadata.
         bad_records: of a read. A write has the default.
         event_time: of a read; None if the options name no column.
+        upsert: of an upsert table, whose `key_fields` are its primary key; None for other tables.
     """
 
     value_format: FormatSpec
@@ -126,6 +139,7 @@ class TableSpec:
     metadata_columns: tuple[tuple[str, str], ...] | None = None
     bad_records: BadRecordsSpec = BadRecordsSpec()
     event_time: EventTimeSpec | None = None
+    upsert: UpsertSpec | None = None
 
 
 @dataclass(frozen=True)

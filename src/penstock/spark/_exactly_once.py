@@ -31,20 +31,28 @@ from penstock.sink.writer import CLIENT_ID
 from penstock.spark._pickling_error import errors_as_themselves
 from penstock.spark._sink_reports import SinkReporter, now_ms
 from penstock.spark._task_context import query_and_batch_of_task
-from penstock.spark._write_task import check_rows_fit, records_of, refuse_overwrite
+from penstock.spark._write_task import (
+    TaskMessage,
+    check_keys,
+    check_rows_fit,
+    records_of,
+    refuse_overwrite,
+)
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings
+    from penstock.spark._key_sketch import KeySketch
     from penstock.spark._tables import TableSink
 
 
 @dataclass
-class Reported(WriterCommitMessage):
+class Reported(TaskMessage):
     """The report of one task: what it wrote, and in which transaction."""
 
     report: TaskReport
+    keys: KeySketch | None = None
 
 
 class _ExactlyOnce:
@@ -95,6 +103,7 @@ class _ExactlyOnce:
         begin_task()
         reports, side, reporter = _reports(messages), self._driver_side, SinkReporter(self._config)
         reporter.prepared(reports)
+        check_keys(messages, is_written=False)
         begun_ms = now_ms()
         side.commit(reports, siblings)
         reporter.committed(reports, now_ms() - begun_ms, side.unfinished_count())
@@ -112,8 +121,8 @@ class _ExactlyOnce:
                 "df.write or writeStream."
             )
         place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
-        records = records_of(batches, self._table)
-        return Reported(write_in_transaction(self._config, self._mandate, place, records))
+        records, keys = records_of(batches, self._table)
+        return Reported(write_in_transaction(self._config, self._mandate, place, records), keys)
 
 
 class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
 from penstock.spark._sink_reports import SinkReporter
-from penstock.spark._write_task import check_rows_fit, figures_of, write_task
+from penstock.spark._write_task import check_keys, check_rows_fit, figures_of, write_task
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
 
@@ -40,7 +40,9 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
         """Write the rows of one task; return when all are acknowledged."""
         return write_task(self._config, self._table, iterator)
 
+    @short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
-        """Commit nothing, because all rows are acknowledged. Report figures, if metrics are on."""
+        """Check the order of keys. All rows are acknowledged. Report figures, if metrics are on."""
         begin_task()
         SinkReporter(self._config).written(figures_of(messages), len(messages))
+        check_keys(messages, is_written=True)

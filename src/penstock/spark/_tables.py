@@ -96,7 +96,12 @@ class FormatSource(TableSource):
 
     def decoder(self) -> RecordDecoder:
         """See `TableSource`."""
-        return TableDecoder(self.table)
+        if self.table.upsert is None:
+            return TableDecoder(self.table)
+        # Imported here because other reads do not need it.
+        from penstock.table.upsert_decode import UpsertDecoder  # noqa: PLC0415
+
+        return UpsertDecoder(self.table)
 
 
 @dataclass(frozen=True)
@@ -164,10 +169,19 @@ class TableSink:
         Raises:
             RowError: a row has no representation in its format.
         """
-        encoder = TableEncoder(self.table, self.topic)
-        for batch in batches:
-            if batch.num_rows:
-                yield encoder.encode(_as_declared(batch, self.table.schema))
+        rows = (_as_declared(batch, self.table.schema) for batch in batches if batch.num_rows)
+        if self.table.upsert is None:
+            yield from map(TableEncoder(self.table, self.topic).encode, rows)
+            return
+        # Imported here because other writes do not need it.
+        from penstock.table.upsert_encode import UpsertEncoder  # noqa: PLC0415
+
+        yield from UpsertEncoder(self.table, self.topic).records(rows)
+
+    @property
+    def has_keys_in_order(self) -> bool:
+        """Return whether all rows of a key have to be in one task, because their order counts."""
+        return self.table.upsert is not None
 
 
 def _as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -199,9 +213,9 @@ def table_source(schema: StructType, spec: TableSpec | DeserializerSpec) -> Tabl
 def _source(schema: StructType, spec: TableSpec | DeserializerSpec, time_column: str | None) -> TableSource:
     if isinstance(spec, DeserializerSpec):
         return PythonSource(to_arrow_schema(schema, timezone="UTC"), spec, time_column)
-    table = _table_of(schema, spec)
-    TableDecoder(table)
-    return FormatSource(table, time_column)
+    found = FormatSource(_table_of(schema, spec), time_column)
+    found.decoder()
+    return found
 
 
 def _check_time_column(schema: StructType, name: str) -> None:

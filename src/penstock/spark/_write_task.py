@@ -24,14 +24,22 @@ from penstock.spark._task_context import turn_of_task
 from penstock.spark.process.begin import begin_task
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
+    from penstock.spark._key_sketch import KeySketch
     from penstock.spark._tables import TableSink
 
 
+class TaskMessage(WriterCommitMessage):
+    """The message of one task to the driver. `keys` is the sketch of its keys, where their order counts."""
+
+    keys: KeySketch | None = None
+
+
 @dataclass
-class Written(WriterCommitMessage):
-    """The message of one task to the driver, which only shows its figures."""
+class Written(TaskMessage):
+    """The message of a task of an at-least-once write."""
 
     figures: ProduceFigures
+    keys: KeySketch | None = None
 
 
 def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | None) -> None:
@@ -61,9 +69,41 @@ def refuse_overwrite(overwrite: bool) -> None:
         )
 
 
-def records_of(batches: Iterator[pa.RecordBatch], table: TableSink | None) -> Iterator[pa.RecordBatch]:
-    """Return the rows of one task with the columns of Kafka records, encoded if there is a table."""
-    return batches if table is None else table.records(batches)
+def records_of(
+    batches: Iterator[pa.RecordBatch], table: TableSink | None
+) -> tuple[Iterator[pa.RecordBatch], KeySketch | None]:
+    """Return the rows of one task with the columns of Kafka records, encoded if there is a table.
+
+    The sketch is filled while the rows are read. It is None if the order of keys does not count.
+    """
+    if table is None:
+        return batches, None
+    records = table.records(batches)
+    if not table.has_keys_in_order:
+        return records, None
+    # Imported here because other writes do not need it.
+    from penstock.spark._key_sketch import KeySketch  # noqa: PLC0415
+
+    sketch = KeySketch()
+    return sketch.over(records), sketch
+
+
+def check_keys(messages: Sequence[WriterCommitMessage | None], *, is_written: bool) -> None:
+    """Check on the driver that no key was written by two tasks, where the order of each key counts.
+
+    Args:
+        messages: of all tasks.
+        is_written: whether readers of the topic see the rows already.
+
+    Raises:
+        RowError: rows of one key came from two tasks, so their order in the topic is unknown.
+    """
+    sketches = [one.keys for one in messages if isinstance(one, TaskMessage) and one.keys is not None]
+    if len(sketches) > 1:
+        # Imported here because other writes do not need it.
+        from penstock.spark._key_sketch import check_disjoint  # noqa: PLC0415
+
+        check_disjoint(sketches, is_written=is_written)
 
 
 def write_task(
@@ -71,7 +111,7 @@ def write_task(
 ) -> WriterCommitMessage:
     """Write the rows of one task at-least-once; return when all are acknowledged."""
     begin_task()
-    turn, records = turn_of_task(), records_of(batches, table)
+    turn, (records, keys) = turn_of_task(), records_of(batches, table)
     found: list[ProduceFigures] = []
     write_rows(
         config,
@@ -80,7 +120,7 @@ def write_task(
         batch_id=turn.batch_id,
         on_figures=found.append,
     )
-    return Written(sum(found, NO_FIGURES))
+    return Written(sum(found, NO_FIGURES), keys)
 
 
 def figures_of(messages: Sequence[WriterCommitMessage | None]) -> ProduceFigures:

@@ -50,20 +50,27 @@ class TableEncoder:
             RowError: a row cannot be written in its format.
         """
         table = self._table
-        value_rows = rows.select(table.value_schema.names)
-        if table.row_kind is not None:
-            value_rows = value_rows.append_column(metadata_column(ROW_KIND), _column(rows, table.row_kind))
-        columns = {"key": pa.nulls(rows.num_rows, pa.binary()), "value": self._value.encode(value_rows)}
-        if self._key is not None:
-            key_rows = rows.select(list(table.key_names)).rename_columns(table.key_schema.names)
-            columns["key"] = self._key.encode(key_rows)
+        columns = {"key": self._keys(rows), "value": self._values(rows)}
         for column, key in table.metadata.items():
             if key == ROW_KIND:
                 continue
             writable = WRITABLE[key]
-            given = _column(rows, column)
+            given = column_of(rows, column)
             columns[writable.sink_column] = writable.write(given).cast(self._sink_type(writable.sink_column))
         return pa.RecordBatch.from_pydict(columns)
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.Array:
+        if self._key is None:
+            return pa.nulls(rows.num_rows, pa.binary())
+        key_rows = rows.select(list(self._table.key_names))
+        return self._key.encode(key_rows.rename_columns(self._table.key_schema.names))
+
+    def _values(self, rows: pa.RecordBatch) -> pa.Array:
+        value_rows = rows.select(self._table.value_schema.names)
+        if self._table.row_kind is not None:
+            kinds = column_of(rows, self._table.row_kind)
+            value_rows = value_rows.append_column(metadata_column(ROW_KIND), kinds)
+        return self._value.encode(value_rows)
 
     @staticmethod
     def _sink_type(sink_column: str) -> pa.DataType:
@@ -72,5 +79,6 @@ class TableEncoder:
         )
 
 
-def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
+def column_of(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """Return a column by its name."""
     return rows.column(rows.schema.get_field_index(name))

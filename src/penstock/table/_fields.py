@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from penstock.errors import OptionError, SchemaError
 from penstock.formats import ROW_KIND, Format, format_of, is_changelog
-from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, TableSpec
+from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, TableSpec, UpsertSpec
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX, WRITABLE
 
 ROW_KIND_COLUMN = "row_kind"
@@ -38,6 +38,18 @@ class Table:
     key_names: tuple[str, ...]
     key_schema: pa.Schema
     value_schema: pa.Schema
+    upsert: UpsertSpec | None = None
+    """Of an upsert table, whose `key_names` are its primary key; None for other tables."""
+
+    @property
+    def has_row_kinds(self) -> bool:
+        """Return whether the rows of the table have row kinds."""
+        return self.upsert is not None or is_changelog(self.value_format)
+
+    @property
+    def format_metadata(self) -> pa.Schema:
+        """Return the metadata of the value format, and the row kind where the table has one."""
+        return _ROW_KIND_METADATA if self.upsert is not None else self.value_format.metadata
 
     @property
     def row_kind(self) -> str | None:
@@ -70,10 +82,13 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
                 f"{', '.join(schema.names)}.",
                 column=column,
             )
-    if is_changelog(value_format) and ROW_KIND not in metadata.values() and ROW_KIND_COLUMN in schema.names:
+    has_row_kinds = is_changelog(value_format) or spec.upsert is not None
+    if has_row_kinds and ROW_KIND not in metadata.values() and ROW_KIND_COLUMN in schema.names:
         metadata.setdefault(ROW_KIND_COLUMN, ROW_KIND)
     physical = [field for field in schema if field.name not in metadata]
     key_fields = _key_fields(physical, spec)
+    if spec.upsert is not None:
+        _check_upsert(value_format, key_fields)
     in_value = [
         field
         for field in physical
@@ -89,7 +104,28 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
         key_names=spec.key_fields,
         key_schema=pa.schema(key_fields),
         value_schema=pa.schema(in_value),
+        upsert=spec.upsert,
     )
+
+
+_ROW_KIND_METADATA = pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False)])
+
+
+def _check_upsert(value_format: Format, key_fields: list[pa.Field]) -> None:
+    if is_changelog(value_format):
+        raise OptionError(
+            f"Option 'value.format' cannot be '{value_format.name}' with 'connector' = 'upsert-kafka', "
+            "because it is a changelog format: its rows have row kinds of their own, and an upsert table "
+            "takes the kind from the record. Use a plain format such as 'json', or leave the connector out.",
+            option="value.format",
+        )
+    for field in key_fields:
+        if pt.is_nested(field.type):
+            raise SchemaError(
+                f"Column '{field.name}' of type {field.type} cannot be in the primary key, because nested "
+                "values are not compared. Use its fields as columns.",
+                column=field.name,
+            )
 
 
 def _key_format(spec: TableSpec) -> Format | None:
@@ -109,26 +145,27 @@ def _key_fields(physical: list[pa.Field], spec: TableSpec) -> list[pa.Field]:
     """Return the key's fields with the names that the key format sees."""
     by_name = {field.name: field for field in physical}
     prefix = spec.key_fields_prefix
+    option = "key.fields" if spec.upsert is None else "primary-key"
     found = []
     for name in spec.key_fields:
         if name not in by_name:
             raise OptionError(
-                f"Option 'key.fields' names '{name}', which is not a regular column of the table (metadata "
+                f"Option '{option}' names '{name}', which is not a regular column of the table (metadata "
                 f"columns cannot be in the key). Columns to choose from: {', '.join(by_name)}.",
-                option="key.fields",
+                option=option,
                 column=name,
             )
         bare = name.removeprefix(prefix)
         if not name.startswith(prefix) or not bare:
             raise OptionError(
-                f"Option 'key.fields-prefix' is '{prefix}', and column '{name}' in 'key.fields' is not this "
+                f"Option 'key.fields-prefix' is '{prefix}', and column '{name}' in '{option}' is not this "
                 "prefix followed by a name. Begin the name of every key column of the table with the prefix.",
                 option="key.fields-prefix",
                 column=name,
             )
         found.append(by_name[name].with_name(bare))
     if len(set(spec.key_fields)) < len(spec.key_fields):
-        raise OptionError("Option 'key.fields' names a column twice.", option="key.fields")
+        raise OptionError(f"Option '{option}' names a column twice.", option=option)
     return found
 
 
@@ -138,7 +175,7 @@ def check_readable(table: Table) -> None:
     Raises:
         SchemaError: a metadata key does not exist, or cannot be read as the column's type.
     """
-    format_metadata = table.value_format.metadata
+    format_metadata = table.format_metadata
     for column, key in table.metadata.items():
         kind = _readable_type(key, format_metadata)
         if kind is None:
@@ -173,7 +210,7 @@ def check_writable(table: Table, topic: str | None) -> None:
         SchemaError: metadata cannot be written, is written twice, or has another type than the column.
     """
     writable = [key for key in WRITABLE if key != "topic" or topic is None]
-    if is_changelog(table.value_format):
+    if table.has_row_kinds:
         writable.append(ROW_KIND)
     for column, key in table.metadata.items():
         if key not in writable:

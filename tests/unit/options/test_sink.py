@@ -126,8 +126,7 @@ def test_parallelism_is_answered() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["sink.parallelism", "sink.buffer-flush.interval", "sink.semantic",
-     "sink.transaction-naming-strategy"],
+    ["sink.parallelism", "sink.semantic", "sink.transaction-naming-strategy"],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused(key: str) -> None:
     with pytest.raises(UnsupportedOptionError, match=rf"^Option '{key}' is not supported"):

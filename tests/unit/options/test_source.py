@@ -221,8 +221,7 @@ def test_one_key_in_two_spellings_is_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "allowed"),
     [
-        ("connector", "jdbc", "one of kafka, penstock"),
-        ("connector", "Upsert-Kafka", "upsert tables are not supported by this version"),
+        ("connector", "jdbc", "one of kafka, penstock, upsert-kafka"),
         ("topic", "orders;;payments", "names separated by ';', without empty names"),
         ("topic", "a/b", "topic names separated by ';', each of letters, digits"),
         ("topic", "..", "topic names separated by ';', each of letters, digits"),
