@@ -40,6 +40,7 @@ has its facts as attributes; none holds a secret.
     ├── RowError                    a row cannot become a Kafka record
     ├── StateError                  the state of a query is damaged, or of another query or time
     ├── SqlError                    a SQL statement cannot be read, or penstock does not serve it
+    ├── MaterializeError            a table does not belong to the batch that was to change it
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
 """
@@ -222,6 +223,10 @@ class StateError(PenstockError):
 
 class SqlError(PenstockError):
     """A SQL statement cannot be read, or penstock does not serve it."""
+
+
+class MaterializeError(PenstockError):
+    """A table that is kept equal to a changelog belongs to another query, or to another time."""
 
 
 class CheckpointError(PenstockError):

@@ -3,8 +3,8 @@
     row_kinds.py    the four kinds
     operators/      pure functions of a batch and the rows that they kept before. They know no Spark
 
-Invariant: `penstock.changelog.normalize` and the other functions for DataFrames are in
-`penstock.spark.changelog`, and load when they are first used. docs/changelogs.md is the guide.
+Invariant: `penstock.changelog.normalize` and the other functions for DataFrames are in `penstock.spark`,
+and load when they are first used. docs/changelogs.md is the guide.
 """
 
 from __future__ import annotations
@@ -17,11 +17,21 @@ if TYPE_CHECKING:
     from penstock.spark.changelog import deduplicate as deduplicate
     from penstock.spark.changelog import normalize as normalize
     from penstock.spark.changelog import top_n as top_n
+    from penstock.spark.in_order import in_order as in_order
+    from penstock.spark.materialize import materialize as materialize
 
-_FUNCTIONS = {"aggregate", "deduplicate", "normalize", "top_n"}
+_OPERATORS = "penstock.spark.changelog"
+_HOMES = {
+    "aggregate": _OPERATORS,
+    "deduplicate": _OPERATORS,
+    "in_order": "penstock.spark.in_order",
+    "materialize": "penstock.spark.materialize",
+    "normalize": _OPERATORS,
+    "top_n": _OPERATORS,
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module("penstock.spark.changelog"), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'penstock.changelog' has no attribute {name!r}")

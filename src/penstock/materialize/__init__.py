@@ -1,0 +1,16 @@
+"""Tables outside of Kafka that are kept equal to a changelog: each batch is applied once, as a whole.
+
+    batch.py     the last row of each key of a batch, and a digest of the batch
+    marker.py    what a target remembers of the last batch, and what that means for the next one
+    sql.py       a table of PostgreSQL or SQLite
+    parquet.py   a folder of Parquet files in versions
+
+Runs on the driver; only the last row of each key is chosen on executors. Knows neither Kafka nor Spark.
+Invariant: a target changes its rows and its marker in one step. `penstock.changelog.materialize` is the
+function for DataFrames.
+"""
+
+from penstock.materialize.parquet import ParquetTable
+from penstock.materialize.sql import SqlTable
+
+__all__ = ["ParquetTable", "SqlTable"]

@@ -1,0 +1,113 @@
+"""The differences between PostgreSQL and SQLite: types, placeholders, values and locks.
+
+Runs on the driver. Invariant: a value that the database would change (NaN in SQLite) is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from penstock.errors import OptionError, RowError, SchemaError
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One database.
+
+    Attributes:
+        name: as the user writes it.
+        placeholder: of a parameter.
+        type_name: the type of a column; None for a type that the database does not have.
+        value: converts a value for the driver of the database.
+        lock: statements that begin the transaction and keep other writers out.
+    """
+
+    name: str
+    placeholder: str
+    type_name: Callable[[pa.DataType], str | None]
+    value: Callable[[Any], Any]
+    lock: Sequence[str]
+
+    def column_type(self, field: pa.Field) -> str:
+        """Return the type of a column.
+
+        Raises:
+            SchemaError: the database has no such type.
+        """
+        found = self.type_name(field.type)
+        if found is None:
+            raise SchemaError(
+                f"Column '{field.name}' has type {field.type}, which a table of {self.name} cannot hold. "
+                "Cast it, e.g. to a string with to_json.",
+                column=field.name,
+            )
+        return found
+
+
+def dialect_of(name: str) -> Dialect:
+    """Return a dialect by its name.
+
+    Raises:
+        OptionError: the name is not known.
+    """
+    found = {one.name: one for one in (POSTGRESQL, SQLITE)}.get(name)
+    if found is None:
+        raise OptionError(
+            f"Expected 'postgresql' or 'sqlite' for `dialect`, got {name!r}.", option="dialect", value=name
+        )
+    return found
+
+
+_COMMON: Sequence[tuple[Callable[[pa.DataType], bool], str, str]] = (
+    (kinds.is_boolean, "BOOLEAN", "INTEGER"),
+    (lambda kind: kinds.is_int8(kind) or kinds.is_int16(kind), "SMALLINT", "INTEGER"),
+    (kinds.is_int32, "INTEGER", "INTEGER"),
+    (kinds.is_int64, "BIGINT", "INTEGER"),
+    (kinds.is_float32, "REAL", "REAL"),
+    (kinds.is_float64, "DOUBLE PRECISION", "REAL"),
+    (lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind), "TEXT", "TEXT"),
+    (lambda kind: kinds.is_binary(kind) or kinds.is_large_binary(kind), "BYTEA", "BLOB"),
+    (kinds.is_date32, "DATE", "TEXT"),
+)
+
+
+def _type_name(kind: pa.DataType, column: int) -> str | None:
+    return next((types[column] for is_kind, *types in _COMMON if is_kind(kind)), None)
+
+
+def _postgresql_type(kind: pa.DataType) -> str | None:
+    if kinds.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ"
+    if kinds.is_decimal128(kind):
+        return f"NUMERIC({kind.precision}, {kind.scale})"
+    return _type_name(kind, 0)
+
+
+def _sqlite_type(kind: pa.DataType) -> str | None:
+    is_text = kinds.is_timestamp(kind) or kinds.is_decimal128(kind)
+    return "TEXT" if is_text else _type_name(kind, 1)
+
+
+def _sqlite_value(value: Any) -> Any:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, float) and math.isnan(value):
+        raise RowError(
+            "A column holds NaN, which SQLite stores as NULL. Nothing of the batch was written. Replace it, "
+            "e.g. with nanvl."
+        )
+    return value
+
+
+POSTGRESQL = Dialect("postgresql", "%s", _postgresql_type, lambda value: value, ())
+SQLITE = Dialect("sqlite", "?", _sqlite_type, _sqlite_value, ("BEGIN IMMEDIATE",))

@@ -1,0 +1,143 @@
+"""One batch of changes: the last row of each key, and a digest by which a repeated batch is recognised.
+
+`LastRows` runs on executors, the rest on the driver. Invariant: the digest does not depend on the order of
+rows, and not on what a deleted row held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, UPDATE_AFTER, Kinds, kinds_of
+from penstock.errors import RowError
+from penstock.state.columns import hash_columns, is_hashable, one_array
+
+DELETED = "#deleted"
+"""The column that says that a row is deleted. Its other columns are null then, but for the keys."""
+
+_MASK = 2**64 - 1
+_ROWS_OUT = 10_000
+
+
+@dataclass(frozen=True)
+class LastRows:
+    """Chooses the last row of each key of one task. Pickled to the tasks.
+
+    Attributes:
+        keys: the primary key.
+        columns: of the result, without `DELETED`.
+    """
+
+    keys: tuple[str, ...]
+    columns: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of the result."""
+        return self.columns.append(pa.field(DELETED, pa.bool_(), nullable=False))
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the last row of each key, in the schema of the result.
+
+        Raises:
+            RowError: a row has a null in its key, or its kind is not a row kind.
+        """
+        received = list(batches)
+        if received:
+            found = self.last_rows(pa.Table.from_batches(received))
+            yield from found.combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
+
+    def last_rows(self, rows: pa.Table) -> pa.Table:
+        """Return the last row of each key; see `run`."""
+        self._check_keys(rows)
+        last = self._last(rows)
+        found = rows.select(self.columns.names).take(last).cast(self.columns)
+        kinds = _kinds(rows)[last.to_numpy()]
+        is_deleted = pa.array((kinds != INSERT) & (kinds != UPDATE_AFTER))
+        positions = pa.array(np.arange(found.num_rows), pa.int64())
+        kept = pc.if_else(is_deleted, pa.scalar(None, pa.int64()), positions)
+        columns = [
+            column if name in self.keys else column.take(kept)
+            for name, column in zip(self.columns.names, found.columns, strict=True)
+        ]
+        return pa.Table.from_arrays([*columns, is_deleted], schema=self.schema)
+
+    def _check_keys(self, rows: pa.Table) -> None:
+        for name in self.keys:
+            if rows.column(name).null_count:
+                raise RowError(
+                    f"Expected a value in column '{name}', which is in the primary key, got null. Nothing of "
+                    "this batch was written. Fill the column, or filter the row out.",
+                    column=name,
+                )
+
+    def _last(self, rows: pa.Table) -> pa.Array:
+        """Return the places of the last rows, in order."""
+        names = [f"key {i}" for i in range(len(self.keys))]
+        places = pa.array(np.arange(rows.num_rows), pa.int64())
+        numbered = pa.table([*(rows.column(key) for key in self.keys), places], [*names, "place"])
+        found = numbered.group_by(names).aggregate([("place", "max")])
+        return one_array(found.column("place_max")).sort()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The changes of one micro-batch, to be applied to a target.
+
+    Attributes:
+        query_id: of the streaming query; it changes only with the checkpoint.
+        batch_id: Spark's number of the batch.
+        keys: the primary key.
+        rows: of all tasks, as `LastRows` gives them.
+    """
+
+    query_id: str
+    batch_id: int
+    keys: tuple[str, ...]
+    rows: pa.Table
+
+    def check_keys(self) -> None:
+        """Raise RowError if two tasks gave a row of the same key, because their order is unknown."""
+        counted = self.rows.select(self.keys).group_by(self.keys).aggregate([([], "count_all")])
+        count = pc.sum(pc.greater(counted.column("count_all"), 1)).as_py()
+        if count:
+            raise RowError(
+                f"Rows of {count} keys of batch {self.batch_id} came from more than one task. Spark does not "
+                "order tasks, so it is unknown which row of a key is the newest. Nothing of the batch was "
+                "written. Bring the rows of each key together in their order before: "
+                "penstock.changelog.in_order(rows, <primary key>, order_by=[...]), for example with the "
+                "offset of the record.",
+                key_count=count,
+                batch_id=self.batch_id,
+            )
+
+    def digest(self) -> str:
+        """Return a digest of the rows. Nested columns do not count."""
+        names = [field.name for field in self.rows.schema if is_hashable(field.type)]
+        hashes = hash_columns(self.rows, names)
+        sums = (int(half.sum()) & _MASK for half in (hashes.high, hashes.low))
+        return f"{self.rows.num_rows}-{'-'.join(f'{one:016x}' for one in sums)}"
+
+    def upserted(self) -> pa.Table:
+        """Return the rows to insert or update."""
+        return self.rows.filter(pc.invert(self.rows.column(DELETED))).drop_columns([DELETED])
+
+    def deleted(self) -> pa.Table:
+        """Return the keys of the rows to delete."""
+        return self.rows.filter(self.rows.column(DELETED)).select(list(self.keys))
+
+
+def _kinds(rows: pa.Table) -> Kinds:
+    if ROW_KIND not in rows.column_names:
+        return np.full(rows.num_rows, INSERT, np.int8)
+    return kinds_of(one_array(rows.column(ROW_KIND)))
+
+
+def names_without_kind(names: Sequence[str]) -> list[str]:
+    """Return the columns of a table that a changelog describes."""
+    return [name for name in names if name != ROW_KIND]

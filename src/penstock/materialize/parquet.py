@@ -1,0 +1,202 @@
+"""A folder of Parquet files that is kept equal to a changelog: each batch publishes a version.
+
+Runs on the driver. Guarantee: a version is visible when its manifest is, so a reader sees all changes of a
+batch or none. The manifest holds the marker too. Files never change: a version writes the buckets that its
+batch touches, and names the files of the others. Two drivers on one checkpoint write equal versions, so
+either may win.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import MaterializeError, OptionError
+from penstock.materialize.batch import Batch
+from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.state.columns import hash_columns
+from penstock.state.files import TEMPORARY, Files, open_files
+
+_VERSIONS, _DATA = "_versions", "data"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of the table, as its manifest describes it.
+
+    Attributes:
+        marker: of the batch that made it. Its batch id is the number of the version.
+        keys: the primary key.
+        columns: a text of the schema.
+        bucket_count: of the table.
+        files: the file of each bucket that was ever touched.
+    """
+
+    marker: Marker
+    keys: tuple[str, ...]
+    columns: str
+    bucket_count: int
+    files: Mapping[int, str]
+
+    def to_json(self) -> bytes:
+        """Return the contents of the manifest: one line, and one for its checksum."""
+        fields = {
+            "format": _FORMAT,
+            "query_id": self.marker.query_id,
+            "batch_id": self.marker.batch_id,
+            "digest": self.marker.digest,
+            "keys": self.keys,
+            "columns": self.columns,
+            "bucket_count": self.bucket_count,
+            "files": {str(bucket): file for bucket, file in sorted(self.files.items())},
+        }
+        line = json.dumps(fields).encode()
+        return b"%s\n%08x\n" % (line, zlib.crc32(line))
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """A folder of Parquet files in versions.
+
+    Attributes:
+        folder: a path, or a URI of `pyarrow.fs` such as `s3://bucket/customers`.
+        bucket_count: the table is divided by its key into so many files; fixed by the first batch. A batch
+            writes each file that has one of its keys.
+        versions_kept: how many of the newest versions keep their files, for readers that still use them.
+    """
+
+    folder: str
+    bucket_count: int = 16
+    versions_kept: int = 10
+
+    def __str__(self) -> str:
+        return f"the Parquet table {self.folder}"
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the numbers are allowed.
+
+        Raises:
+            OptionError: a number is not positive.
+        """
+        for option, number in (("bucket_count", self.bucket_count), ("versions_kept", self.versions_kept)):
+            if number < 1:
+                raise OptionError(f"Expected at least 1 for `{option}`, got {number}.", option=option)
+
+    def paths(self) -> list[str]:
+        """Return the files of the newest version, e.g. for `spark.read.parquet(*paths)`.
+
+        Raises:
+            MaterializeError: there is no version yet, or its manifest is damaged.
+        """
+        newest = self.newest()
+        if newest is None:
+            raise MaterializeError(f"{self} has no version yet. Its query has not applied a batch.")
+        return [f"{self.folder.rstrip('/')}/{file}" for _, file in sorted(newest.files.items())]
+
+    def newest(self) -> Version | None:
+        """Return the newest version; None if there is none."""
+        files = open_files(self.folder)
+        numbers = _numbers(files)
+        return _read(files, self, numbers[-1]) if numbers else None
+
+    def apply(self, batch: Batch) -> bool:
+        """Publish the version that a batch makes; return False if it was published before.
+
+        Raises:
+            MaterializeError: the batch does not follow the newest version, or has other columns or keys.
+        """
+        files, newest, new = open_files(self.folder), self.newest(), marker_of(batch)
+        if is_applied(None if newest is None else newest.marker, new, str(self)):
+            return False
+        upserted = batch.upserted()
+        if newest is None:
+            newest = Version(new, batch.keys, str(upserted.schema), self.bucket_count, {})
+        if (newest.keys, newest.columns) != (batch.keys, str(upserted.schema)):
+            raise MaterializeError(
+                f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
+                f"{upserted.schema.names}, which are not those of {self}, in names, types or order. "
+                "Nothing of the batch was written. Give the query a new folder and a new checkpoint."
+            )
+        written = dict(newest.files) | _write_buckets(files, newest, batch, upserted)
+        version = Version(new, newest.keys, newest.columns, newest.bucket_count, written)
+        with files.create(_manifest(new.batch_id)) as sink:
+            sink.write(version.to_json())
+        self._clean(files)
+        return True
+
+    def _clean(self, files: Files) -> None:
+        """Delete the oldest versions, and the files that only they name."""
+        numbers = _numbers(files)
+        old, kept = numbers[: -self.versions_kept], numbers[-self.versions_kept :]
+        if not old:
+            return
+        named = {file for number in kept for file in _read(files, self, number).files.values()}
+        for number in old:
+            unused = set(_read(files, self, number).files.values()) - named
+            for file in sorted(unused):
+                files.delete(file)
+            files.delete(_manifest(number))
+
+
+def _write_buckets(files: Files, version: Version, batch: Batch, upserted: pa.Table) -> dict[int, str]:
+    """Write the buckets that a batch touches, and return their files."""
+    changed = hash_columns(batch.rows, batch.keys).high
+    of_upserted = hash_columns(upserted, batch.keys).high % version.bucket_count
+    touched: Iterable[int] = np.unique(changed % version.bucket_count).tolist()
+    if not version.files and not changed.size:
+        touched = [0]  # so that a reader of an empty table finds its columns
+    written = {}
+    for bucket in touched:
+        rows = upserted.filter(pa.array(of_upserted == bucket))
+        if bucket in version.files:
+            old = pq.read_table(pa.BufferReader(files.read(version.files[bucket])))
+            rows = pa.concat_tables([_without(old, batch), rows])
+        name = f"{_DATA}/{batch.batch_id:010d}-{bucket:05d}-{uuid.uuid4().hex[:8]}.parquet"
+        with files.create(name) as sink:
+            pq.write_table(rows, sink)
+        written[bucket] = name
+    return written
+
+
+def _without(rows: pa.Table, batch: Batch) -> pa.Table:
+    """Return the rows whose keys the batch does not have."""
+    keys = list(batch.keys)
+    numbered = rows.select(keys).append_column("#place", pa.array(np.arange(rows.num_rows), pa.int64()))
+    left = numbered.join(batch.rows.select(keys), keys, join_type="left anti")
+    return rows.take(left.column("#place").combine_chunks().sort())
+
+
+def _manifest(number: int) -> str:
+    return f"{_VERSIONS}/{number:010d}.json"
+
+
+def _numbers(files: Files) -> list[int]:
+    names = (name for name in files.names(_VERSIONS) if TEMPORARY not in name)
+    return sorted(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+
+
+def _read(files: Files, table: ParquetTable, number: int) -> Version:
+    line, _, rest = files.read(_manifest(number)).to_pybytes().partition(b"\n")
+    if rest != b"%08x\n" % zlib.crc32(line):
+        raise MaterializeError(
+            f"The manifest {_manifest(number)} of {table} is damaged: its checksum does not match. Nothing "
+            "was written. Restore the folder, the checkpoint and the state from the same time."
+        )
+    fields: dict[str, Any] = json.loads(line)
+    if fields["format"] != _FORMAT:
+        raise MaterializeError(
+            f"{table} has a manifest of version {fields['format']}, and this version of penstock reads "
+            f"version {_FORMAT}. Nothing was written. Use the newer penstock."
+        )
+    marker = Marker(fields["query_id"], fields["batch_id"], fields["digest"])
+    buckets = {int(bucket): file for bucket, file in fields["files"].items()}
+    return Version(marker, tuple(fields["keys"]), fields["columns"], fields["bucket_count"], buckets)

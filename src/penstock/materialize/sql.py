@@ -1,0 +1,204 @@
+"""A table of PostgreSQL or SQLite that is kept equal to a changelog.
+
+Runs on the driver. Guarantee: one transaction changes the rows and the marker, so each batch is applied
+once, also if it is repeated or if two drivers run: the marker is locked until the transaction ends. The
+user gives a function that connects, so penstock needs no driver of a database and keeps no password.
+"""
+
+# ruff: noqa: S608 - names are quoted, and values are parameters
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import MaterializeError, SchemaError
+from penstock.materialize._dialects import SQLITE, Dialect, dialect_of
+from penstock.materialize.batch import Batch
+from penstock.materialize.marker import Marker, is_applied, marker_of
+
+MARKERS = "penstock_batches"
+"""The table of the markers, in the same database."""
+_STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
+_FORMAT = 1
+_NO_BATCH = -1
+_P = "\0"
+"""Stands for a parameter, because no name has this character."""
+
+
+@dataclass(frozen=True)
+class SqlTable:
+    """A table of a database.
+
+    Attributes:
+        table: its name, or `schema.table`. It is created if it is missing.
+        connect: returns a new connection of the Python DB API, e.g. `lambda: psycopg.connect(...)` or
+            `lambda: sqlite3.connect("shop.db")`.
+        dialect: `postgresql` or `sqlite`.
+    """
+
+    table: str
+    connect: Callable[[], Any] = field(repr=False)
+    dialect: str = "postgresql"
+
+    def __str__(self) -> str:
+        return f"table {self.table} ({self.dialect})"
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the table can hold these columns.
+
+        Raises:
+            SchemaError: a column has a type that the database does not have, or a name that penstock needs.
+            OptionError: the dialect is not known.
+        """
+        dialect = dialect_of(self.dialect)
+        for one in columns:
+            dialect.column_type(one)
+            if one.name.lower() == _IS_DELETED:
+                raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
+
+    def apply(self, batch: Batch) -> bool:
+        """Apply a batch in one transaction; return False if it was applied before.
+
+        Raises:
+            MaterializeError: the batch does not follow the last one, or the table is not empty at the start.
+        """
+        dialect = dialect_of(self.dialect)
+        with closing(self.connect()) as connection:
+            if dialect is SQLITE:
+                connection.isolation_level = None  # the transaction begins and ends where the statements say
+            with closing(connection.cursor()) as cursor:
+                try:
+                    applied = _Apply(self, dialect, cursor, batch).run()
+                except BaseException:
+                    connection.rollback()
+                    raise
+            connection.commit()
+        return applied
+
+
+class _Apply:
+    """The statements of one transaction."""
+
+    def __init__(self, target: SqlTable, dialect: Dialect, cursor: Any, batch: Batch) -> None:
+        self._target = target
+        self._dialect = dialect
+        self._cursor = cursor
+        self._batch = batch
+        self._table = ".".join(map(_quoted, target.table.split(".")))
+        self._columns = [one for one in batch.rows.schema if not one.name.startswith("#")]
+
+    def run(self) -> bool:
+        """Apply the batch, and return whether it was new."""
+        stored, new = self._stored_marker(), marker_of(self._batch)
+        if is_applied(stored, new, str(self._target)):
+            return False
+        if stored is None:
+            self._create_table()
+        self._stage()
+        self._merge()
+        self._execute(
+            f"UPDATE {MARKERS} SET query_id = {_P}, batch_id = {_P}, digest = {_P}, format = {_P} "
+            f"WHERE target = {_P}",
+            new.query_id,
+            new.batch_id,
+            new.digest,
+            _FORMAT,
+            self._target.table,
+        )
+        return True
+
+    def _stored_marker(self) -> Marker | None:
+        """Read the marker, and lock it until the transaction ends."""
+        for statement in self._dialect.lock:
+            self._execute(statement)
+        self._execute(
+            f"CREATE TABLE IF NOT EXISTS {MARKERS} (target VARCHAR(500) PRIMARY KEY, query_id VARCHAR(100) "
+            "NOT NULL, batch_id BIGINT NOT NULL, digest VARCHAR(100) NOT NULL, format INTEGER NOT NULL)"
+        )
+        # The update waits for another transaction that has the row, so two drivers do not both apply a batch.
+        self._execute(
+            f"INSERT INTO {MARKERS} VALUES ({_P}, '', {_NO_BATCH}, '', {_FORMAT}) "
+            "ON CONFLICT (target) DO UPDATE SET target = excluded.target",
+            self._target.table,
+        )
+        self._execute(
+            f"SELECT query_id, batch_id, digest, format FROM {MARKERS} WHERE target = {_P}",
+            self._target.table,
+        )
+        query_id, batch_id, digest, version = self._cursor.fetchone()
+        if version != _FORMAT:
+            raise MaterializeError(
+                f"The marker of {self._target} has version {version}, and this version of penstock reads "
+                f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
+            )
+        return None if batch_id == _NO_BATCH else Marker(query_id, batch_id, digest)
+
+    def _create_table(self) -> None:
+        self._execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({self._definitions()})")
+        self._execute(f"SELECT 1 FROM {self._table} LIMIT 1")
+        if self._cursor.fetchone() is not None:
+            raise MaterializeError(
+                f"{self._target} has rows that penstock did not write, and the query is at its first batch. "
+                "Rows that its source does not have would stay. Nothing of the batch was written. Empty the "
+                "table, or name another one."
+            )
+
+    def _stage(self) -> None:
+        self._execute(f"DROP TABLE IF EXISTS {_STAGED}")
+        self._execute(f"CREATE TEMPORARY TABLE {_STAGED} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})")
+        marks = ", ".join([_P] * (len(self._columns) + 1))
+        names = ", ".join([*self._names(), _IS_DELETED])
+        statement = self._spelled(f"INSERT INTO {_STAGED} ({names}) VALUES ({marks})")
+        for values in self._values():
+            self._cursor.executemany(statement, values)
+
+    def _merge(self) -> None:
+        keys = [_quoted(key) for key in self._batch.keys]
+        same = " AND ".join(f"s.{key} = {self._table}.{key}" for key in keys)
+        self._execute(
+            f"DELETE FROM {self._table} WHERE EXISTS (SELECT 1 FROM {_STAGED} s WHERE {same} AND "
+            f"s.{_IS_DELETED} = 1)"
+        )
+        names = self._names()
+        changes = [f"{name} = excluded.{name}" for name in names if name not in keys]
+        action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
+        self._execute(
+            f"INSERT INTO {self._table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {_STAGED} s "
+            f"WHERE s.{_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
+        )
+        self._execute(f"DROP TABLE {_STAGED}")
+
+    def _definitions(self, first: str = "") -> str:
+        columns = (f"{_quoted(one.name)} {self._dialect.column_type(one)}" for one in self._columns)
+        keys = ", ".join(_quoted(key) for key in self._batch.keys)
+        return f"{first}{', '.join(columns)}, PRIMARY KEY ({keys})"
+
+    def _names(self) -> list[str]:
+        return [_quoted(one.name) for one in self._columns]
+
+    def _values(self) -> Iterator[list[tuple[Any, ...]]]:
+        """Return the rows for the driver of the database, in parts."""
+        value = self._dialect.value
+        for part in self._batch.rows.to_batches(max_chunksize=10_000):
+            columns = [[value(one) for one in column.to_pylist()] for column in part.columns[:-1]]
+            deleted = map(int, part.columns[-1].to_pylist())
+            yield list(zip(*columns, deleted, strict=True))
+
+    def _execute(self, statement: str, *values: Any) -> None:
+        self._cursor.execute(self._spelled(statement), values)
+
+    def _spelled(self, statement: str) -> str:
+        """Return a statement with the placeholders of the database."""
+        if self._dialect.placeholder == "%s":
+            statement = statement.replace("%", "%%")  # a name may have one
+        return statement.replace(_P, self._dialect.placeholder)
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'

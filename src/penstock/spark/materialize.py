@@ -1,0 +1,139 @@
+"""`penstock.changelog.materialize`: keep a table outside of Kafka equal to a changelog.
+
+Runs in the user's program and in `foreachBatch`, on Spark classic and Connect. Invariant: the last row of
+each key is chosen in the tasks, and the target gets the changes of a micro-batch as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+from penstock.changelog.row_kinds import ROW_KIND
+from penstock.errors import MissingOptionError, OptionError, SchemaError
+from penstock.materialize.batch import DELETED, Batch, LastRows
+from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
+from penstock.spark.in_order import in_order
+from penstock.state.columns import check_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class Target(Protocol):
+    """A table that can apply batches: see `penstock.materialize`."""
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Raise an error if the table cannot hold these columns."""
+
+    def apply(self, batch: Batch) -> bool:
+        """Apply a batch as a whole; return False if it was applied before."""
+
+
+def materialize(
+    changes: DataFrame,
+    target: Target,
+    keys: Sequence[str],
+    *,
+    order_by: Sequence[str] | None = None,
+    query_id: str | None = None,
+) -> DataStreamWriter:
+    """Return a writer that keeps a table equal to a changelog. Set its checkpoint and trigger, and start it.
+
+    Each micro-batch is applied once, as a whole: the target remembers the query, the number and a digest of
+    the last batch. +I and +U insert or update the row with their key, -D and -U delete it; the last row of
+    a key in a batch counts. The driver collects the last rows of a batch, so limit the size of batches.
+
+    Args:
+        changes: a streaming changelog, such as that of `normalize`; without `row_kind` every row is +I.
+        target: the table, such as `penstock.materialize.SqlTable`.
+        keys: the primary key.
+        order_by: brings rows together with `in_order` first; without it the rows of each key have to be in
+            one partition and in order.
+        query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
+
+    Returns:
+        A `DataStreamWriter` with its `foreachBatch` set.
+
+    Raises:
+        SchemaError: a column does not exist, or the table cannot hold it.
+        OptionError: `changes` is not a stream, or no key is named.
+    """
+    if not changes.isStreaming:
+        raise OptionError(
+            "materialize needs a streaming DataFrame, because its batches have numbers. Read with "
+            "readStream, and use the trigger availableNow to stop at the end.",
+            option="changes",
+        )
+    if isinstance(keys, str) or not keys:
+        raise OptionError(f"Expected a list of columns for `keys`, got {keys!r}.", option="keys")
+    columns = _columns(changes)
+    check_columns(columns, keys)
+    _check_no_floats(columns, keys)
+    target.check(columns, keys)
+    function = Materializer(target, LastRows(tuple(keys), columns), tuple(order_by or ()), query_id)
+    return changes.writeStream.foreachBatch(function)
+
+
+@dataclass(frozen=True)
+class Materializer:
+    """A function for `foreachBatch` that applies each batch to a target. Pickles if the target does."""
+
+    target: Target
+    last_rows: LastRows
+    order_by: tuple[str, ...]
+    query_id: str | None
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Apply one batch.
+
+        Raises:
+            MaterializeError: the batch does not follow the last one that the target has.
+            RowError: two tasks gave a row of the same key, or a key is null.
+        """
+        keys = self.last_rows.keys
+        query_id = driver_property(rows, QUERY_ID_PROPERTY) or self.query_id
+        if query_id is None:
+            raise MissingOptionError(
+                f"The query of batch {batch_id} is unknown, so the batch would not be recognised if Spark "
+                "repeats it. Nothing was written. Spark Connect does not tell the id of the query: pass "
+                "query_id to materialize.",
+                option="query_id",
+            )
+        if self.order_by:
+            rows = in_order(rows, keys, order_by=self.order_by)
+        schema = from_arrow_schema(self.last_rows.columns, prefer_timestamp_ntz=True)
+        out = StructType([*schema.fields, StructField(DELETED, BooleanType(), nullable=False)])
+        found: Any = rows.mapInArrow(self.last_rows.run, out).toArrow()
+        batch = Batch(query_id, batch_id, keys, found.cast(self.last_rows.schema))
+        batch.check_keys()
+        self.target.apply(batch)
+
+
+def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:
+    for key in keys:
+        if pa.types.is_floating(columns.field(key).type):
+            raise SchemaError(
+                f"Column '{key}' of type {columns.field(key).type} cannot be in the primary key, because "
+                "databases compare NaN and -0.0 in different ways. Cast it, for example to a decimal.",
+                column=key,
+            )
+
+
+def _columns(changes: DataFrame) -> pa.Schema:
+    """Return the columns of the table. All may be null, because a deleted row has only its key."""
+    for field in changes.schema:
+        if field.name == ROW_KIND and field.dataType != StringType():
+            raise SchemaError(
+                f"Expected STRING for the column {ROW_KIND}, got {field.dataType.simpleString()}. Cast it.",
+                column=ROW_KIND,
+            )
+    fields = [field for field in changes.schema if field.name != ROW_KIND]
+    found = to_arrow_schema(StructType(fields), timezone="UTC")
+    return pa.schema([field.with_nullable(True) for field in found])

@@ -1,0 +1,136 @@
+"""A table of a real PostgreSQL is equal to its changelog, and two drivers apply a batch once.
+
+It stands here because unit tests start no server. It needs no broker.
+"""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import MaterializeError
+from penstock.materialize import SqlTable
+from penstock.materialize.batch import Batch, LastRows
+from tests.unit.materialize.changes import Change, after, batch, rows_of
+
+psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
+
+IS_ROOT = getpass.getuser() == "root"
+PROGRAMS = [shutil.which(name) for name in ("initdb", "pg_ctl")]
+pytestmark = pytest.mark.skipif(None in PROGRAMS, reason="no PostgreSQL on this machine: initdb, pg_ctl")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Start a PostgreSQL of its own, without a port, and return how to connect to it."""
+    user = "postgres" if IS_ROOT else None  # it does not run as root
+    folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
+    data, start = folder / "data", f"-F -h '' -k {folder} -c max_connections=10 -c shared_buffers=4MB"
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+            options = f"-D {data} -U penstock -A trust --no-sync --no-locale -E UTF8".split()
+        run([PROGRAMS[0], *options], folder, user)
+        run([PROGRAMS[1], "-D", data, "-w", "-l", folder / "log", "-o", start, "start"], folder, user)
+        try:
+            yield f"host={folder} user=penstock dbname=postgres"
+        finally:
+            run([PROGRAMS[1], "-D", data, "-w", "-m", "immediate", "stop"], folder, user)
+    finally:
+        shutil.rmtree(folder)
+
+
+def run(command: list[Any], folder: Path, user: str | None) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, user=user)
+
+
+def stored(server: str, table: str) -> dict[int, str | None]:
+    with closing(psycopg.connect(server)) as connection:
+        return rows_of(connection, table)
+
+
+def test_each_batch_is_applied_once(server: str) -> None:
+    target = SqlTable("public.go%ods", lambda: psycopg.connect(server))
+    true: dict[int, str | None] = {}
+    history: list[list[Change]] = [
+        [(1, "a", "+I"), (2, "b", "+I")],
+        [(1, "a", "-U"), (1, None, "+U"), (2, "b", "-D"), (3, "c", "+I")],
+        [],
+        [(3, "c", "-U"), (4, "c", "+U"), (9, "x", "-D")],
+    ]
+    for number, changes in enumerate(history):
+        true = after(true, changes)
+        assert target.apply(batch(number, changes))
+        assert not target.apply(batch(number, changes))
+        assert stored(server, '"go%ods"') == true
+    with pytest.raises(MaterializeError, match="with other rows"):
+        target.apply(batch(3, [(5, "e", "+I")]))
+    with pytest.raises(MaterializeError, match="does not follow"):
+        target.apply(batch(5, []))
+    assert stored(server, '"go%ods"') == true
+
+
+def test_two_drivers_apply_a_batch_once(server: str) -> None:
+    """The second driver waits for the transaction of the first, and then sees its marker."""
+    target = SqlTable("twice", lambda: psycopg.connect(server))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    applied: list[bool] = []
+    barrier = threading.Barrier(2)
+
+    def connect() -> Any:
+        connection = psycopg.connect(server)
+        barrier.wait(30)
+        return connection
+
+    racing = SqlTable("twice", connect)
+    threads = [
+        threading.Thread(target=lambda: applied.append(racing.apply(batch(1, [(1, "b", "+U")]))))
+        for _ in "ab"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(applied) == [False, True]
+    assert stored(server, "twice") == {1: "b"}
+
+
+def test_an_error_of_the_database_changes_nothing(server: str) -> None:
+    target = SqlTable("texts", lambda: psycopg.connect(server))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with pytest.raises(psycopg.DataError):
+        target.apply(batch(1, [(1, "a", "-D"), (2, "nul \0", "+I")]))
+    assert stored(server, "texts") == {1: "a"}
+
+
+def test_types(server: str) -> None:
+    columns = pa.schema(
+        [
+            ("k", pa.int32()),
+            ("flag", pa.bool_()),
+            ("amount", pa.decimal128(38, 10)),
+            ("bytes", pa.binary()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("local", pa.timestamp("us")),
+            ("real", pa.float32()),
+        ]
+    )
+    row = pa.Table.from_pylist(
+        [{"k": 1, "flag": False, "bytes": b"\0", "real": float("nan")}], schema=columns
+    )
+    target = SqlTable("types", lambda: psycopg.connect(server))
+    target.check(columns, ["k"])
+    assert target.apply(Batch("q", 0, ("k",), LastRows(("k",), columns).last_rows(row)))
+    with closing(psycopg.connect(server)) as connection, suppress(StopIteration):
+        found = next(iter(connection.execute("SELECT k, flag, bytes, real::text, at FROM types")))
+    assert found == (1, False, b"\0", "NaN", None)

@@ -1,0 +1,55 @@
+"""The last row of each key, and the digest of a batch."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import RowError
+from penstock.materialize.batch import Batch, LastRows
+from tests.unit.materialize.changes import COLUMNS, LAST_ROWS, batch
+
+
+def test_the_last_row_of_each_key_counts() -> None:
+    found = batch(
+        0, [(1, "a", "+I"), (2, "b", "+I"), (1, "a", "-U"), (1, "c", "+U"), (2, "b", "-D"), (3, "x", "-U")]
+    )
+    assert found.upserted().to_pylist() == [{"id": 1, "na%me": "c"}]
+    assert found.deleted().to_pylist() == [{"id": 2}, {"id": 3}]
+    assert found.rows.column("na%me").to_pylist() == ["c", None, None]
+
+
+def test_the_rows_of_a_task_come_in_batches_and_may_have_no_kind() -> None:
+    rows = pa.record_batch([pa.array([1, 2, 1]), pa.array(["a", "b", "c"])], names=COLUMNS.names)
+    found = pa.Table.from_batches(LAST_ROWS.run([rows.slice(0, 2), rows.slice(2)]))
+    assert found.to_pylist() == [
+        {"id": 2, "na%me": "b", "#deleted": False},
+        {"id": 1, "na%me": "c", "#deleted": False},
+    ]
+    assert list(LAST_ROWS.run([])) == []
+
+
+def test_a_null_in_the_key_is_an_error() -> None:
+    rows = pa.record_batch([pa.array([None], pa.int64()), pa.array(["a"])], names=COLUMNS.names)
+    with pytest.raises(RowError, match="value in column 'id'"):
+        list(LAST_ROWS.run([rows]))
+
+
+def test_a_key_of_two_tasks_is_an_error() -> None:
+    rows = pa.concat_tables(
+        [batch(0, [(1, "a", "+I"), (2, "b", "+I")]).rows, batch(0, [(1, "c", "+I")]).rows]
+    )
+    with pytest.raises(RowError, match=r"Rows of 1 keys of batch 3 .*in_order"):
+        Batch("q", 3, ("id",), rows).check_keys()
+    batch(0, [(1, "a", "+I"), (1, "b", "+U")]).check_keys()
+
+
+def test_the_digest_is_of_the_content_in_any_order() -> None:
+    one = batch(0, [(1, "a", "+I"), (2, "b", "-D")])
+    same = batch(7, [(2, "other", "-D"), (1, "a", "+U")], "other query")
+    assert one.digest() == same.digest()
+    others = ([(1, "a", "+I")], [(1, "a", "+I"), (2, "b", "+I")], [(1, None, "+I"), (2, None, "-D")])
+    assert len({batch(0, changes).digest() for changes in others} | {one.digest()}) == 4
+    nested = LastRows(("id",), pa.schema([("id", pa.int64()), ("list", pa.list_(pa.int64()))]))
+    rows = pa.table({"id": [1], "list": [[1, 2]]})
+    assert Batch("q", 0, ("id",), nested.last_rows(rows)).digest().startswith("1-")

@@ -1,0 +1,135 @@
+"""A folder of Parquet files is equal to its changelog after each batch, and a version is seen as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import MaterializeError, OptionError
+from penstock.materialize import ParquetTable
+from penstock.materialize.batch import Batch, LastRows
+from penstock.state.files import LocalFiles
+from tests.unit.materialize.changes import COLUMNS, HISTORIES, Change, after, batch
+
+
+def stored(paths: list[str]) -> dict[int, str | None]:
+    rows = pa.concat_tables([pq.read_table(path) for path in paths])
+    assert rows.schema.equals(COLUMNS)
+    found = [tuple(row.values()) for row in rows.to_pylist()]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_disk() -> Iterator[None]:
+    """Leave out fsync, because the machine does not lose power in these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@settings(max_examples=8)
+@given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5), st.integers(1, 3), st.integers(1, 3))
+def test_every_history_gives_the_true_table(
+    tmp_path_factory: pytest.TempPathFactory,
+    history: list[list[Change]],
+    repeats: list[bool],
+    bucket_count: int,
+    versions_kept: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("parquet")
+    target = ParquetTable(str(folder), bucket_count, versions_kept)
+    true: dict[int, str | None] = {}
+    seen: list[tuple[list[str], dict[int, str | None]]] = []
+    for number, changes in enumerate(history):
+        true = after(true, changes)
+        assert target.apply(batch(number, changes))
+        if repeats[number]:
+            assert not target.apply(batch(number, changes))
+        seen.append((target.paths(), true))
+        for paths, table in seen[-versions_kept:]:
+            assert stored(paths) == table
+    manifests = list((folder / "_versions").iterdir())
+    assert len(manifests) == min(len(history), versions_kept)
+    named = {path for paths, _ in seen[-versions_kept:] for path in paths}
+    assert {str(path) for path in (folder / "data").iterdir()} == named
+
+
+def test_a_version_that_is_not_published_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ParquetTable(str(tmp_path), 2)
+    target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))
+
+    def fail(self: LocalFiles, temporary: Path, file: Path) -> None:
+        if file.suffix == ".json":
+            raise OSError("no space left")
+        temporary.replace(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFiles, "publish", fail)
+        with pytest.raises(OSError, match="no space"):
+            target.apply(batch(1, [(1, "a", "-D"), (2, "c", "+U")]))
+    assert stored(target.paths()) == {1: "a", 2: "b"}
+    assert target.apply(batch(1, [(1, "a", "-D"), (2, "c", "+U")]))
+    assert stored(target.paths()) == {2: "c"}
+
+
+def test_an_empty_table_has_its_columns_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
+    target = ParquetTable(str(tmp_path))
+    with pytest.raises(MaterializeError, match="has no version yet"):
+        target.paths()
+    target.apply(batch(0, []))
+    assert stored(target.paths()) == {}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (batch(1, [(1, "x", "+U")]), "with other rows"),
+        (batch(0, []), "is older than"),
+        (batch(3, []), "does not follow"),
+        (batch(2, [], "query-2"), "is kept by query"),
+        (
+            Batch("query-1", 2, ("id",), LastRows(("id",), COLUMNS.remove(1)).schema.empty_table()),
+            "which are not those of",
+        ),
+    ],
+)
+def test_a_batch_that_does_not_follow_is_an_error(tmp_path: Path, other: Batch, message: str) -> None:
+    target = ParquetTable(str(tmp_path))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    target.apply(batch(1, [(1, "b", "+U")]))
+    with pytest.raises(MaterializeError, match=message):
+        target.apply(other)
+    assert stored(target.paths()) == {1: "b"}
+
+
+def test_a_damaged_manifest_is_an_error(tmp_path: Path) -> None:
+    target = ParquetTable(str(tmp_path))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    manifest = next((tmp_path / "_versions").iterdir())
+    contents = manifest.read_bytes()
+    manifest.write_bytes(contents.replace(b'"batch_id": 0', b'"batch_id": 7'))
+    with pytest.raises(MaterializeError, match="is damaged"):
+        target.apply(batch(1, []))
+
+
+def test_the_numbers_are_checked(tmp_path: Path) -> None:
+    for option in ("bucket_count", "versions_kept"):
+        with pytest.raises(OptionError, match=f"at least 1 for `{option}`"):
+            ParquetTable(str(tmp_path), **{option: 0}).check(COLUMNS, ["id"])
+
+
+def test_the_number_of_buckets_is_that_of_the_first_batch(tmp_path: Path) -> None:
+    ParquetTable(str(tmp_path), 3).apply(batch(0, [(key, "a", "+I") for key in range(9)]))
+    changed = ParquetTable(str(tmp_path), 5)
+    changed.apply(batch(1, [(key, "b", "+U") for key in range(9)]))
+    assert stored(changed.paths()) == dict.fromkeys(range(9), "b")

@@ -1,0 +1,179 @@
+"""A table of SQLite is equal to its changelog after each batch, also if batches are repeated."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
+from penstock.materialize import SqlTable
+from penstock.materialize.batch import Batch, LastRows
+from tests.unit.materialize.changes import COLUMNS, HISTORIES, Change, after, batch, rows_of
+
+
+def table(folder: Path, name: str = "go'od%s") -> SqlTable:
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(folder / "shop.db")
+        connection.execute("PRAGMA synchronous = OFF")  # the machine does not lose power in these tests
+        return connection
+
+    return SqlTable(name, connect, "sqlite")
+
+
+def stored(folder: Path, name: str = "go'od%s") -> dict[int, str | None]:
+    with closing(sqlite3.connect(folder / "shop.db")) as connection:
+        return rows_of(connection, f'"{name}"')
+
+
+@settings(max_examples=30)
+@given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5))
+def test_every_history_gives_the_true_table(
+    tmp_path_factory: pytest.TempPathFactory, history: list[list[Change]], repeats: list[bool]
+) -> None:
+    folder = tmp_path_factory.mktemp("sqlite")
+    target, true = table(folder), dict[int, "str | None"]()
+    for number, changes in enumerate(history):
+        true = after(true, changes)
+        assert target.apply(batch(number, changes))
+        if repeats[number]:
+            assert not target.apply(batch(number, list(changes)))
+        assert stored(folder) == true
+
+
+def test_an_empty_batch_moves_the_marker_too(tmp_path: Path) -> None:
+    target = table(tmp_path)
+    for number, changes in enumerate([[], [(1, "a", "+I")], []]):
+        assert target.apply(batch(number, changes))
+    assert stored(tmp_path) == {1: "a"}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (batch(1, [(1, "b", "+U")]), "applied to table .* before with other rows"),
+        (batch(0, [(1, "a", "+I")]), "is older than batch 1"),
+        (batch(3, [(1, "b", "+U")]), "does not follow batch 1.*The table has gone back in time"),
+        (batch(2, [(1, "b", "+U")], "query-2"), "is kept by query query-1 .*is of query query-2"),
+    ],
+)
+def test_a_batch_of_another_time_or_query_changes_nothing(tmp_path: Path, other: Batch, message: str) -> None:
+    target = table(tmp_path)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    target.apply(batch(1, [(2, "b", "+I")]))
+    with pytest.raises(MaterializeError, match=message):
+        target.apply(other)
+    assert stored(tmp_path) == {1: "a", 2: "b"}
+    assert target.apply(batch(2, [(2, "b", "-D")]))
+
+
+def test_the_first_batch_needs_an_empty_table(tmp_path: Path) -> None:
+    target = table(tmp_path)
+    with pytest.raises(MaterializeError, match="batch 4 is not the first"):
+        target.apply(batch(4, [(1, "a", "+I")]))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("""CREATE TABLE "go'od%s" (id INTEGER PRIMARY KEY, "na%me" TEXT)""")
+        connection.execute("""INSERT INTO "go'od%s" VALUES (9, 'left')""")
+        connection.commit()
+        with pytest.raises(MaterializeError, match="has rows that penstock did not write"):
+            target.apply(batch(0, [(1, "a", "+I")]))
+        connection.execute("""DELETE FROM "go'od%s" """)
+        connection.commit()
+    assert target.apply(batch(0, [(1, "a", "+I")]))
+    assert stored(tmp_path) == {1: "a"}
+
+
+def test_two_tables_of_a_database_have_their_own_markers(tmp_path: Path) -> None:
+    one, two = table(tmp_path, "one"), table(tmp_path, "two")
+    one.apply(batch(0, [(1, "a", "+I")]))
+    one.apply(batch(1, [(1, "b", "+U")]))
+    two.apply(batch(0, [(2, "a", "+I")], "query-2"))
+    assert (stored(tmp_path, "one"), stored(tmp_path, "two")) == ({1: "b"}, {2: "a"})
+
+
+def test_a_failure_in_the_middle_leaves_rows_and_marker_as_they_were(tmp_path: Path) -> None:
+    target = table(tmp_path)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute(
+            """CREATE TRIGGER no BEFORE INSERT ON "go'od%s" WHEN new."na%me" = 'bad' """
+            """BEGIN SELECT RAISE(ABORT, 'refused'); END"""
+        )
+        bad = batch(1, [(1, "a", "-D"), (2, "b", "+I"), (3, "bad", "+I")])
+        with pytest.raises(sqlite3.IntegrityError, match="refused"):
+            target.apply(bad)
+        assert stored(tmp_path) == {1: "a"}
+        connection.execute("DROP TRIGGER no")
+    assert target.apply(bad)
+    assert stored(tmp_path) == {2: "b", 3: "bad"}
+
+
+def of_types(columns: pa.Schema, rows: Sequence[dict[str, Any]]) -> Batch:
+    made = LastRows(("k",), columns)
+    return Batch("q", 0, ("k",), made.last_rows(pa.Table.from_pylist(list(rows), schema=columns)))
+
+
+def test_values_of_every_type_are_exact(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
+    types = {
+        "k": pa.binary(),
+        "flag": pa.bool_(),
+        "long": pa.int64(),
+        "double": pa.float64(),
+        "amount": pa.decimal128(20, 2),
+        "day": pa.date32(),
+        "at": pa.timestamp("us", tz="UTC"),
+        "local": pa.timestamp("us"),
+    }
+    row = {
+        "k": b"\0k",
+        "flag": True,
+        "long": -(2**63),
+        "double": 0.1,
+        "amount": Decimal("123456789012345678.90"),
+        "day": date(2026, 1, 2),
+        "at": at,
+        "local": at.replace(tzinfo=None),
+    }
+    columns = pa.schema(list(types.items()))
+    target = table(tmp_path)
+    target.check(columns, ["k"])
+    target.apply(of_types(columns, [row, {"k": b"x"}]))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        found = connection.execute("""SELECT * FROM "go'od%s" ORDER BY k""").fetchall()
+    assert found[0] == (
+        b"\0k",
+        1,
+        -(2**63),
+        0.1,
+        "123456789012345678.90",
+        "2026-01-02",
+        "2026-01-02T03:04:05.678901+00:00",
+        "2026-01-02T03:04:05.678901",
+    )
+    assert found[1] == (b"x", *[None] * 7)
+
+
+def test_a_key_alone_is_a_table(tmp_path: Path) -> None:
+    columns = pa.schema([("k", pa.int64())])
+    assert table(tmp_path).apply(of_types(columns, [{"k": 1}]))
+
+
+def test_what_sqlite_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RowError, match="NaN"):
+        table(tmp_path).apply(of_types(pa.schema([("k", pa.float64())]), [{"k": float("nan")}]))
+    with pytest.raises(SchemaError, match="'list' has type"):
+        table(tmp_path).check(pa.schema([("list", pa.list_(pa.int64()))]), ["list"])
+    with pytest.raises(SchemaError, match="has a name of penstock"):
+        table(tmp_path).check(pa.schema([("Penstock_Deleted", pa.int64())]), ["k"])
+    with pytest.raises(OptionError, match="got 'oracle'"):
+        SqlTable("t", lambda: None, "oracle").check(COLUMNS, ["id"])
