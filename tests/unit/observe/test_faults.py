@@ -18,7 +18,7 @@ from rich.console import Console
 
 from penstock.cli.top_shown import Shown, screen
 from penstock.errors import BrokerUnavailableError
-from penstock.observe.health import HealthRules
+from penstock.observe.health import Health, HealthRules
 from penstock.observe.lag import Holder, PartitionLook
 from penstock.observe.look import ClusterLook
 from penstock.observe.serve.http import MetricsServer
@@ -40,6 +40,7 @@ class Job:
 
     def __init__(self) -> None:
         self.now_s = 1_000
+        self.trigger_s = TRIGGER_S
         self.ends = dict.fromkeys(PARTITIONS, 0)
         self.done = dict.fromkeys(PARTITIONS, 0)
         self.read = dict(self.done)
@@ -58,8 +59,8 @@ class Job:
         )
 
     def run(self, triggers: int) -> None:
-        for _ in range(triggers * TRIGGER_S):
-            if self.now_s % TRIGGER_S == 0:
+        for _ in range(triggers * self.trigger_s):
+            if self.now_s % self.trigger_s == 0:
                 self._plan()
             self.now_s += 1
             self.ends = {tp: end + RATE for tp, end in self.ends.items()}
@@ -152,6 +153,16 @@ def test_a_slow_topic_partition_is_named(job: Job) -> None:
     for said in said_everywhere(job):
         assert "FALLING_BEHIND" in said
         assert f"the lag in {SLOW} grew from" in said
+
+
+def test_a_slow_topic_partition_is_named_however_often_somebody_looks(job: Job) -> None:
+    job.trigger_s = 50  # 25 looks at each position
+    job.run(2)
+    job.slow_share = 0.3
+    job.run(3)
+    report = job.view.report()
+    assert report is not None
+    assert [row.topic_partition for row in report.rows if row.verdict.health is not Health.OK] == [SLOW]
 
 
 @pytest.mark.parametrize("transactional_id", ["billing-7", "orders-copier-0-0"])
