@@ -33,7 +33,11 @@ class RegistryOptions:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._declare_server_and_schemas(name)
+        self._declare_logins(name)
+        self._declare_token_endpoint(f"{name}.properties.bearer.auth.")
 
+    def _declare_server_and_schemas(self, name: str) -> None:
         def text(key: str, doc: str) -> Option[str]:
             return format_option(f"{name}.{key}", TEXT, doc)
 
@@ -59,6 +63,8 @@ class RegistryOptions:
             SECRET,
             "Password of the key store, or of an encrypted key in PEM.",
         )
+
+    def _declare_logins(self, name: str) -> None:
         self.basic_source = format_option(
             f"{name}.basic-auth.credentials-source",
             choice("URL", "USER_INFO"),
@@ -72,25 +78,24 @@ class RegistryOptions:
             "Where the token is: in `bearer-auth.token`, or at a token endpoint.",
         )
         self.bearer_token = format_option(f"{name}.bearer-auth.token", SECRET, "The token.")
-        # Confluent's own names, which Flink's `properties` passes on.
-        bearer = f"{name}.properties.bearer.auth."
+
+    def _declare_token_endpoint(self, bearer: str) -> None:
+        """Declare Confluent's own names, which Flink's `properties` passes on."""
+
+        def text(key: str, doc: str) -> Option[str]:
+            return format_option(f"{bearer}{key}", TEXT, doc)
+
         self.oauth_source = format_option(
             f"{bearer}credentials.source",
             choice("OAUTHBEARER"),
             "Confluent's name of `bearer-auth.credentials-source`.",
         )
-        self.issuer = text(
-            "properties.bearer.auth.issuer.endpoint.url", "The token endpoint (client credentials)."
-        )
-        self.client_id = text("properties.bearer.auth.client.id", "The client's id.")
+        self.issuer = text("issuer.endpoint.url", "The token endpoint (client credentials).")
+        self.client_id = text("client.id", "The client's id.")
         self.client_secret = format_option(f"{bearer}client.secret", SECRET, "The client's secret.")
-        self.scope = text("properties.bearer.auth.scope", "The scope to ask for.")
-        self.logical_cluster = text(
-            "properties.bearer.auth.logical.cluster", "Confluent Cloud: the logical cluster (`lsrc-...`)."
-        )
-        self.identity_pool = text(
-            "properties.bearer.auth.identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`)."
-        )
+        self.scope = text("scope", "The scope to ask for.")
+        self.logical_cluster = text("logical.cluster", "Confluent Cloud: the logical cluster (`lsrc-...`).")
+        self.identity_pool = text("identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`).")
         self.expiry_buffer = format_option(
             f"{bearer}cache.expiry.buffer.seconds",
             integer(0, 86_400),
