@@ -14,100 +14,14 @@ import sys
 import pyarrow as pa
 
 from penstock.formats._avro cimport AvroNode, AvroPlan, set_plan
+from penstock.formats._columns cimport *
 from penstock.formats._csv cimport CsvOptions, set_marks
+from penstock.formats._decode cimport *
 from penstock.formats._protobuf cimport ProtoField, ProtoMessage, ProtoPlan, set_proto_plan
-
-
-cdef extern from "columns.h":
-    enum:
-        OK
-        NO_MEMORY
-        KIND_NULL, KIND_BOOL, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_FLOAT, KIND_DOUBLE
-        KIND_DECIMAL, KIND_STRING, KIND_BINARY, KIND_DATE, KIND_TIME32, KIND_TIME64, KIND_TIMESTAMP
-        KIND_LIST, KIND_MAP, KIND_STRUCT
-        BAD_SYNTAX, BAD_UTF8, TOO_DEEP, TRAILING, NOT_AN_OBJECT, TRUNCATED, BAD_ROW
-        WRONG_TYPE, OUT_OF_RANGE, NOT_INTEGRAL, BAD_NUMBER, BAD_BOOLEAN, BAD_DATE, BAD_TIME, BAD_TIMESTAMP
-        BAD_BASE64, LONE_SURROGATE, MISSING_FIELD, UNEXPECTED_NULL, BAD_ROW_FIELD, REPEATED_KEY, TEXT_NOT_UTF8
-        NOT_QUOTABLE, HAS_ELEMENT_DELIMITER, AMBIGUOUS_TEXT, IS_NULL_LITERAL
-        BAD_UNION_INDEX, BAD_ENUM_INDEX, BAD_BOOLEAN_BYTE, BAD_VARINT, BAD_INT, BAD_LENGTH
-        BAD_TAG, BAD_GROUP_END, TOO_DEEP_MESSAGE, MISSING_REQUIRED, BAD_NANOS, BAD_YEAR, UNKNOWN_ENUM_NAME
-
-    ctypedef struct Column:
-        int kind
-        int nullable
-        int width
-        int precision
-        int scale
-        int fraction_digits
-        int is_zoned
-        int64_t length
-        int64_t capacity
-        uint8_t *validity
-        uint8_t *values
-        int64_t bytes_capacity
-        int32_t *offsets
-        const uint8_t *name
-        int32_t name_length
-        int is_name_plain
-        Column *parent
-        Column **children
-        int child_count
-
-    Column *column_new(int kind)
-    void column_free(Column *column)
-    int column_index_names(Column *column)
-    int column_reserve(Column *column, int64_t capacity)
 
 
 cdef extern from "text.h":
     int text_start()
-
-
-cdef extern from "decode.h":
-    ctypedef struct Values:
-        const uint8_t *bytes
-        const int32_t *offsets
-        const uint8_t *validity
-        int64_t offset
-        int64_t length
-
-    ctypedef struct FailedText:
-        uint8_t bytes[48]
-        int32_t length
-
-    ctypedef struct Failure:
-        int32_t row
-        int32_t reason
-        int64_t position
-        const Column *column
-        FailedText text
-
-    ctypedef struct Output:
-        int32_t *value_indices
-        int64_t row_count
-        Failure *failures
-        int64_t failure_count
-        int64_t ignored_count
-
-    ctypedef struct JsonOptions:
-        int fail_on_missing_field
-        int ignore_parse_errors
-        int separator
-        int64_t header_size
-
-    void output_free(Output *output)
-    int avro_decode(
-        Column *root, const AvroPlan *plans, const int32_t *plan_of_value, int64_t header_size,
-        const Values *values, Output *output
-    ) nogil
-    int protobuf_decode(
-        Column *root, const ProtoPlan *plans, int64_t plan_count, const int32_t *plan_of_value, const int32_t *starts,
-        const Values *values, Output *output
-    ) nogil
-    void confluent_ids(const Values *values, int32_t *ids) nogil
-    int32_t message_start(const Values *values, int64_t i, const uint8_t **value) nogil
-    int csv_decode(Column *root, const CsvOptions *options, const Values *values, Output *output) nogil
-    int json_decode(Column *root, const JsonOptions *options, const Values *values, Output *output) nogil
 
 
 BYTE_ORDER = sys.byteorder

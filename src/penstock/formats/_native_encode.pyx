@@ -13,17 +13,11 @@ import json
 import pyarrow as pa
 
 from penstock.formats._avro cimport AvroPlan, set_plan
+from penstock.formats._columns cimport *
 from penstock.formats._csv cimport CsvOptions, set_marks
 from penstock.formats._protobuf cimport ProtoField, ProtoMessage, ProtoPlan, set_proto_plan
 
 from penstock.formats._native import REASONS, kind_of
-
-
-cdef extern from "columns.h":
-    enum:
-        OK, NO_MEMORY, OUT_OF_RANGE, MISSING_REQUIRED
-        KIND_DECIMAL, KIND_STRUCT, KIND_LIST, KIND_MAP, KIND_NULL, KIND_STRING, KIND_BINARY
-        KIND_TIME32, KIND_TIME64, KIND_TIMESTAMP
 
 
 cdef extern from "encode.h":
