@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -21,9 +22,8 @@ from tests.package.readme import README, pattern_of, quick_start
 
 pytestmark = pytest.mark.timeout(1500)  # downloads and compiles
 
-NOT_OF_A_CHECKOUT = shutil.ignore_patterns(
-    ".*", "build", "dist", "*.so", "*.egg-info", "__pycache__", "spark-warehouse"
-)
+# With __pycache__, because the tests leave Python's compiled code in the folders that are copied.
+NOT_OF_A_CHECKOUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "spark-warehouse")
 MARK = "===== step"
 EXTRAS = {  # in this order, because a later extra installs what an earlier one tests
     "protobuf": "from penstock.formats.protobuf._types import library; library('message')",
@@ -113,6 +113,12 @@ def retried(command: str) -> str:
         f"for attempt in 1 2 3 4 5; do if {command} 2> errors.txt; then break; fi; "
         f"if ! {again} || [ $attempt = 5 ]; then cat errors.txt >&2; exit 1; fi; done"
     )
+
+
+def test_the_wheel_has_no_code_that_python_compiled(wheel: Path) -> None:
+    names = ZipFile(wheel).namelist()
+    assert "penstock/__init__.py" in names
+    assert [name for name in names if "__pycache__" in name or name.endswith(".pyc")] == []
 
 
 def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path, tmp_path: Path) -> None:
