@@ -69,9 +69,11 @@ def counting(rows: DataFrame, checkpoint: Path) -> Iterator[Counter[tuple[int, s
 def test_topic_partitions_are_aligned_by_the_time_of_decoded_rows(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
+    # A drift of 5 min, so that the records of a topic partition fit into a batch or two.
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(TimeOfText())
+    strategy = strategy.with_watermark_alignment("test", "5 min")
     consumer = FlinkKafkaConsumer(topic, SimpleStringSchema(), {"bootstrap.servers": bootstrap})
-    consumer.set_start_from_earliest().set_option("scan.max-records-per-batch", "5")
+    consumer.set_start_from_earliest().set_option("scan.max-records-per-batch", "8")
     consumer.assign_timestamps_and_watermarks(strategy)
     expected = Counter({(minute, "0"): PER_MINUTE for minute in range(MINUTES)})
     expected += Counter({(minute - 60, "1"): PER_MINUTE for minute in range(MINUTES)})
