@@ -17,6 +17,7 @@ from penstock.devbroker import DevCluster
 from penstock.errors import OptionError
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.guarded_broker import LIMITED, LIMITED_PASSWORD, login, properties_for
 from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stopped
 
 # Shorter than the defaults, which are minutes, so that the tests are quick.
@@ -228,30 +229,10 @@ def test_a_failed_check_at_the_start_of_an_exactly_once_write_is_said_as_it_is(
         assert "PicklingError" not in str(raised.value)
 
 
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-
-
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A broker on which the user `guest` can log in but has no permissions."""
-    properties = {
-        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{LOGIN} user_guest="guest-secret";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with DevCluster(properties=properties, listeners={"SASL": "SASL_PLAINTEXT"}) as cluster:
-        yield cluster
-
-
-def as_guest(cluster: DevCluster, password: str = "guest-secret") -> dict[str, str]:  # noqa: S107 - a test's
-    return {
-        "kafka.bootstrap.servers": cluster.bootstrap_servers_of("SASL"),
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": f'{LOGIN} username="guest" password="{password}";',
-        **PATIENCE,
-    }
+def as_guest(cluster: DevCluster, password: str = LIMITED_PASSWORD) -> dict[str, str]:
+    """Log in as a user without rights."""
+    given = properties_for(cluster, "SASL", login("PLAIN", LIMITED[-1], password))
+    return {**{f"kafka.{name}": text for name, text in given.items()}, **PATIENCE}
 
 
 def test_a_topic_that_this_user_may_not_read(

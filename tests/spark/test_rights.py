@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,42 +19,34 @@ import penstock
 from penstock.devbroker import DevCluster
 from penstock.errors import AuthorizationError
 from tests import judge
+from tests.guarded_broker import JAAS, LIMITED, LIMITED_PASSWORD
 from tests.spark.queries import QUERY_TIMEOUT_S, read_stream, stopped
 from tests.waiting import PATIENCE_S
 
-TOPIC = "guarded"
-JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOPIC, USER = "guarded", LIMITED[0]
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[DevCluster]:
-    """A broker on which alice may only describe the topic."""
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl.plain.sasl.jaas.config": f'{JAAS} user_alice="horse";',
-    }
-    with DevCluster(properties=properties, listeners={"SASL": "SASL_PLAINTEXT"}) as cluster:
-        literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-        describe = AclBinding(
-            ResourceType.TOPIC, TOPIC, literal, "User:alice", "*", AclOperation.DESCRIBE, allow
-        )
-        admin = judge.admin(cluster.bootstrap_servers)
-        for future in admin.create_acls([describe], request_timeout=PATIENCE_S).values():
-            future.result(timeout=PATIENCE_S)
-        judge.create_topic(cluster.bootstrap_servers, TOPIC)
-        judge.produce(cluster.bootstrap_servers, TOPIC, b"x")
-        yield cluster
+def _may_describe(guarded: DevCluster) -> None:
+    """Let the user describe the topic, and no more."""
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    of_user = f"User:{USER}"
+    describe = AclBinding(ResourceType.TOPIC, TOPIC, literal, of_user, "*", AclOperation.DESCRIBE, allow)
+    admin = judge.admin(guarded.bootstrap_servers)
+    for future in admin.create_acls([describe], request_timeout=PATIENCE_S).values():
+        future.result(timeout=PATIENCE_S)
+    judge.create_topic(guarded.bootstrap_servers, TOPIC)
+    judge.produce(guarded.bootstrap_servers, TOPIC, b"x")
 
 
 @pytest.fixture
-def options(guarded: DevCluster) -> dict[str, str]:
+def options(guarded: DevCluster, _may_describe: None) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": guarded.bootstrap_servers_of("SASL"),
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": f'{JAAS} username="alice" password="horse";',
+        "kafka.sasl.jaas.config": f'{JAAS["PLAIN"]} required username="{USER}" '
+        f'password="{LIMITED_PASSWORD}";',
     }
 
 
@@ -94,6 +86,6 @@ def test_the_driver_names_the_right(
     found = penstock.why(caught.value)
     assert found is not None
     assert found.error_class is AuthorizationError
-    assert "User:alice" in found.message
-    assert "horse" not in str(caught.value)
+    assert f"User:{USER}" in found.message
+    assert LIMITED_PASSWORD not in str(caught.value)
     assert "stage failure" not in str(caught.value)
