@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -178,6 +179,7 @@ def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
     (tmp_path / "state").rename(tmp_path / "elsewhere")
     with pytest.raises(PySparkException, match=r"There is no state in .*checkpoint is at batch 1"):
         run(normalized(), tmp_path)
+    shutil.rmtree(tmp_path / "state")
     (tmp_path / "elsewhere").rename(tmp_path / "state")
     run(normalized(), tmp_path)
 

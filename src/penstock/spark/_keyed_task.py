@@ -14,19 +14,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Operator
-from penstock.errors import StateError
+from penstock.errors import RowError, StateError
 from penstock.spark._task_context import batch_of_task
 from penstock.state.columns import Hashes, hash_columns, is_hashable, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
+from penstock.state.shared_folder import check_folder_id
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import BatchTask, StateStore
 
 PARTITION = "#partition"
 """The column with the partition of the state that a row belongs to."""
 NOW_MS = "#now_ms"
-"""The column with the time of the batch, if rows have a time to live."""
+"""The column with the time of the batch. It is always there, so that a time to live can be added later."""
 _ROWS_OUT = 50_000
 _MASK = 2**64 - 1
 
@@ -41,6 +42,8 @@ class KeyedTask:
         place: the folder or URI of the state; None for a batch query, which needs none.
         partition_count: of the state.
         lifetime: of the rows that are kept.
+        plan_id: of the DataFrame. Two operators with one folder have different ones.
+        folder_id: of the folder that the driver sees; None if all machines see the same one.
     """
 
     operator: Operator
@@ -48,10 +51,26 @@ class KeyedTask:
     place: str | None
     partition_count: int
     lifetime: Lifetime
+    plan_id: str = ""
+    folder_id: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return the rows out of one task."""
-        received = list(batches)
+        """Return the rows out of one task.
+
+        Raises:
+            RowError: the task has more than 2 GB in one column.
+        """
+        try:
+            yield from self._run(list(batches))
+        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            if "overflow" not in str(error) and not isinstance(error, pa.ArrowCapacityError):
+                raise
+            raise RowError(
+                f"One task of `{self.operator.name}` has more than 2 GB in one column ({error}). Nothing of "
+                "this batch was written. Read fewer records in a batch, or use more partitions."
+            ) from error
+
+    def _run(self, received: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches(received) if received else None
         by_partition = {} if rows is None else _by_partition(rows)
         out = self._stateless(by_partition) if self.place is None else self._stateful(by_partition)
@@ -101,8 +120,11 @@ class KeyedTask:
             self.partition_count,
             operator.kept_columns,
         )
-        store = StateStore(open_files(place), identity, self.lifetime, has_parts=operator.has_parts)
-        return store, BatchTask(query_id, run_id, batch_id)
+        files = open_files(place)
+        if self.folder_id is not None:
+            check_folder_id(files, self.folder_id)
+        store = StateStore(files, identity, self.lifetime, has_parts=operator.has_parts)
+        return store, BatchTask(query_id, run_id, batch_id, plan_id=self.plan_id)
 
 
 def _by_partition(rows: pa.Table) -> dict[int, pa.Table]:

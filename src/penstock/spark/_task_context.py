@@ -5,10 +5,13 @@ Runs on executors, and on the driver. Invariant: only this module has the names 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark import TaskContext
+
+from penstock.errors import StateError
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 """The id of the streaming query. It changes only with the checkpoint."""
@@ -16,6 +19,10 @@ BATCH_ID_PROPERTY = "streaming.sql.batchId"
 """The number of the micro-batch."""
 RUN_ID_PROPERTY = "spark.jobGroup.id"
 """The id of one run of a streaming query, which Spark sets as its job group."""
+
+DESCRIPTION_PROPERTY = "spark.job.description"
+"""A text with the ids of query, run and batch, unless the user sets another one."""
+_RUN_ID = re.compile(r"runId = ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,33 @@ def query_and_batch_of_task() -> tuple[str, int] | None:
 
 
 def batch_of_task() -> tuple[str, str, int] | None:
-    """Return the query id, run id and batch id of the current Spark task; None outside a streaming query."""
+    """Return the query id, run id and batch id of the current Spark task; None outside a streaming query.
+
+    Raises:
+        StateError: the run id is not there, because the user has set a job group.
+    """
     context = TaskContext.get()
     found = query_and_batch_of_task()
     if context is None or found is None:
         return None
-    return found[0], context.getLocalProperty(RUN_ID_PROPERTY) or "", found[1]
+    group = context.getLocalProperty(RUN_ID_PROPERTY) or ""
+    description = context.getLocalProperty(DESCRIPTION_PROPERTY) or ""
+    return found[0], run_id_in(group, description), found[1]
+
+
+def run_id_in(group: str, description: str) -> str:
+    """Return the id of the run. Spark writes it into the description of each batch's job too.
+
+    Raises:
+        StateError: neither has it.
+    """
+    for text in (description, f"runId = {group}"):
+        if written := _RUN_ID.search(text):
+            return written[1]
+    raise StateError(
+        f"Spark's job group is {group!r} and not the id of the query's run, which the state needs to tell "
+        "retries from restarts. Nothing was written. Do not call setJobGroup in `foreachBatch`."
+    )
 
 
 def driver_property(rows: Any, name: str) -> str | None:

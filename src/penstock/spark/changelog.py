@@ -8,6 +8,7 @@ each row.
 from __future__ import annotations
 
 import importlib
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
@@ -16,8 +17,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.changelog.operators.aggregate import Aggregate, parse_calls
+from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.top_n import TopN
@@ -26,6 +28,8 @@ from penstock.errors import OptionError, SchemaError
 from penstock.options.values import parse_duration_ms
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.state.columns import check_columns
+from penstock.state.files import LocalFiles, open_files
+from penstock.state.shared_folder import folder_id
 from penstock.state.snapshot import Lifetime
 
 if TYPE_CHECKING:
@@ -185,7 +189,9 @@ def aggregate(
         df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
         keys: the columns of the group.
         calls: the name of each column of the output, and its aggregate: `count(*)`, or `count`, `sum`, `avg`,
-            `min`, `max` or `count(distinct ...)` of a column. Sums of integers are BIGINT, averages DOUBLE.
+            `min`, `max` or `count(distinct ...)` of a column, `first(x order by y)`, `last(x order by y)`,
+            `listagg(x, ',' order by y)`. Sums of integers are BIGINT, averages DOUBLE. Null values do not
+            count.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
 
@@ -205,7 +211,7 @@ def aggregate(
     if not parsed:
         raise OptionError("`calls` is empty. Name at least one aggregate.", option="calls")
     operator = Aggregate(_arrow(columns), tuple(keys), parsed)
-    check_columns(operator.columns, [*keys, *(call.column for call in parsed if call.column is not None)])
+    check_columns(operator.columns, [*keys, *(name for call in parsed for name in call.columns)])
     check_columns(operator.out_columns, [])
     out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
     return _apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
@@ -235,15 +241,51 @@ def _apply(
             option="state",
         )
     count = _partition_count(df, partitions)
-    task = KeyedTask(operator, _arrow(df.schema), state, count, lifetime)
-    added = [f"pmod(hash({', '.join(map(_quoted, operator.keys))}), {count}) AS {_quoted(PARTITION)}"]
-    if lifetime.ttl_ms is not None or lifetime.deleted_ttl_ms is not None:
-        added.append(f"unix_millis(current_timestamp()) AS {_quoted(NOW_MS)}")
-    rows = df.selectExpr("*", *added)
+    place, seen = (None, None) if state is None else _place(df, state)
+    task = KeyedTask(operator, _arrow(df.schema), place, count, lifetime, uuid.uuid4().hex, seen)
+    rows = df.selectExpr(
+        "*",
+        f"pmod(hash({', '.join(map(_quoted, operator.keys))}), {count}) AS {_quoted(PARTITION)}",
+        f"unix_millis(current_timestamp()) AS {_quoted(NOW_MS)}",
+    )
     if state is not None:
         rows = _never_left_out(rows, f"penstock {operator.name} {state}")
     rows = rows.repartitionById(count, _quoted(PARTITION))
     return rows.mapInArrow(task.run, out)
+
+
+def _place(df: DataFrame, state: str) -> tuple[str, str | None]:
+    """Return the folder of the state, and its id if it is a path that may differ between machines.
+
+    The client of Spark Connect does not see the folder, so it cannot ask for the id.
+
+    Raises:
+        OptionError: the folder is not a path or URI, or the driver cannot write to it.
+    """
+    try:
+        files = open_files(state)
+    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
+        raise OptionError(f"`state` is wrong: {error}.", option="state") from None
+    if not isinstance(files, LocalFiles):
+        return state, None
+    if _is_connect(df):
+        if not (state.startswith(("/", "file:"))):
+            raise OptionError(
+                f"Expected an absolute path or a URI for `state`, got {state!r}.", option="state"
+            )
+        return state, None
+    try:
+        return files.root, folder_id(files)
+    except OSError as error:
+        raise OptionError(
+            f"The driver cannot write to the folder of the state {files.root}: {error}. The driver and all "
+            "executors need the same folder.",
+            option="state",
+        ) from error
+
+
+def _is_connect(df: DataFrame) -> bool:
+    return type(df).__module__.startswith("pyspark.sql.connect.")
 
 
 def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
@@ -252,8 +294,7 @@ def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
     Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
     batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
     """
-    is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
-    functions = importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
+    functions = importlib.import_module(f"pyspark.sql{'.connect' if _is_connect(rows) else ''}.functions")
     return rows.observe(name, functions.count("*").alias("rows"))
 
 
@@ -269,7 +310,8 @@ def _columns_without_kind(df: DataFrame) -> StructType:
 
 
 def _arrow(columns: StructType) -> pa.Schema:
-    return to_arrow_schema(columns, timezone="UTC")
+    """Return the columns without comments and watermarks, which do not change what a state holds."""
+    return pa.schema([field.remove_metadata() for field in to_arrow_schema(columns, timezone="UTC")])
 
 
 def _partition_count(df: DataFrame, partitions: int | None) -> int:

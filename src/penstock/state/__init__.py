@@ -9,7 +9,9 @@ write the same state, and a task that dies leaves only files that no manifest na
     files.py      file systems: local, and everything that pyarrow.fs knows
     run.py        one file of sorted rows
     identity.py   which query, operator and columns a state belongs to
+    shared_folder.py  notices a folder that is not shared by all machines
     manifest.py   the runs of one version
+    lineage.py    the runs of the query, and which manifest of a version counts
     snapshot.py   the runs of one version, open: finds the rows of keys
     merge.py      merges runs, so that their number stays small
     clean.py      deletes what no later batch needs

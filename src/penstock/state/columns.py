@@ -38,7 +38,7 @@ ADDED = pa.schema(
 )
 """The columns before those of the operator. A part tells several rows of one key apart; else it is 0.
 
-`#touched_ms` is the time of the batch that wrote the row, for the time to live; 0 if none is set."""
+`#touched_ms` is the time of the batch that wrote the row, for the time to live; 0 if unknown."""
 
 
 @dataclass(frozen=True)

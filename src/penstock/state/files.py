@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -21,6 +22,9 @@ import pyarrow.fs
 
 TEMPORARY = ".tmp-"
 """Stands in the names of files that are not complete."""
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(:(?://)?)")
 
 
 class Files(Protocol):
@@ -45,6 +49,12 @@ class Files(Protocol):
 
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""
+
+    def forget(self, path: str) -> bool:
+        """Delete the copy of a file on this machine. Return whether there was one."""
+
+    def keep_copies(self, folder: str, names: Collection[str]) -> None:
+        """Delete the copies of other files of the folder on this machine."""
 
 
 class LocalFiles:
@@ -97,6 +107,13 @@ class LocalFiles:
         """Delete a file, if it is there."""
         self._path(path).unlink(missing_ok=True)
 
+    def forget(self, path: str) -> bool:
+        """Return False: there are no copies."""
+        return False
+
+    def keep_copies(self, folder: str, names: Collection[str]) -> None:
+        """Do nothing: there are no copies."""
+
     def _path(self, path: str) -> Path:
         return Path(self.root, path)
 
@@ -110,14 +127,17 @@ class ArrowFiles:
         file_system: of pyarrow.
         root: the folder in it.
         cache_folder: of this machine, for the copies.
+        place: the whole URI. States in equal folders of different stores have different copies.
     """
 
-    def __init__(self, file_system: pa.fs.FileSystem, root: str, cache_folder: str | None = None) -> None:
+    def __init__(
+        self, file_system: pa.fs.FileSystem, root: str, cache_folder: str | None = None, place: str = ""
+    ) -> None:
         self.root = root
         self._file_system = file_system
         self._is_object_store = file_system.type_name in {"s3", "gcs", "abfs"}
         folder = cache_folder or str(Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}"))
-        name = hashlib.sha256(f"{file_system.type_name}:{root}".encode()).hexdigest()[:16]
+        name = hashlib.sha256(f"{file_system.type_name}:{place or root}".encode()).hexdigest()[:16]
         self._cache = LocalFiles(str(Path(folder, name)))
 
     def names(self, folder: str) -> list[str]:
@@ -138,7 +158,10 @@ class ArrowFiles:
             contents = source.read_buffer()
         with self._cache.create(path) as copy:
             copy.write(contents)
-        return self._cache.read(path)
+        try:
+            return self._cache.read(path)
+        except FileNotFoundError:  # another process has just deleted the copy
+            return contents
 
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[Any]:
@@ -147,8 +170,13 @@ class ArrowFiles:
         written = final if self._is_object_store else f"{final}{TEMPORARY}{uuid.uuid4().hex[:8]}"
         if not self._is_object_store:
             self._file_system.create_dir(final.rpartition("/")[0], recursive=True)
-        with self._file_system.open_output_stream(written) as sink:
-            yield sink
+        try:
+            with self._file_system.open_output_stream(written) as sink:
+                yield sink
+        except Exception:  # to close the stream has published what it had
+            with contextlib.suppress(Exception):
+                self._file_system.delete_file(written)
+            raise
         if written != final:
             self._file_system.move(written, final)
 
@@ -158,17 +186,33 @@ class ArrowFiles:
         with contextlib.suppress(FileNotFoundError):
             self._file_system.delete_file(f"{self.root}/{path}")
 
+    def forget(self, path: str) -> bool:
+        """Delete the copy of a file on this machine. Return whether there was one."""
+        name = path.rpartition("/")
+        is_there = name[2] in self._cache.names(name[0])
+        self._cache.delete(path)
+        return is_there
+
+    def keep_copies(self, folder: str, names: Collection[str]) -> None:
+        """Delete the copies of other files of the folder on this machine."""
+        for name in self._cache.names(folder):
+            if name not in names and TEMPORARY not in name:
+                self._cache.delete(f"{folder}/{name}")
+
 
 def open_files(place: str) -> Files:
     """Return the files below a path of this machine, or below a URI such as s3://bucket/folder.
 
     Raises:
+        ValueError: the scheme is not followed by "://".
         pa.ArrowInvalid: pyarrow.fs does not know the scheme.
     """
-    scheme, separator, rest = place.partition("://")
-    if not separator:
+    found = _SCHEME.match(place)
+    if found is None:
         return LocalFiles(str(Path(place).absolute()))
-    if scheme == "file":
-        return LocalFiles(rest)
+    if found[2] != "://":
+        raise ValueError(f"expected {found[1]}://..., got {place!r}")
+    if found[1] == "file":
+        return LocalFiles(place[found.end() :])
     file_system, root = pa.fs.FileSystem.from_uri(place)
-    return ArrowFiles(file_system, root.rstrip("/"))
+    return ArrowFiles(file_system, root.rstrip("/"), place=place)

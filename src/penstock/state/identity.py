@@ -59,8 +59,8 @@ class Identity:
         ).encode()
 
     def fingerprint(self) -> str:
-        """Return a short text that differs for different identities."""
-        return hashlib.sha256(self.to_json()).hexdigest()[:32]
+        """Return the fingerprint of the file that this identity writes."""
+        return fingerprint_of(self.to_json())
 
     def differences(self, expected: Identity) -> Iterator[str]:
         """Yield what differs, as text for a message."""
@@ -79,6 +79,11 @@ class Identity:
                 ", ".join(f"{f.name} {f.type}" for f in each.columns) for each in (self, expected)
             )
             yield f"the columns are [{found}] in the state and [{wanted}] in the query"
+
+
+def fingerprint_of(contents: bytes) -> str:
+    """Return a short text that differs for different files."""
+    return hashlib.sha256(contents).hexdigest()[:32]
 
 
 def parse_identity(contents: bytes, where: str) -> Identity:
@@ -113,13 +118,13 @@ def parse_identity(contents: bytes, where: str) -> Identity:
     )
 
 
-def read_identity(files: Files) -> Identity | None:
-    """Return the identity of the state in a folder; None if there is none."""
+def read_identity(files: Files) -> tuple[Identity, str] | None:
+    """Return the identity of the state in a folder, and its fingerprint; None if there is none."""
     try:
-        contents = files.read(IDENTITY_FILE)
+        contents = files.read(IDENTITY_FILE).to_pybytes()
     except FileNotFoundError:
         return None
-    return parse_identity(contents.to_pybytes(), f"{files.root}/{IDENTITY_FILE}")
+    return parse_identity(contents, f"{files.root}/{IDENTITY_FILE}"), fingerprint_of(contents)
 
 
 def write_identity(files: Files, identity: Identity) -> None:
@@ -128,12 +133,15 @@ def write_identity(files: Files, identity: Identity) -> None:
         with files.create(IDENTITY_FILE) as sink:
             sink.write(identity.to_json())
     except OSError:  # HDFS does not rename a file to a name that another task has just taken
-        if read_identity(files) != identity:
+        found = read_identity(files)
+        if found is None or found[0] != identity:
             raise
 
 
-def check_identity(files: Files, expected: Identity, batch_id: int) -> bool:
-    """Return whether the folder has a state already.
+def check_identity(files: Files, expected: Identity, batch_id: int) -> str | None:
+    """Return the fingerprint of the state in the folder; None if there is no state yet.
+
+    The fingerprint is that of the file. The metadata of columns may have changed since: it does not count.
 
     Raises:
         StateError: the state belongs to something else, or the checkpoint is not new and there is no state.
@@ -141,7 +149,7 @@ def check_identity(files: Files, expected: Identity, batch_id: int) -> bool:
     found = read_identity(files)
     if found is None:
         if batch_id == 0:
-            return False
+            return None
         raise StateError(
             f"There is no state in {files.root}, but the checkpoint is at batch {batch_id}. To continue "
             "would give wrong rows. Nothing was written. Correct the folder, restore it together with the "
@@ -149,11 +157,11 @@ def check_identity(files: Files, expected: Identity, batch_id: int) -> bool:
             path=files.root,
             batch_id=batch_id,
         )
-    if differences := list(found.differences(expected)):
+    if differences := list(found[0].differences(expected)):
         raise StateError(
             f"The state in {files.root} does not belong to this query: {'; '.join(differences)}. Nothing was "
             "written. A new checkpoint needs a new, empty folder; a restored checkpoint needs the state of "
             "the same time.",
             path=files.root,
         )
-    return True
+    return found[1]

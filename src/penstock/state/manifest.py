@@ -17,7 +17,7 @@ from penstock.state.files import TEMPORARY, Files
 from penstock.state.identity import FORMAT
 from penstock.state.run import RunFile
 
-_NAME = re.compile(r"(\d+)-[0-9a-f]+\.(json|arrow)(?P<rest>.*)")
+_NAME = re.compile(r"(\d+)-([0-9a-f]+)\.(json|arrow)(?P<rest>.*)")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Manifest:
         identity: the fingerprint of the state's identity.
         input: what the batch gave to this partition.
         runs: oldest first.
+        epoch: of the run of the query; later runs have higher ones.
+        plan_id: of the DataFrame that the operator was called with.
     """
 
     version: int
@@ -48,6 +50,8 @@ class Manifest:
     identity: str
     input: InputDigest
     runs: tuple[RunFile, ...]
+    epoch: int = 0
+    plan_id: str = ""
 
     def to_json(self) -> bytes:
         """Return the contents of the file: one line for the manifest, one for its checksum."""
@@ -63,6 +67,7 @@ class FileName:
     version: int
     is_manifest: bool
     is_run: bool
+    attempt: str = ""
 
 
 def parse_name(name: str) -> FileName | None:
@@ -71,9 +76,8 @@ def parse_name(name: str) -> FileName | None:
     if found is None or not (found["rest"] == "" or found["rest"].startswith(TEMPORARY)):
         return None
     is_complete = not found["rest"]
-    return FileName(
-        name, int(found[1]), is_complete and found[2] == "json", is_complete and found[2] == "arrow"
-    )
+    is_manifest, is_run = (is_complete and found[3] == suffix for suffix in ("json", "arrow"))
+    return FileName(name, int(found[1]), is_manifest, is_run, found[2])
 
 
 def list_files(files: Files, folder: str) -> list[FileName]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import StateError
+from penstock.errors import RowError, StateError
 from penstock.state.columns import KEY_HIGH, KEY_LOW, Hashes, Places, Words
 from penstock.state.files import Files
 
@@ -122,11 +122,20 @@ def write_run(files: Files, path: str, schema: pa.Schema, pieces: Iterable[pa.Re
 
 
 def open_run(files: Files, path: str, file: RunFile, schema: pa.Schema) -> Run:
-    """Open a run and compare its checksum.
+    """Open a run and compare its checksum. A damaged copy on this machine is read again.
 
     Raises:
         StateError: the file is gone, damaged, or has other columns.
     """
+    try:
+        return _open_run(files, path, file, schema)
+    except StateError:
+        if not files.forget(path):
+            raise
+        return _open_run(files, path, file, schema)
+
+
+def _open_run(files: Files, path: str, file: RunFile, schema: pa.Schema) -> Run:
     try:
         contents = files.read(path)
     except FileNotFoundError as error:
@@ -169,7 +178,13 @@ def full_pieces(schema: pa.Schema, pieces: Iterable[pa.RecordBatch]) -> Iterator
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    return rows.combine_chunks().to_batches()[0]
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise RowError(
+            f"{rows.num_rows} rows of the state have more than 2 GB in one column. Nothing of this batch was "
+            "written. Keep smaller values, such as a reference to the value."
+        )
+    return batches[0]
 
 
 class _Counted:

@@ -36,10 +36,11 @@ class Lifetime:
         alive = np.ones(rows.num_rows, bool)
         if not self.remembers_deleted:
             alive &= ~deleted
+        unknown = touched == 0  # of a version of penstock that wrote no time if there was no time to live
         if self.ttl_ms is not None:
-            alive &= touched + self.ttl_ms > now_ms
+            alive &= unknown | (touched + self.ttl_ms > now_ms)
         if self.deleted_ttl_ms is not None:
-            alive &= ~deleted | (touched + self.deleted_ttl_ms > now_ms)
+            alive &= unknown | ~deleted | (touched + self.deleted_ttl_ms > now_ms)
         return alive
 
 

@@ -15,6 +15,7 @@ from penstock.errors import StateError
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity
+from penstock.state.lineage import Lineage, read_claims
 from penstock.state.manifest import FileName, Manifest, list_files, read_manifest
 from penstock.state.run import Run, open_run
 from penstock.state.snapshot import ordered
@@ -47,7 +48,7 @@ def inspect(files: Files) -> Inspected:
     Raises:
         StateError: there is no state, or a manifest is damaged.
     """
-    identity = _identity(files)
+    identity, _ = _identity(files)
     marks = [file.version for file in list_files(files, MARKS) if file.is_manifest]
     found = []
     for number in range(identity.partition_count):
@@ -65,9 +66,8 @@ def verify(files: Files) -> Iterator[str]:
     Raises:
         StateError: there is no state, or a manifest is damaged.
     """
-    identity = _identity(files)
+    identity, fingerprint = _identity(files)
     schema = state_schema(identity.columns)
-    fingerprint = identity.fingerprint()
     for number in range(identity.partition_count):
         seen: set[str] = set()
         for manifest in _manifests(files, number):
@@ -97,16 +97,17 @@ def _problems(run: Run, schema: pa.Schema) -> Iterator[str]:
         yield "the rows are not sorted"
 
 
-def _identity(files: Files) -> Identity:
-    identity = read_identity(files)
-    if identity is None:
+def _identity(files: Files) -> tuple[Identity, str]:
+    found = read_identity(files)
+    if found is None:
         raise StateError(f"There is no state in {files.root}: it has no state.json.", path=files.root)
-    return identity
+    return found
 
 
 def _manifests(files: Files, number: int) -> list[Manifest]:
-    """Return the complete versions of a partition, oldest first."""
+    """Return the versions of a partition that count, oldest first."""
+    lineage = Lineage(read_claims(files))
     names: list[FileName] = [file for file in list_files(files, str(number)) if file.is_manifest]
     names.sort(key=lambda file: file.version)
     read = (read_manifest(files, str(number), file.name) for file in names)
-    return [manifest for manifest in read if manifest is not None]
+    return lineage.choose(manifest for manifest in read if manifest is not None)

@@ -24,12 +24,14 @@ class Reference:
     def step(self, batch: list[Row], *, collapse: bool = False) -> list[Row]:
         out: list[Row] = []
         before, last = dict(self.rows), {}
+        new_rows = {(row["k"], row.get("j"), row["at"]) for row in batch if row["row_kind"] != "-U"}
         for new in sorted(batch, key=lambda each: each["at"]):
             key = (new["k"], new.get("j"))
-            if new["row_kind"] == "-U" or new["at"] <= self.seen.get(key, -1):
+            is_before = new["row_kind"] == "-U"
+            if new["at"] <= self.seen.get(key, -1) or (is_before and (*key, new["at"]) in new_rows):
                 continue
             self.seen[key] = new["at"]
-            last[key] = None if new["row_kind"] == "-D" else new
+            last[key] = None if new["row_kind"] in ("-D", "-U") else new
             out += self._change(key, last[key], self.rows)
         if collapse:
             self.rows, out = before, []

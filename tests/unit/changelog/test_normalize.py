@@ -45,9 +45,17 @@ CHANGES = st.tuples(
     st.integers(0, 1),
     st.sampled_from([None, 1.0, 2.0, float("nan")]),
     st.sampled_from([None, [], [1], [None]]),
-    st.sampled_from(["+I", "+U", "-U", "-D"]),
+    st.sampled_from(["+I", "+U", "-D", None, "a", "b"]),
 )
+"""The last one is the kind; else the old key of an update, which is often another one."""
 HISTORIES = st.lists(CHANGES, max_size=40)
+
+
+def records_of(at: int, k: str | None, j: int, v: float | None, s: Any, kind: str | None) -> list[Row]:
+    """The rows of one record."""
+    if kind in ("+I", "+U", "-D"):
+        return [row(k, at, v, kind, j, s)]
+    return [row(kind, at, 7.0, "-U", j), row(k, at, v, "+U", j, s)]
 
 
 def by_key(rows: list[Row]) -> dict[str, list[str]]:
@@ -62,14 +70,16 @@ def by_key(rows: list[Row]) -> dict[str, list[str]]:
 def test_it_is_the_reference(collapse: bool, history: list[Any], seed: int, batch_count: int) -> None:
     """Rows are late, doubled and shuffled. Each batch gives the reference's rows, each key in order."""
     chance = random.Random(seed)
-    rows = [row(k, at, v, kind, j, s) for at, (k, j, v, s, kind) in enumerate(history)]
-    rows += chance.sample(rows, len(rows) // 3)
+    records = [records_of(at, *change) for at, change in enumerate(history)]
+    records += chance.sample(records, len(records) // 3)
     batches: list[list[Row]] = [[] for _ in range(batch_count)]
-    for place, each in enumerate(rows):
+    for place, each in enumerate(records):
         late = (
-            chance.randint(0, batch_count - 1) if chance.random() < 0.2 else place * batch_count // len(rows)
+            chance.randint(0, batch_count - 1)
+            if chance.random() < 0.2
+            else place * batch_count // len(records)
         )
-        batches[late].append(each)
+        batches[late] += each
     reference, tested = Reference(), running(collapse=collapse)
     for batch in batches:
         chance.shuffle(batch)
@@ -89,7 +99,34 @@ def test_what_vanishes() -> None:
     assert tested.step([row("a", 4, 2.0)]) == [], "back in time"
     assert tested.step([row("b", 1, kind="-D")]) == [], "a delete of an unknown key"
     assert tested.step([row("b", 0)]) == [], "a row from before the delete"
-    assert tested.step([row("a", 7, 9.0, kind="-U")]) == [], "an old row"
+    both = [row("a", 7, 9.0, kind="-U"), row("a", 7)]
+    assert tested.step(both) == [], "the old row of an update to an equal row"
+
+
+def test_an_update_that_changes_the_key_deletes_the_old_key() -> None:
+    """Maxwell, Canal and GoldenGate send -U with the old key and +U with the new one."""
+    tested = running()
+    tested.step([row("a", 1)])
+    out = tested.step([row("a", 2, kind="-U"), row("b", 2), row("a", 2, kind="-U"), row("b", 2)])
+    assert sorted((each["row_kind"], each["k"]) for each in out) == [("+I", "b"), ("-D", "a")]
+    assert tested.step([row("a", 2, kind="-U"), row("b", 2), row("a", 1)]) == [], "a replay"
+
+
+def test_the_old_row_of_an_operator_before_has_the_place_of_the_row_that_was_kept() -> None:
+    tested = running()
+    tested.step([row("a", 1)])
+    out = tested.step([row("a", 1, kind="-U"), row("a", 5, 2.0)])
+    assert kinds(out) == [("-U", 1), ("+U", 5)]
+
+
+def test_nan_is_a_place_like_others() -> None:
+    nan = float("nan")
+    columns = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.float64())])
+    tested = Running(Normalize(columns, ("k",), ("at",)), columns)
+    assert len(tested.step([{"k": "a", "v": 1, "at": nan}, {"k": "a", "v": 1, "at": -nan}])) == 1
+    with pytest.raises(RowError, match="Two different rows of a key have the same place"):
+        tested.step([{"k": "a", "v": 2, "at": nan}])
+    assert tested.step([{"k": "a", "v": 3, "at": float("inf")}]) == [], "NaN comes last"
 
 
 def test_an_old_row_is_the_row_that_was_emitted_and_not_an_equal_one_after_it() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.state.columns import DELETED, Hashes, hash_columns, state_rows
 from penstock.state.files import Files
 from penstock.state.identity import Identity
+from penstock.state.lineage import RUNS
 from penstock.state.manifest import InputDigest
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import BatchTask, Begun, Loaded, StateStore
@@ -70,8 +71,11 @@ def run_batch(store: StateStore, task: BatchTask, changes: Changes, now_ms: int 
 
 
 def contents(store: StateStore, batch_id: int, run_id: str = "reader", now_ms: int = 0) -> dict[int, str]:
-    """What a task of this batch would find."""
+    """What a task of this batch would find. Its run claims nothing."""
+    claims = set(store._files.names(RUNS))
     begun = store.begin(BatchTask(QUERY, run_id, batch_id))
+    for name in set(store._files.names(RUNS)) - claims:
+        store._files.delete(f"{RUNS}/{name}")
     found: dict[int, str] = {}
     for partition in range(PARTITIONS):
         rows = store.load(begun, partition).snapshot.find(hashes_of(ALL_KEYS), now_ms)

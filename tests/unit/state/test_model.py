@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class StateMachine(RuleBasedStateMachine):
         self.expected: dict[int, str] = {}
         self.pending: dict[int, str | None] | None = None
         self.last: dict[int, str | None] = {}
+        self.last_run = 0
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -49,9 +51,8 @@ class StateMachine(RuleBasedStateMachine):
     def _store(self, crash_at: int | None = None) -> store.StateStore:
         return store_in(CrashingFiles(self.folder.name, crash_at))
 
-    def _task(self, batch_id: int | None = None) -> BatchTask:
-        batch_id = self.batch_id if batch_id is None else batch_id
-        return BatchTask(QUERY, f"run-{self.run_number}", batch_id)
+    def _task(self) -> BatchTask:
+        return BatchTask(QUERY, f"run-{self.run_number}", self.batch_id)
 
     def _input(self, changes: dict[int, str | None]) -> dict[int, str | None]:
         """Spark has planned a batch: it stays the same until it is committed."""
@@ -65,7 +66,7 @@ class StateMachine(RuleBasedStateMachine):
             self.expected.pop(key, None)
             if value is not None:
                 self.expected[key] = value
-        self.last, self.pending = self.pending, None
+        self.last, self.pending, self.last_run = self.pending, None, self.run_number
         self.batch_id += 1
 
     @rule(changes=CHANGES)
@@ -101,7 +102,8 @@ class StateMachine(RuleBasedStateMachine):
     def late_attempt(self, crash_at: int | None) -> None:
         """An attempt that Spark believes dead does the last batch again, after it was committed."""
         try:
-            run_batch(self._store(crash_at), self._task(self.batch_id - 1), self.last)
+            task = BatchTask(QUERY, f"run-{self.last_run}", self.batch_id - 1)
+            run_batch(self._store(crash_at), task, self.last)
         except (Crash, StateError):
             store._OPEN.clear()
 
@@ -141,10 +143,11 @@ def test_a_crash_at_each_operation_changes_nothing(tmp_path: Path) -> None:
     before: dict[int, str | None] = dict.fromkeys(range(8), "old")
     after: dict[int, str | None] = {0: "new", 1: None, 9: "new"}
     crash_at, is_done = 0, False
+    for batch_id in range(2):
+        run_batch(store_in(CrashingFiles(str(tmp_path / "before"))), BatchTask(QUERY, "a", batch_id), before)
     while not is_done:
         folder = str(tmp_path / str(crash_at))
-        run_batch(store_in(CrashingFiles(folder)), BatchTask(QUERY, "a", 0), before)
-        run_batch(store_in(CrashingFiles(folder)), BatchTask(QUERY, "a", 1), before)
+        shutil.copytree(tmp_path / "before", folder)
         try:
             run_batch(store_in(CrashingFiles(folder, crash_at)), BatchTask(QUERY, "a", 2), after)
         except Crash:

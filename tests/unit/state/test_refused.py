@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from dataclasses import replace
@@ -11,13 +12,14 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from penstock.errors import StateError
+from penstock.errors import RowError, StateError
 from penstock.state import run, store, tools
 from penstock.state.clean import unneeded
 from penstock.state.files import ArrowFiles, LocalFiles, open_files
 from penstock.state.identity import IDENTITY_FILE, Identity
 from penstock.state.manifest import InputDigest, Manifest, parse_name
 from penstock.state.merge import count_to_merge
+from penstock.state.shared_folder import FOLDER_FILE, check_folder_id, folder_id
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import BatchTask, StateStore
 from tests.unit.state.rows import (
@@ -172,9 +174,86 @@ def test_a_run_that_was_believed_dead_and_writes_late_does_not_count(folder: Fol
     begun, loaded = load_all(store_in(files), dead, {0: "dead"})
     run_batch(store_in(files), BatchTask(QUERY, "b", 4), {0: "alive"})
     save_all(store_in(files), begun, loaded, {0: "dead"})
-    assert read(folder, 5, "b")[0] == "alive"
-    with pytest.raises(StateError, match="different rows"):
-        read(folder, 5, "c")
+    assert read(folder, 5, "b")[0] == read(folder, 5, "c")[0] == "alive"
+
+
+def test_a_dead_run_does_not_count_in_partitions_where_its_batch_has_no_rows_any_more(folder: Folder) -> None:
+    files = LocalFiles(str(folder))
+    run_batch(store_in(files), BatchTask(QUERY, "a", 4), {0: "dead", 1: "dead"})
+    run_batch(store_in(files), BatchTask(QUERY, "b", 4), {1: "alive"})
+    assert read(folder, 5, "b") == read(folder, 5, "c") == {0: "3", 1: "alive"}
+    for batch_id in range(5, 9):  # the version of the dead run is not the one that is kept
+        run_batch(store_in(files), BatchTask(QUERY, "c", batch_id), {1: "alive"})
+    run_batch(store_in(files), BatchTask(QUERY, "c", 9), {0: "new"})
+    assert read(folder, 9, "c")[0] == "3"
+    assert read(folder, 10, "c")[0] == "new"
+
+
+def test_a_task_of_an_older_run_writes_and_deletes_nothing(folder: Folder) -> None:
+    files = LocalFiles(str(folder))
+    begun, loaded = load_all(store_in(files), BatchTask(QUERY, "a", 4), {0: "dead"})
+    for batch_id in range(4, 8):
+        run_batch(store_in(files), BatchTask(QUERY, "b", batch_id), {0: f"alive {batch_id}"})
+    with pytest.raises(StateError, match="A newer run of the query has begun"):
+        store_in(files).begin(BatchTask(QUERY, "a", 4))
+    save_all(store_in(files), begun, loaded, {0: "dead"})  # it had begun before
+    assert read(folder, 8, "b")[0] == read(folder, 8, "c")[0] == "alive 7"
+
+
+def test_a_checkpoint_that_is_older_than_the_state_claims_nothing(folder: Folder) -> None:
+    with pytest.raises(StateError, match="newer than the checkpoint: it ends at batch 3, and the"):
+        read(folder, 2)
+    assert read(folder, 4) == {0: "3", 1: "one"}
+
+
+def test_a_partition_that_is_gone_is_not_taken_for_empty(folder: Folder) -> None:
+    shutil.rmtree(folder / "0")
+    with pytest.raises(StateError, match="has no files of partition 0, but batch 0 has written some"):
+        read(folder, 4)
+
+
+def test_two_operators_in_one_folder_are_found_in_their_first_batch(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path))
+    one, other = (BatchTask(QUERY, "a", 0, plan_id=plan) for plan in ("one", "other"))
+    begun, loaded = load_all(store_in(files), other, {1: "y"})
+    run_batch(store_in(files), one, {0: "x"})
+    with pytest.raises(StateError, match="Two operators of this query use the state"):
+        store_in(files).begin(other)
+    save_all(store_in(files), begun, loaded, {1: "y"})  # it had begun before
+    with pytest.raises(StateError, match="Two operators of this query use the state"):
+        store_in(files).begin(BatchTask(QUERY, "a", 1, plan_id="one"))
+    later = BatchTask(QUERY, "b", 1, plan_id="third")
+    assert store_in(LocalFiles(str(tmp_path))).begin(later).lineage.own is not None, (
+        "a restart has a new plan"
+    )
+
+
+def test_a_folder_that_the_driver_does_not_see_is_refused(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path / "driver"))
+    known = folder_id(files)
+    assert known == folder_id(files)
+    check_folder_id(files, known)
+    with pytest.raises(StateError, match="is not there on this machine"):
+        check_folder_id(LocalFiles(str(tmp_path / "worker")), known)
+    folder_id(LocalFiles(str(tmp_path / "worker")))
+    with pytest.raises(StateError, match="is another folder on this machine"):
+        check_folder_id(LocalFiles(str(tmp_path / "worker")), known)
+    (tmp_path / "worker" / FOLDER_FILE).write_text("{")
+    with pytest.raises(StateError, match="cannot be read"):
+        check_folder_id(LocalFiles(str(tmp_path / "worker")), known)
+
+
+def test_a_comment_of_a_column_does_not_count(folder: Folder) -> None:
+    commented = pa.schema([field.with_metadata({"comment": "x"}) for field in COLUMNS])
+    wrong = StateStore(LocalFiles(str(folder)), identity(columns=commented))
+    run_batch(wrong, BatchTask(QUERY, "b", 4), {0: "4"})
+    assert read(folder, 5) == {0: "4", 1: "one"}
+
+
+def test_rows_of_before_a_time_to_live_was_set_stay(tmp_path: Path) -> None:
+    run_batch(store_in(LocalFiles(str(tmp_path))), BatchTask(QUERY, "a", 0), {0: "a", 1: None})
+    later = store_in(LocalFiles(str(tmp_path)), lifetime=Lifetime(ttl_ms=100, deleted_ttl_ms=10))
+    assert contents(later, 1, now_ms=10**12) == {0: "a"}
 
 
 def test_a_deleted_row_hides_older_runs_until_it_is_merged_with_them(tmp_path: Path) -> None:
@@ -195,8 +274,12 @@ def test_a_run_that_an_attempt_is_about_to_name_is_not_deleted() -> None:
         parse_name(name) for name in ("3-aa.json", "5-bb.arrow", "5-cc.json", "1-dd.arrow", "5-ee.json.tmp-1")
     ]
     found = [name for name in names if name is not None]
-    manifest = Manifest(0, QUERY, "a", "", InputDigest(), ())
-    assert unneeded(found, 5, 2, lambda _: manifest) == ["1-dd.arrow"]
+    manifests: dict[str, Manifest | None] = {
+        name: Manifest(int(name[0]), QUERY, "a", "", InputDigest(), ()) for name in ("3-aa.json", "5-cc.json")
+    }
+    assert unneeded(found, manifests, lambda _: True, 5, 2) == ["1-dd.arrow"]
+    manifests["3-aa.json"] = None
+    assert unneeded(found, manifests, lambda _: True, 5, 2) == [], "what it needs is not known"
 
 
 def test_rows_end_with_their_time_whether_they_were_merged_or_not(tmp_path: Path) -> None:
@@ -232,7 +315,7 @@ def test_a_large_run_is_found_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("is_object_store", [False, True])
 def test_any_file_system_of_pyarrow(tmp_path: Path, is_object_store: bool) -> None:
     remote = pa.fs.SubTreeFileSystem(str(tmp_path / "remote"), pa.fs.LocalFileSystem())
-    for folder in ("0", "1", "batches"):  # object stores need none
+    for folder in ("0", "1", "batches", "runs", "partitions"):  # object stores need none
         (tmp_path / "remote" / "state" / folder).mkdir(parents=True)
     files = ArrowFiles(remote, "state", str(tmp_path / "cache"))
     files._is_object_store = is_object_store
@@ -240,10 +323,40 @@ def test_any_file_system_of_pyarrow(tmp_path: Path, is_object_store: bool) -> No
         run_batch(store_in(files), BatchTask(QUERY, "a", batch_id), {batch_id: str(batch_id)})
     assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
     assert tools.inspect(files).batch_id == 5
+    copies = list((tmp_path / "cache").glob("*/0/*.arrow"))
+    runs = {file.name for file in tools._manifests(files, 0)[-1].runs}
+    assert {path.name for path in copies} <= runs, "copies of runs that were merged are deleted"
+    store._OPEN.clear()
+    for path in copies:
+        path.write_bytes(b"damaged")
+    assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
     shutil.rmtree(tmp_path / "cache")
     store._OPEN.clear()
     assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
     assert list(tools.verify(files)) == []
+
+
+@pytest.mark.parametrize("is_object_store", [False, True])
+def test_an_upload_that_breaks_leaves_no_object(tmp_path: Path, is_object_store: bool) -> None:
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    remote = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    files = ArrowFiles(remote, "state", str(tmp_path / "cache"))
+    files._is_object_store = is_object_store
+    with contextlib.suppress(ConnectionError), files.create("0/0-aa.json") as sink:
+        sink.write(b"half")
+        raise ConnectionError
+    assert files.names("0") == []
+
+
+def test_rows_of_more_than_two_gigabytes_are_an_error() -> None:
+    class Wide:
+        num_rows = 2
+
+        def combine_chunks(self) -> pa.Table:  # a chunk of text holds 2 GB
+            return pa.table({"a": pa.chunked_array([["x"], ["y"]])})
+
+    with pytest.raises(RowError, match="2 rows of the state have more than 2 GB"):
+        run._one_batch(Wide())
 
 
 class NoReplacing(LocalFiles):
@@ -275,6 +388,9 @@ def test_places(tmp_path: Path) -> None:
     )
     with pytest.raises(pa.ArrowInvalid, match="nowhere"):
         open_files("nowhere://x")
+    for place in ("s3:/bucket/x", "file:/x", "dbfs:x"):
+        with pytest.raises(ValueError, match=r"expected \w+://\.\.\., got"):
+            open_files(place)
 
 
 def test_inspect(folder: Folder) -> None:

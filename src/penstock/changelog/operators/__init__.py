@@ -2,7 +2,9 @@
 
     base.py         what each operator is
     ordering.py     sorts rows by key, and by the columns that say which one is newer
-    aggregate.py    count, sum, avg, min, max, count distinct of a changelog
+    aggregate.py    count, sum, avg, min, max, count distinct, first, last, listagg of a changelog
+    calls.py        the texts of aggregates
+    values.py       the different values in groups, for aggregates that need them
     sums.py         sums of groups in which rows also leave
     deduplicate.py  the first or last row of each key
     top_n.py        the first n rows of each group

@@ -103,7 +103,7 @@ class Normalize:
 
     def _chains(self, batch: pa.Table, find: Find) -> _Chains:
         """Return for each key the row that was kept, followed by its newer rows of the batch, in order."""
-        rows, deleted = self._changes(batch)
+        rows, deleted, is_before = self._changes(batch)
         hashes = hash_columns(rows, self.keys)
         old = find(groups_of(hashes)[1])
         seen = old.select([_SEEN + name for name in self.order_by]).rename_columns(list(self.order_by))
@@ -122,6 +122,7 @@ class Normalize:
             groups[order],
             is_old[order],
             np.concatenate([mask_of(old.column(DELETED)), deleted])[order],
+            np.concatenate([np.zeros(old.num_rows, bool), is_before])[order],
         )
         check_collisions(chains.rows, self.keys, same_as_before([chains.groups]))
         repeated = same_as_before([chains.groups, *(ranked_column[order] for ranked_column in ranked)])
@@ -132,15 +133,29 @@ class Normalize:
         chains = chains.take(np.flatnonzero(is_newer & (chains.is_old | ~repeated)))
         return chains.ends() if self.collapse else chains
 
-    def _changes(self, batch: pa.Table) -> tuple[pa.Table, Mask]:
-        """Return the rows that say what a key is now, and which of them are deletes."""
+    def _changes(self, batch: pa.Table) -> tuple[pa.Table, Mask, Mask]:
+        """Return the rows that say what a key is now, which of them are deletes, and which are -U.
+
+        A -U says nothing if another row of its key has the same place. Otherwise the update has changed the
+        key: the +U has the new one, and the old one is deleted.
+        """
         rows = batch.select(self.columns.names).cast(self.columns)
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in self.columns]))
         if ROW_KIND not in batch.column_names:
-            return rows, np.zeros(batch.num_rows, bool)
+            return rows, np.zeros(batch.num_rows, bool), np.zeros(batch.num_rows, bool)
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
-        is_change = kinds != UPDATE_BEFORE
-        return rows.filter(pa.array(is_change)), kinds[is_change] == DELETE
+        is_before = kinds == UPDATE_BEFORE
+        is_change = ~is_before
+        if is_before.any():
+            groups, _ = groups_of(hash_columns(rows, self.keys))
+            ranked = ranks(rows, self.order_by)
+            order = sort(groups, ranked, is_before)
+            firsts = np.flatnonzero(~same_as_before([groups[order], *(column[order] for column in ranked)]))
+            # The first row of each key and place is a -U only if all of them are.
+            sizes = np.diff(np.append(firsts, len(order)))
+            is_change[order] |= np.repeat(is_before[order][firsts], sizes)
+        is_delete = is_before | (kinds == DELETE)
+        return rows.filter(pa.array(is_change)), is_delete[is_change], is_before[is_change]
 
     def _check_ties(self, chains: _Chains, repeated: Mask) -> None:
         """Raise RowError if two different rows of a key have the same place in `order_by`."""
@@ -151,7 +166,9 @@ class Normalize:
         neither = ~chains.deleted[places] & ~chains.deleted[before]
         here, earlier = chains.rows.take(pa.array(places)), chains.rows.take(pa.array(before))
         equal = equal_columns(here, earlier, content)
-        wrong = np.flatnonzero(~(both | (neither & equal)))
+        # The -U of an operator before this one has the place of the old row.
+        is_old_row = chains.is_old[places] & chains.is_before[before]
+        wrong = np.flatnonzero(~(both | (neither & equal) | is_old_row))
         if len(wrong):
             place = int(places[wrong[0]])
             where = chains.places.slice(place, 1).to_pylist()[0]
@@ -206,6 +223,7 @@ class _Chains:
     groups: Places
     is_old: Mask
     deleted: Mask
+    is_before: Mask
 
     def take(self, places: Places) -> _Chains:
         """Return some of the rows."""
@@ -217,6 +235,7 @@ class _Chains:
             self.groups[places],
             self.is_old[places],
             self.deleted[places],
+            self.is_before[places],
         )
 
     def ends(self) -> _Chains:

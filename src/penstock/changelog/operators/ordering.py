@@ -34,16 +34,30 @@ def ranks(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
 
 
 def rank(array: pa.Array) -> npt.NDArray[Any]:
-    """Return a NumPy array that has the order of the values. Nulls are not allowed."""
+    """Return a NumPy array that has the order of the values. Nulls are not allowed.
+
+    The numbers are equal if and only if the values are: NaN equals NaN and comes last, -0.0 equals 0.0.
+    """
     kind = array.type
+    if kinds.is_floating(kind):
+        return _rank_floats(array)
     if kinds.is_timestamp(kind) or kinds.is_time64(kind) or kinds.is_date64(kind):
         array = array.cast(pa.int64())
     elif kinds.is_date32(kind) or kinds.is_time32(kind):
         array = array.cast(pa.int32())
-    elif not (kinds.is_integer(kind) or kinds.is_floating(kind)):
+    elif not kinds.is_integer(kind):
         array = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Return integers in the order of the floats."""
+    numbers = array.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # turns -0.0 into 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    bits = numbers.view(np.int64)
+    ranked: npt.NDArray[np.int64] = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+    return ranked
 
 
 def sort(groups: Places, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[Any]) -> Places:

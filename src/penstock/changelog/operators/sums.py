@@ -1,7 +1,8 @@
 """Sums of groups in which rows also leave: exact for integers and decimals, repeatable for floats.
 
 Runs on executors. Invariant: a sum that does not fit into its type is an error and never another number; the
-order in which a shuffle delivered the rows does not change a single bit.
+order in which a shuffle delivered the rows does not change a single bit. NaN and infinities are counted and
+not added, because they could not leave a sum again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from penstock.errors import RowError, SchemaError
-from penstock.state.columns import Places
+from penstock.state.columns import Mask, Places
 
 _WIDE = decimal.Context(prec=80)
 _LOW_HALF = 0xFFFFFFFF
+
+SPECIALS = ("#nan ", "#infinity ", "#-infinity ")
+"""Before the name of a column: how many of its values in a group are this."""
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
@@ -37,12 +41,29 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
     raise SchemaError(f"Expected a number for sum and avg, got {kind}.")
 
 
+def specials_in(values: pa.Array) -> dict[str, Mask]:
+    """Return which of the values are NaN, infinity and minus infinity, by SPECIALS."""
+    numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.float64)
+    found = (np.isnan(numbers), numbers == np.inf, numbers == -np.inf)
+    return dict(zip(SPECIALS, found, strict=True))
+
+
+def with_specials(sums: pa.ChunkedArray, counts: list[pa.ChunkedArray]) -> pa.Array:
+    """Return sums of groups with the values that were counted, in the order of SPECIALS."""
+    nan, infinity, minus_infinity = (each.to_numpy() > 0 for each in counts)
+    found = sums.to_numpy().copy()
+    found[infinity] = np.inf
+    found[minus_infinity] = -np.inf
+    found[nan | (infinity & minus_infinity)] = np.nan
+    return pa.array(found)
+
+
 def add_groups(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -> pa.Array:
     """Return `old` plus the sum of each group's values.
 
     Args:
         old: the sum of each group, in the type of `sum_type`.
-        values: of the rows. Null counts as nothing.
+        values: of the rows. Null counts as nothing, and so do NaN and infinities.
         signs: 1 for a row that comes, -1 for one that goes.
         groups: the number of the group of each row.
 
@@ -50,6 +71,8 @@ def add_groups(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -
         RowError: a sum does not fit into its type.
     """
     is_valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    if kinds.is_floating(values.type):
+        is_valid &= ~np.logical_or.reduce([*specials_in(values).values()])
     values, signs, groups = values.filter(pa.array(is_valid)), signs[is_valid], groups[is_valid]
     if not len(values):
         return old
@@ -67,7 +90,7 @@ def add_groups(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -
     with np.errstate(over="ignore"):
         sums[places] = before + delta
     if np.any(((before ^ sums[places]) & (delta ^ sums[places])) < 0):
-        raise _overflow(old.type)
+        raise overflow(old.type)
     return pa.array(sums)
 
 
@@ -77,7 +100,7 @@ def _exact(numbers: Places, signs: Places, starts: Places) -> Places:
     low = np.add.reduceat((numbers & _LOW_HALF) * signs, starts)
     high += low >> 32
     if np.any((high >= 2**31) | (high < -(2**31))):
-        raise _overflow(pa.int64())
+        raise overflow(pa.int64())
     sums: Places = (high << 32) | (low & _LOW_HALF)
     return sums
 
@@ -87,7 +110,10 @@ def _add_floats(old: pa.Array, numbers: npt.NDArray[Any], signs: Places, groups:
     order = np.lexsort((signed, groups))
     starts = _starts(groups[order])
     sums = old.to_numpy(zero_copy_only=False).copy()
-    sums[groups[order][starts]] += np.add.reduceat(signed[order], starts)
+    with np.errstate(over="ignore"):
+        sums[groups[order][starts]] += np.add.reduceat(signed[order], starts)
+    if not np.isfinite(sums).all():
+        raise overflow(old.type)
     return pa.array(sums)
 
 
@@ -100,7 +126,7 @@ def _add_decimals(old: pa.Array, values: pa.Array, signs: Places, groups: Places
         scaled = [_WIDE.scaleb(decimal.Decimal(number), -old.type.scale) for number in sums]
         return pa.array(scaled, old.type)
     except (pa.ArrowInvalid, decimal.InvalidOperation) as error:
-        raise _overflow(old.type) from error
+        raise overflow(old.type) from error
 
 
 def _unscaled(array: pa.Array) -> list[int]:
@@ -111,7 +137,8 @@ def _starts(ascending: Places) -> Places:
     return np.concatenate([[0], np.flatnonzero(np.diff(ascending)) + 1])
 
 
-def _overflow(kind: pa.DataType) -> RowError:
+def overflow(kind: pa.DataType) -> RowError:
+    """Return the error of a sum that does not fit."""
     return RowError(
         f"A sum does not fit into {kind}. Nothing of this batch was written. Cast the column to a wider "
         "type, such as DECIMAL(38, 0) or DOUBLE."

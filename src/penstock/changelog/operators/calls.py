@@ -1,0 +1,79 @@
+"""The aggregates that a user asks for: `{"total": "sum(amount)", "state": "last(state order by at)"}`.
+
+Runs on the driver; executors get the result. Invariant: a text is understood completely or refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct", "first", "last", "listagg")
+_ORDERED = ("first", "last", "listagg")
+_ORDER_BY = re.compile(r"\s+order\s+by\s+", re.IGNORECASE)
+_SEPARATOR = re.compile(r"(.*?)\s*,\s*'((?:[^']|'')*)'", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate.
+
+    Attributes:
+        name: in the output.
+        function: one of FUNCTIONS.
+        column: None for `count` of rows.
+        order: the column that says which value is first; None for the order of the values themselves.
+        separator: of `listagg`.
+    """
+
+    name: str
+    function: str
+    column: str | None
+    order: str | None = None
+    separator: str = ","
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns that it reads."""
+        return [name for name in (self.column, self.order) if name is not None]
+
+
+def parse_calls(given: Mapping[str, str]) -> Iterator[Call]:
+    """Yield the aggregates.
+
+    Raises:
+        ValueError: an aggregate is not one of FUNCTIONS of a column.
+    """
+    for name, text in given.items():
+        call = _parse(name, text)
+        if call is None:
+            raise ValueError(
+                f"expected one of {', '.join(FUNCTIONS)} of a column, such as sum(amount); got {text!r}"
+            )
+        if call.function in ("first", "last") and call.order is None:
+            raise ValueError(
+                f"{call.function} needs the order, because rows come in any order: write "
+                f"{call.function}({call.column} order by ...); got {text!r}"
+            )
+        yield call
+
+
+def _parse(name: str, text: str) -> Call | None:
+    function, opened, rest = text.strip().partition("(")
+    function, column = function.strip().lower(), rest.removesuffix(")").strip()
+    if function not in FUNCTIONS or not opened or not rest.endswith(")"):
+        return None
+    if function == "count" and column.lower().startswith("distinct "):
+        function, column = "count_distinct", column[9:].strip()
+    order, separator = None, ","
+    if function in _ORDERED:
+        column, *orders = _ORDER_BY.split(column)
+        if len(orders) > 1 or not all(orders):
+            return None
+        order = orders[0].strip() if orders else None
+    if function == "listagg" and (found := _SEPARATOR.fullmatch(column)):
+        column, separator = found[1].strip(), found[2].replace("''", "'")
+    if not column or (column == "*" and function != "count"):
+        return None
+    return Call(name, function, None if column == "*" else column, order, separator)

@@ -1,0 +1,151 @@
+"""The different values of a column in each group, with the number of times that each is there.
+
+Runs on executors. Invariant: values are sorted by group, place and value, so the order in which a shuffle
+delivered the rows does not change a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.changelog.operators.base import check_not_null
+from penstock.changelog.operators.calls import Call
+from penstock.changelog.operators.ordering import groups_of, rank
+from penstock.state.columns import Hashes, Mask, Places, hash_columns, keys_of, one_array, parts_of
+
+VALUE, PLACE = "#value ", "#place "
+"""Before the names of columns: a value, and the place that orders it."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A column whose values are kept, and the column that orders them, if it is another one."""
+
+    number: int
+    column: str
+    order: str | None
+
+    def fields(self, columns: pa.Schema) -> dict[str, pa.DataType]:
+        """Return the columns that it keeps."""
+        kept = {VALUE + self.column: columns.field(self.column).type}
+        if self.order is not None:
+            kept[PLACE + self.order] = columns.field(self.order).type
+        return kept
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one slot in all groups of a batch, each once.
+
+    Attributes:
+        groups: the number of the group of each.
+        values: the values.
+        places: what orders them; `values` itself if nothing else does.
+        parts: their hashes.
+        before: how often each was there before the batch.
+        after: how often each is there after it.
+    """
+
+    groups: Places
+    values: pa.Array
+    places: pa.Array
+    parts: Hashes
+    before: Places
+    after: Places
+
+    @property
+    def changed(self) -> Places:
+        """Return the places of the values whose number has changed."""
+        return np.flatnonzero(self.before != self.after)
+
+    def columns(self, slot: Slot, at: Places) -> dict[str, pa.Array]:
+        """Return some of the values as columns of the state."""
+        found = {VALUE + slot.column: self.values.take(pa.array(at))}
+        if slot.order is not None:
+            found[PLACE + slot.order] = self.places.take(pa.array(at))
+        return found
+
+    def result(self, call: Call, counts: Places, group_count: int) -> pa.Array:
+        """Return the aggregate of each group; `counts` is `before` or `after`."""
+        there = np.flatnonzero(counts > 0)
+        groups = self.groups[there]
+        if call.function == "count_distinct":
+            return pa.array(np.bincount(groups, minlength=group_count))
+        if call.function == "listagg":
+            return self._joined(call.separator, there, counts, group_count)
+        place = np.full(group_count, -1, np.int64)
+        if call.function in ("min", "first"):
+            groups, there = groups[::-1], there[::-1]
+        place[groups] = there  # the last one stays
+        return self.values.take(pa.array(place, mask=place < 0))
+
+    def _joined(self, separator: str, there: Places, counts: Places, group_count: int) -> pa.Array:
+        each = np.repeat(there, counts[there])
+        sizes = np.bincount(self.groups[each], minlength=group_count)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        texts = self.values.take(pa.array(each)).cast(pa.string())
+        lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
+        return pc.if_else(pa.array(sizes > 0), pc.binary_join(lists, separator), None)
+
+
+def values_of(
+    slot: Slot, kept: pa.Table, batch: pa.Table, signs: Places, groups: Places, keys: Hashes
+) -> Values:
+    """Return the values that were kept and those of the batch, with their counts.
+
+    Args:
+        slot: the column.
+        kept: the rows of the slot in the state.
+        batch: the rows of the batch. Null values count as nothing.
+        signs: 1 for a row that comes, -1 for one that goes.
+        groups: the number of the group of each row of the batch.
+        keys: the hashes of the groups.
+
+    Raises:
+        RowError: a value has no place.
+    """
+    is_valid = pc.is_valid(one_array(batch.column(slot.column))).to_numpy(zero_copy_only=False)
+    rows = batch.filter(pa.array(is_valid))
+    new = {VALUE + slot.column: one_array(rows.column(slot.column))}
+    if slot.order is not None:
+        check_not_null(rows, [slot.order], "in the order of an aggregate")
+        new[PLACE + slot.order] = one_array(rows.column(slot.order))
+    hashed = pa.table({"slot": pa.array([slot.number] * rows.num_rows, pa.int32()), **new})
+    parts = Hashes.joined(parts_of(kept), hash_columns(hashed, hashed.column_names))
+    found = {name: pa.concat_arrays([one_array(kept.column(name)), array]) for name, array in new.items()}
+    values, places = next(iter(found.values())), list(found.values())[-1]
+    numbers = np.concatenate([numbers_of(keys_of(kept), keys), groups[is_valid]])
+    before = np.concatenate([one_array(kept.column("#count")).to_numpy(), np.zeros(rows.num_rows, np.int64)])
+    change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs[is_valid]])
+    ranked = [rank(values)] if slot.order is None else [rank(values), rank(places)]
+    order = np.lexsort((parts.low, parts.high, *ranked, numbers))
+    firsts = np.flatnonzero(_starts(parts.take(order), numbers[order]))
+    before, change = (
+        np.add.reduceat(each[order], firsts) if len(firsts) else each for each in (before, change)
+    )
+    at = order[firsts]
+    places_taken = pa.array(at)
+    return Values(
+        numbers[at],
+        values.take(places_taken),
+        places.take(places_taken),
+        parts.take(at),
+        before,
+        before + change,
+    )
+
+
+def _starts(parts: Hashes, numbers: Places) -> Mask:
+    starts = parts.starts()
+    starts[1:] |= numbers[1:] != numbers[:-1]
+    return starts
+
+
+def numbers_of(found: Hashes, keys: Hashes) -> Places:
+    """Return the number of the group of each hash. `keys` ascends and has all of them."""
+    groups, _ = groups_of(Hashes.joined(keys, found))
+    return groups[len(keys) :]
