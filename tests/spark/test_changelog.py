@@ -220,6 +220,15 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
             changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
             calls = {"at": "sum(at)", "n": "count(*)", "low": "min(k)"}
             return changelog.aggregate(changes, ["v"], calls, state=states["second"], partitions=2)
+        if name == "joined":
+            shops = (
+                read_batches(spark, tmp_path / "in")
+                .where("v = 1")
+                .selectExpr("k", "at AS b", "'+I' AS row_kind")
+            )
+            changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
+            both = changelog.join(changes, shops, ["k"], how="left", state=states["second"], partitions=2)
+            return both.selectExpr("k", "v", "at * 1000 + coalesce(b, 999) AS at", "row_kind")
         if name == "first":
             inserts = rows.selectExpr("k", "v", "at")
             return changelog.deduplicate(
@@ -231,7 +240,7 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
     reference = Reference()
     for number, batch in enumerate(batches):
         write_batches(tmp_path / "in", batches[number : number + 1])
-        for name in ("first", "top", "sums"):
+        for name in ("first", "top", "sums", "joined"):
             run(build(name), tmp_path, name)
         reference.step(batch)
     newest: dict[str, Row] = {}
@@ -245,6 +254,12 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
     groups = {v: [row for row in reference.rows.values() if row["v"] == v] for v in top}
     assert table_of(spark, tmp_path, "sums") == sorted(
         sum(row["at"] for row in rows) for rows in groups.values()
+    )
+    shops: dict[str, list[int]] = {}
+    for row in (row for batch in batches for row in batch if row["v"] == 1):
+        shops.setdefault(row["k"], []).append(row["at"])
+    assert table_of(spark, tmp_path, "joined") == sorted(
+        row["at"] * 1000 + b for row in reference.rows.values() for b in shops.get(row["k"], [999])
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.spark.changelog import aggregate as aggregate
     from penstock.spark.changelog import deduplicate as deduplicate
+    from penstock.spark.changelog import join as join
     from penstock.spark.changelog import normalize as normalize
     from penstock.spark.changelog import top_n as top_n
     from penstock.spark.in_order import in_order as in_order
@@ -25,6 +26,7 @@ _HOMES = {
     "aggregate": _OPERATORS,
     "deduplicate": _OPERATORS,
     "in_order": "penstock.spark.in_order",
+    "join": _OPERATORS,
     "materialize": "penstock.spark.materialize",
     "normalize": _OPERATORS,
     "top_n": _OPERATORS,

@@ -7,29 +7,24 @@ each row.
 
 from __future__ import annotations
 
-import importlib
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.changelog.operators.aggregate import Aggregate
-from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
+from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.top_n import TopN
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
 from penstock.options.values import parse_duration_ms
-from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
+from penstock.spark._keyed_frame import apply, arrow, quoted
 from penstock.state.columns import check_columns
-from penstock.state.files import LocalFiles, open_files
-from penstock.state.shared_folder import folder_id
 from penstock.state.snapshot import Lifetime
 
 if TYPE_CHECKING:
@@ -79,13 +74,13 @@ def normalize(
         OptionError: the stream has no `state`, or a number or duration is wrong.
     """
     columns = _columns_without_kind(df)
-    operator = Normalize(_arrow(columns), tuple(keys), tuple(order_by), collapse)
+    operator = Normalize(arrow(columns), tuple(keys), tuple(order_by), collapse)
     _check_names("keys", keys)
     _check_names("order_by", order_by)
     check_columns(operator.columns, [*keys, *order_by])
     lifetime = Lifetime(_ms("ttl", ttl), _ms("deleted_ttl", deleted_ttl), operator.remembers_deleted)
     out = StructType([*columns.fields, _KIND_FIELD])
-    return _apply(df, operator, out, state, partitions, lifetime)
+    return apply(df, operator, out, state, partitions, lifetime)
 
 
 def deduplicate(
@@ -124,11 +119,11 @@ def deduplicate(
     _check_names("order_by", order_by)
     if keep not in ("first", "last"):
         raise OptionError(f"Expected 'first' or 'last' for `keep`, got {keep!r}.", option="keep")
-    operator = Deduplicate(_arrow(columns), tuple(keys), tuple(order_by), keep)
+    operator = Deduplicate(arrow(columns), tuple(keys), tuple(order_by), keep)
     check_columns(operator.columns, [*keys, *order_by])
     lifetime = Lifetime(_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
     out = StructType([*columns.fields, _KIND_FIELD])
-    return _apply(df, operator, out, state, partitions, lifetime)
+    return apply(df, operator, out, state, partitions, lifetime)
 
 
 def top_n(
@@ -166,10 +161,10 @@ def top_n(
     if n < 1:
         raise OptionError(f"Expected at least 1 for `n`, got {n}.", option="n")
     ordered = tuple(map(_direction, order_by))
-    operator = TopN(_arrow(columns), tuple(keys), ordered, n)
+    operator = TopN(arrow(columns), tuple(keys), ordered, n)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
     out = StructType([*columns.fields, _KIND_FIELD])
-    return _apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+    return apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
 
 
 def aggregate(
@@ -210,11 +205,86 @@ def aggregate(
         raise OptionError(f"`calls` is wrong: {error}.", option="calls") from None
     if not parsed:
         raise OptionError("`calls` is empty. Name at least one aggregate.", option="calls")
-    operator = Aggregate(_arrow(columns), tuple(keys), parsed)
+    operator = Aggregate(arrow(columns), tuple(keys), parsed)
     check_columns(operator.columns, [*keys, *(name for call in parsed for name in call.columns)])
     check_columns(operator.out_columns, [])
     out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
-    return _apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+    return apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: Sequence[str] | Mapping[str, str],
+    *,
+    how: How = "inner",
+    state: str | None = None,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Return a changelog of the rows of two changelogs with equal keys.
+
+    A row that comes or goes changes all pairs that it is in: each is +I or -D. A batch gives the difference
+    between the join before it and after it. Null equals nothing, as in SQL.
+
+    Args:
+        left: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
+        right: another one. Both are streams, or neither is.
+        on: the columns that are equal. A list has names that both sides have; they come once in the output. A
+            mapping has the left name and the right name of each, and the output has all columns.
+        how: "inner", "left", "right", "full", or "semi" and "anti": left rows with and without a partner.
+        state: the folder of the operator, as for `normalize`.
+        partitions: number of partitions of the state, as for `normalize`.
+
+    Returns:
+        The columns of `left`, those of `right` unless `how` is "semi" or "anti", and `row_kind`.
+
+    Raises:
+        SchemaError: a column does not exist, is nested, or both sides have it.
+        OptionError: the streams have no `state`, or an argument is wrong.
+    """
+    if how not in HOWS:
+        raise OptionError(f"Expected one of {', '.join(HOWS)} for `how`, got {how!r}.", option="how")
+    _check_names("on", list(on) if isinstance(on, Mapping) else on)
+    pairs = on if isinstance(on, Mapping) else {name: name for name in on}
+    columns = {}
+    for df, names, prefix in ((left, list(pairs), LEFT), (right, list(pairs.values()), RIGHT)):
+        of_side = _columns_without_kind(df).fieldNames()
+        check_columns(arrow(_columns_without_kind(df)), [*names, *of_side])
+        columns[prefix] = of_side
+    out_names = _names_of_join(
+        columns[LEFT], columns[RIGHT], pairs, how, is_using=not isinstance(on, Mapping)
+    )
+    both = _side(left, 0, pairs.keys(), LEFT).unionByName(
+        _side(right, 1, pairs.values(), RIGHT), allowMissingColumns=True
+    )
+    operator = Join(arrow(_columns_without_kind(both)), how, out_names)
+    fields = [StructField(name, both.schema[sources[0]].dataType) for name, sources in out_names]
+    out = StructType([*fields, _KIND_FIELD])
+    return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+
+
+def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFrame:
+    """Return the rows of one side of a join in the columns of its input."""
+    return df.selectExpr(
+        f"CAST({side} AS TINYINT) AS {quoted(SIDE)}",
+        *(f"{quoted(key)} AS {quoted(f'{KEY}{number}')}" for number, key in enumerate(keys)),
+        *(f"{quoted(name)} AS {quoted(prefix + name)}" for name in _columns_without_kind(df).fieldNames()),
+        ROW_KIND if ROW_KIND in df.columns else f"'+I' AS {ROW_KIND}",
+    )
+
+
+def _names_of_join(
+    left: list[str], right: list[str], pairs: Mapping[str, str], how: How, *, is_using: bool
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the columns of the output, each with the columns of the input that give it."""
+    if how in ("semi", "anti"):
+        return tuple((name, (LEFT + name,)) for name in left)
+    shared = set(pairs) if is_using else set()
+    for name in right:
+        if name in left and name not in shared:
+            raise SchemaError(f"Both sides have the column {name!r}. Rename one of them.", column=name)
+    from_left = [(name, (LEFT + name, RIGHT + name) if name in shared else (LEFT + name,)) for name in left]
+    return (*from_left, *((name, (RIGHT + name,)) for name in right if name not in shared))
 
 
 def _direction(text: str) -> tuple[str, bool]:
@@ -223,79 +293,6 @@ def _direction(text: str) -> tuple[str, bool]:
     if separator and direction.lower() in ("asc", "desc"):
         return name.strip(), direction.lower() == "desc"
     return text, False
-
-
-def _apply(
-    df: DataFrame,
-    operator: Operator,
-    out: StructType,
-    state: str | None,
-    partitions: int | None,
-    lifetime: Lifetime,
-) -> DataFrame:
-    """Return the rows out of an operator that runs on `df`."""
-    if state is None and df.isStreaming:
-        raise OptionError(
-            f"`{operator.name}` of a streaming DataFrame keeps rows, and needs a folder for them: set "
-            "`state` to a path or URI that all executors reach, such as a folder beside the checkpoint.",
-            option="state",
-        )
-    count = _partition_count(df, partitions)
-    place, seen = (None, None) if state is None else _place(df, state)
-    task = KeyedTask(operator, _arrow(df.schema), place, count, lifetime, uuid.uuid4().hex, seen)
-    rows = df.selectExpr(
-        "*",
-        f"pmod(hash({', '.join(map(_quoted, operator.keys))}), {count}) AS {_quoted(PARTITION)}",
-        f"unix_millis(current_timestamp()) AS {_quoted(NOW_MS)}",
-    )
-    if state is not None:
-        rows = _never_left_out(rows, f"penstock {operator.name} {state}")
-    rows = rows.repartitionById(count, _quoted(PARTITION))
-    return rows.mapInArrow(task.run, out)
-
-
-def _place(df: DataFrame, state: str) -> tuple[str, str | None]:
-    """Return the folder of the state, and its id if it is a path that may differ between machines.
-
-    The client of Spark Connect does not see the folder, so it cannot ask for the id.
-
-    Raises:
-        OptionError: the folder is not a path or URI, or the driver cannot write to it.
-    """
-    try:
-        files = open_files(state)
-    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
-        raise OptionError(f"`state` is wrong: {error}.", option="state") from None
-    if not isinstance(files, LocalFiles):
-        return state, None
-    if _is_connect(df):
-        if not (state.startswith(("/", "file:"))):
-            raise OptionError(
-                f"Expected an absolute path or a URI for `state`, got {state!r}.", option="state"
-            )
-        return state, None
-    try:
-        return files.root, folder_id(files)
-    except OSError as error:
-        raise OptionError(
-            f"The driver cannot write to the folder of the state {files.root}: {error}. The driver and all "
-            "executors need the same folder.",
-            option="state",
-        ) from error
-
-
-def _is_connect(df: DataFrame) -> bool:
-    return type(df).__module__.startswith("pyspark.sql.connect.")
-
-
-def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
-    """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
-
-    Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
-    batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
-    """
-    functions = importlib.import_module(f"pyspark.sql{'.connect' if _is_connect(rows) else ''}.functions")
-    return rows.observe(name, functions.count("*").alias("rows"))
 
 
 def _columns_without_kind(df: DataFrame) -> StructType:
@@ -307,19 +304,6 @@ def _columns_without_kind(df: DataFrame) -> StructType:
                 column=ROW_KIND,
             )
     return StructType([field for field in df.schema if field.name != ROW_KIND])
-
-
-def _arrow(columns: StructType) -> pa.Schema:
-    """Return the columns without comments and watermarks, which do not change what a state holds."""
-    return pa.schema([field.remove_metadata() for field in to_arrow_schema(columns, timezone="UTC")])
-
-
-def _partition_count(df: DataFrame, partitions: int | None) -> int:
-    if partitions is None:
-        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    if partitions < 1:
-        raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
-    return partitions
 
 
 def _check_names(option: str, names: Sequence[str]) -> None:
@@ -342,7 +326,3 @@ def _ms(option: str, duration: Duration | None) -> int | None:
     if duration_ms <= 0:
         raise OptionError(f"Expected a positive duration for `{option}`, got {duration}.", option=option)
     return duration_ms
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

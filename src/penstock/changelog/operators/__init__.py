@@ -8,6 +8,7 @@
     sums.py         sums of groups in which rows also leave
     deduplicate.py  the first or last row of each key
     top_n.py        the first n rows of each group
+    join.py         the rows of two changelogs with equal keys
     normalize.py    upserts and deletes that may come twice, late or out of order -> a correct changelog
 
 They run on executors. Invariant: none of them imports Spark or Kafka.

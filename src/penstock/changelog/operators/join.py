@@ -1,0 +1,251 @@
+"""`join`: the rows of two changelogs with equal keys, as a changelog.
+
+Runs on executors; made on the driver. Invariant: downstream has exactly the join of the rows that are there
+now on both sides; equal rows count as often as they are there.
+
+Both inputs come as one: the column SIDE says which one a row belongs to. It keeps all rows of both sides with
+the number of times that each is there, because any of them may go or find a partner. A row with a null in its
+keys has no partner, so it is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.changelog.operators.base import Find, Step, check_collisions
+from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
+from penstock.errors import RowError
+from penstock.state.columns import (
+    Hashes,
+    Mask,
+    Places,
+    hash_columns,
+    keys_of,
+    one_array,
+    parts_of,
+    state_rows,
+)
+
+SIDE = "#side"
+"""0 for a row of the left side, 1 for one of the right side."""
+KEY, LEFT, RIGHT = "#key ", "#left ", "#right "
+"""Before the names of columns: the keys by number, and the columns of each side."""
+_COUNT = "#count"
+
+How = Literal["inner", "left", "right", "full", "semi", "anti"]
+HOWS: tuple[str, ...] = get_args(How)
+
+
+@dataclass(frozen=True)
+class Join:
+    """The operator.
+
+    Attributes:
+        columns: SIDE, the keys, the columns of the left side and those of the right side. Columns of the
+            other side are null.
+        how: the kind of join. "semi" and "anti" are the left rows with and without a partner.
+        names: the names of the output. Each has the columns that give it, of which the first not null counts.
+    """
+
+    columns: pa.Schema
+    how: How
+    names: tuple[tuple[str, tuple[str, ...]], ...]
+    name: str = "join"
+    version: int = 1
+    has_parts: bool = True
+    remembers_deleted: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the columns that are equal."""
+        return tuple(name for name in self.columns.names if name.startswith(KEY))
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments that decide what it keeps. Another `how` would need what was not emitted."""
+        return json.dumps({"keys": self.keys, "how": self.how})
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """Return the columns that it keeps."""
+        return pa.schema([*(field.with_nullable(True) for field in self.columns), (_COUNT, pa.int64())])
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """Return the columns of the output."""
+        fields = [pa.field(name, self.columns.field(sources[0]).type) for name, sources in self.names]
+        return pa.schema([*fields, pa.field(ROW_KIND, pa.string(), nullable=False)])
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the changes of one batch and the rows to keep."""
+        signs = signs_of(batch)
+        names = self.columns.names
+        new = batch.select(names).cast(pa.schema([field.with_nullable(True) for field in self.columns]))
+        has_key = np.ones(new.num_rows, bool)
+        for name in self.keys:
+            has_key &= pc.is_valid(one_array(new.column(name))).to_numpy(zero_copy_only=False)
+        alone = self._without_key(new.filter(pa.array(~has_key)), signs[~has_key])
+        rows = self._rows(new.filter(pa.array(has_key)), signs[has_key], find)
+        out = pa.concat_tables([alone, self._out(rows)])
+        changed = np.flatnonzero(rows.before != rows.after)
+        values = rows.table.append_column(_COUNT, pa.array(rows.after)).take(pa.array(changed))
+        kept = state_rows(
+            values.cast(self.kept_columns),
+            rows.keys.take(changed),
+            rows.after[changed] == 0,
+            now_ms,
+            rows.parts.take(changed),
+        )
+        return Step(out, kept)
+
+    def _without_key(self, rows: pa.Table, signs: Places) -> pa.Table:
+        """Return the changes by rows with a null in their keys, which have no partner."""
+        parts = hash_columns(rows, rows.column_names)
+        order = parts.order()
+        firsts = np.flatnonzero(parts.take(order).starts())
+        if len(firsts):  # a row that comes and goes in one batch does neither
+            signs, rows = np.add.reduceat(signs[order], firsts), rows.take(pa.array(order[firsts]))
+        is_left = one_array(rows.column(SIDE)).to_numpy() == 0
+        wanted = is_left & (self.how in ("left", "full", "anti")) | ~is_left & (self.how in ("right", "full"))
+        places = np.flatnonzero(wanted)
+        left, right = (np.where(is_left[places] == is_it, places, -1) for is_it in (True, False))
+        return self._named(rows, left, right, signs[places])
+
+    def _rows(self, new: pa.Table, signs: Places, find: Find) -> _Rows:
+        """Return the rows of all keys of the batch, each once, with their numbers before and after it."""
+        names = self.columns.names
+        new_keys = hash_columns(new, self.keys)
+        order = new_keys.order()
+        kept = find(new_keys.take(order[new_keys.take(order).starts()]))
+        table = pa.concat_tables([kept.select(names), new])
+        keys = Hashes.joined(keys_of(kept), new_keys)
+        parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
+        before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
+        change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs])
+        side = one_array(table.column(SIDE)).to_numpy()
+        order = np.lexsort((parts.low, parts.high, side, keys.low, keys.high))
+        is_first = keys.take(order).starts() | parts.take(order).starts()
+        ordered = table.take(pa.array(order))
+        check_collisions(ordered, names, ~is_first)
+        check_collisions(ordered, self.keys, ~keys.take(order).starts())
+        firsts = np.flatnonzero(is_first)
+        if len(firsts):
+            before, change = (np.add.reduceat(each[order], firsts) for each in (before, change))
+        at = order[firsts]
+        rows = _Rows(table.take(pa.array(at)), keys.take(at), parts.take(at), before, before + change)
+        if np.any(rows.after < 0):
+            raise RowError(
+                "A -U or -D takes away a row that is not there. Nothing of this batch was written. The input "
+                "is not a correct changelog: put `normalize` before this operator."
+            )
+        return rows
+
+    def _out(self, rows: _Rows) -> pa.Table:
+        """Return the changes of the join."""
+        left: list[Places] = []
+        right: list[Places] = []
+        change: list[Places] = []
+        if self.how not in ("semi", "anti"):
+            pairs = rows.changed_pairs()
+            left, right = [pairs[0]], [pairs[1]]
+            change = [
+                rows.after[left[0]] * rows.after[right[0]] - rows.before[left[0]] * rows.before[right[0]]
+            ]
+        for side, hows in ((0, ("left", "full", "semi", "anti")), (1, ("right", "full"))):
+            if self.how in hows:
+                places = np.flatnonzero(rows.side == side)
+                alone = [each == 0 for each in rows.partners(places)]
+                if self.how == "semi":
+                    alone = [~each for each in alone]
+                none = np.full(len(places), -1)
+                left.append(places if side == 0 else none)
+                right.append(none if side == 0 else places)
+                change.append(rows.after[places] * alone[1] - rows.before[places] * alone[0])
+        empty = [np.empty(0, np.int64)]
+        ones, others, changes = (np.concatenate([*empty, *each]) for each in (left, right, change))
+        return self._named(rows.table, ones, others, changes, rows.group)
+
+    def _named(
+        self, rows: pa.Table, left: Places, right: Places, change: Places, group: Places | None = None
+    ) -> pa.Table:
+        """Return rows of the output: -D as often as a change is negative, then +I as often as it is positive.
+
+        Args:
+            rows: the rows of both sides.
+            left: the place of the left row of each pair; -1 for none.
+            right: the place of the right row.
+            change: how often the pair comes, or goes.
+            group: the number of the key of each row; the changes of a key stay together.
+        """
+        gone, come = np.maximum(-change, 0), np.maximum(change, 0)
+        pairs = np.concatenate([np.repeat(np.arange(len(change)), each) for each in (gone, come)])
+        comes = np.arange(len(pairs)) >= gone.sum()
+        if group is not None:
+            order = np.lexsort((pairs, comes, group[np.maximum(left, right)[pairs]]))
+            pairs, comes = pairs[order], comes[order]
+        sides = {LEFT: left[pairs], RIGHT: right[pairs]}
+        arrays = [self._column(rows, sources, sides) for _, sources in self.names]
+        kinds = np.where(comes, INSERT, DELETE).astype(np.int8)
+        return pa.Table.from_arrays([*arrays, kind_column(kinds)], schema=self.out_columns)
+
+    def _column(self, rows: pa.Table, sources: tuple[str, ...], sides: dict[str, Places]) -> pa.Array:
+        found = []
+        for source in sources:
+            places = sides[LEFT if source.startswith(LEFT) else RIGHT]
+            taken = one_array(rows.column(source)).take(pa.array(places, mask=places < 0))
+            found.append(taken.cast(self.columns.field(sources[0]).type))
+        return pc.coalesce(*found) if len(found) > 1 else found[0]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of all keys of a batch, sorted by key and side, with their numbers before and after it."""
+
+    table: pa.Table
+    keys: Hashes
+    parts: Hashes
+    before: Places
+    after: Places
+
+    @property
+    def side(self) -> Places:
+        """Return the side of each row."""
+        sides: Places = one_array(self.table.column(SIDE)).to_numpy().astype(np.int64)
+        return sides
+
+    @property
+    def group(self) -> Places:
+        """Return the number of the key of each row."""
+        return np.cumsum(self.keys.starts()) - 1
+
+    def partners(self, places: Places) -> Iterator[Places]:
+        """Yield how many rows of the other side these rows have, before and after the batch."""
+        group, other = self.group, 1 - self.side[places]
+        for counts in (self.before, self.after):
+            totals = np.zeros(2 * len(self.before), np.int64)
+            np.add.at(totals, 2 * group + self.side, counts)
+            yield totals[2 * group[places] + other]
+
+    def changed_pairs(self) -> tuple[Places, Places]:
+        """Return the places of the rows of each pair of which at least one row has changed."""
+        changed = self.before != self.after
+        first = self._pairs(changed, np.ones(len(changed), bool))
+        second = self._pairs(~changed, changed)
+        return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+    def _pairs(self, left: Mask, right: Mask) -> tuple[Places, Places]:
+        """Return all pairs of these left rows with these right rows of their key."""
+        group = self.group
+        left_at = np.flatnonzero(left & (self.side == 0))
+        right_at = np.flatnonzero(right & (self.side == 1))
+        start = np.searchsorted(group[right_at], group[left_at], "left")
+        counts = np.searchsorted(group[right_at], group[left_at], "right") - start
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(left_at, counts), right_at[np.repeat(start, counts) + within]

@@ -1,0 +1,117 @@
+"""Run an operator over a DataFrame: the plan around `KeyedTask`.
+
+Runs in the user's program, on Spark classic and Connect. Invariant: rows with equal keys go to the same
+partition of the state in every batch, because its number is computed from the keys alone and travels with
+each row.
+"""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.changelog.operators.base import Operator
+from penstock.errors import OptionError
+from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
+from penstock.state.files import LocalFiles, open_files
+from penstock.state.shared_folder import folder_id
+from penstock.state.snapshot import Lifetime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def apply(
+    df: DataFrame,
+    operator: Operator,
+    out: StructType,
+    state: str | None,
+    partitions: int | None,
+    lifetime: Lifetime,
+) -> DataFrame:
+    """Return the rows out of an operator that runs on `df`."""
+    if state is None and df.isStreaming:
+        raise OptionError(
+            f"`{operator.name}` of a streaming DataFrame keeps rows, and needs a folder for them: set "
+            "`state` to a path or URI that all executors reach, such as a folder beside the checkpoint.",
+            option="state",
+        )
+    count = _partition_count(df, partitions)
+    place, seen = (None, None) if state is None else _place(df, state)
+    task = KeyedTask(operator, arrow(df.schema), place, count, lifetime, uuid.uuid4().hex, seen)
+    rows = df.selectExpr(
+        "*",
+        f"pmod(hash({', '.join(map(quoted, operator.keys))}), {count}) AS {quoted(PARTITION)}",
+        f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}",
+    )
+    if state is not None:
+        rows = _never_left_out(rows, f"penstock {operator.name} {state}")
+    rows = rows.repartitionById(count, quoted(PARTITION))
+    return rows.mapInArrow(task.run, out)
+
+
+def _place(df: DataFrame, state: str) -> tuple[str, str | None]:
+    """Return the folder of the state, and its id if it is a path that may differ between machines.
+
+    The client of Spark Connect does not see the folder, so it cannot ask for the id.
+
+    Raises:
+        OptionError: the folder is not a path or URI, or the driver cannot write to it.
+    """
+    try:
+        files = open_files(state)
+    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
+        raise OptionError(f"`state` is wrong: {error}.", option="state") from None
+    if not isinstance(files, LocalFiles):
+        return state, None
+    if _is_connect(df):
+        if not (state.startswith(("/", "file:"))):
+            raise OptionError(
+                f"Expected an absolute path or a URI for `state`, got {state!r}.", option="state"
+            )
+        return state, None
+    try:
+        return files.root, folder_id(files)
+    except OSError as error:
+        raise OptionError(
+            f"The driver cannot write to the folder of the state {files.root}: {error}. The driver and all "
+            "executors need the same folder.",
+            option="state",
+        ) from error
+
+
+def _is_connect(df: DataFrame) -> bool:
+    return type(df).__module__.startswith("pyspark.sql.connect.")
+
+
+def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
+    """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
+
+    Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
+    batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
+    """
+    functions = importlib.import_module(f"pyspark.sql{'.connect' if _is_connect(rows) else ''}.functions")
+    return rows.observe(name, functions.count("*").alias("rows"))
+
+
+def arrow(columns: StructType) -> pa.Schema:
+    """Return the columns without comments and watermarks, which do not change what a state holds."""
+    return pa.schema([field.remove_metadata() for field in to_arrow_schema(columns, timezone="UTC")])
+
+
+def _partition_count(df: DataFrame, partitions: int | None) -> int:
+    if partitions is None:
+        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    if partitions < 1:
+        raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
+    return partitions
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it."""
+    return f"`{name.replace('`', '``')}`"
