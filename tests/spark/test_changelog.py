@@ -263,6 +263,42 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
     )
 
 
+def test_temporal_join_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Orders (v = 0) wait for versions (v = 1) of their keys, in all partitions."""
+
+    def changes(*rows: tuple[str, int, int]) -> list[Row]:
+        return [{"k": k, "v": v, "at": at, "row_kind": "+I"} for k, v, at in rows]
+
+    def joined() -> DataFrame:
+        orders, versions = (
+            read_batches(spark, tmp_path / "in")
+            .where(f"v = {v}")
+            .selectExpr("k", f"timestamp_seconds(at) AS {name}", f"at AS {name}_s")
+            for v, name in ((0, "at_time"), (1, "since"))
+        )
+        both = changelog.temporal_join(
+            orders,
+            versions,
+            ["k"],
+            time="at_time",
+            version_time="since",
+            delay="0 s",
+            how="left",
+            state=str(tmp_path / "state"),
+            partitions=2,
+        )
+        return both.selectExpr("k", "0L AS v", "at_time_s * 1000 + coalesce(since_s, 999) AS at", "row_kind")
+
+    first = changes(("a", 1, 1), ("a", 0, 2), ("b", 0, 2))
+    second = changes(("a", 1, 5), ("a", 0, 6), ("b", 1, 8), ("a", 0, 8))
+    write_batches(tmp_path / "in", [first, second])
+    run(joined(), tmp_path)
+    assert table_of(spark, tmp_path, "out") == [2001, 2999, 6005]
+    write_batches(tmp_path / "in", [changes(("a", 0, 20), ("c", 1, 30))])
+    run(joined(), tmp_path)
+    assert table_of(spark, tmp_path, "out") == [2001, 2999, 6005, 8005]
+
+
 def table_of(spark: Any, folder: Path, name: str) -> list[int]:
     """The places of the rows that a changelog leaves."""
     counts: Counter[int] = Counter()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.spark.changelog import deduplicate as deduplicate
     from penstock.spark.changelog import join as join
     from penstock.spark.changelog import normalize as normalize
+    from penstock.spark.changelog import temporal_join as temporal_join
     from penstock.spark.changelog import top_n as top_n
     from penstock.spark.in_order import in_order as in_order
     from penstock.spark.materialize import materialize as materialize
@@ -29,6 +30,7 @@ _HOMES = {
     "join": _OPERATORS,
     "materialize": "penstock.spark.materialize",
     "normalize": _OPERATORS,
+    "temporal_join": _OPERATORS,
     "top_n": _OPERATORS,
 }
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from penstock.changelog.operators.base import Operator
 from penstock.errors import OptionError
+from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.shared_folder import folder_id
@@ -33,8 +34,19 @@ def apply(
     state: str | None,
     partitions: int | None,
     lifetime: Lifetime,
+    times: tuple[str, str] | None = None,
 ) -> DataFrame:
-    """Return the rows out of an operator that runs on `df`."""
+    """Return the rows out of an operator that runs on `df`.
+
+    Args:
+        df: the rows.
+        operator: the function.
+        out: the columns of its output.
+        state: the folder of the state.
+        partitions: their number; None for that of Spark's shuffles.
+        lifetime: of the rows that are kept.
+        times: the columns whose latest values all partitions need, as the operator's clocks.
+    """
     if state is None and df.isStreaming:
         raise OptionError(
             f"`{operator.name}` of a streaming DataFrame keeps rows, and needs a folder for them: set "
@@ -49,10 +61,16 @@ def apply(
         f"pmod(hash({', '.join(map(quoted, operator.keys))}), {count}) AS {quoted(PARTITION)}",
         f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}",
     )
+    if times is not None:
+        rows = rows.mapInArrow(Clocks(times, count).run, _nullable(rows.schema))
     if state is not None:
         rows = _never_left_out(rows, f"penstock {operator.name} {state}")
     rows = rows.repartitionById(count, quoted(PARTITION))
     return rows.mapInArrow(task.run, out)
+
+
+def _nullable(columns: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType) for field in columns])
 
 
 def _place(df: DataFrame, state: str) -> tuple[str, str | None]:

@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
-from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join
+from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join, Names
 from penstock.changelog.operators.normalize import Normalize
+from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
 from penstock.changelog.operators.top_n import TopN
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
@@ -244,6 +245,16 @@ def join(
     """
     if how not in HOWS:
         raise OptionError(f"Expected one of {', '.join(HOWS)} for `how`, got {how!r}.", option="how")
+    both, names = _both_sides(left, right, on, how)
+    operator = Join(arrow(_columns_without_kind(both)), how, names)
+    out = StructType([*_out_fields(both, names), _KIND_FIELD])
+    return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+
+
+def _both_sides(
+    left: DataFrame, right: DataFrame, on: Sequence[str] | Mapping[str, str], how: How
+) -> tuple[DataFrame, Names]:
+    """Return the input of a join, and the columns of its output with those that give them."""
     _check_names("on", list(on) if isinstance(on, Mapping) else on)
     pairs = on if isinstance(on, Mapping) else {name: name for name in on}
     columns = {}
@@ -251,16 +262,73 @@ def join(
         of_side = _columns_without_kind(df).fieldNames()
         check_columns(arrow(_columns_without_kind(df)), [*names, *of_side])
         columns[prefix] = of_side
-    out_names = _names_of_join(
-        columns[LEFT], columns[RIGHT], pairs, how, is_using=not isinstance(on, Mapping)
-    )
-    both = _side(left, 0, pairs.keys(), LEFT).unionByName(
-        _side(right, 1, pairs.values(), RIGHT), allowMissingColumns=True
-    )
-    operator = Join(arrow(_columns_without_kind(both)), how, out_names)
-    fields = [StructField(name, both.schema[sources[0]].dataType) for name, sources in out_names]
-    out = StructType([*fields, _KIND_FIELD])
-    return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+    out = _names_of_join(columns[LEFT], columns[RIGHT], pairs, how, is_using=not isinstance(on, Mapping))
+    ones, others = _side(left, 0, pairs.keys(), LEFT), _side(right, 1, pairs.values(), RIGHT)
+    return ones.unionByName(others, allowMissingColumns=True), out
+
+
+def _out_fields(both: DataFrame, names: Names) -> list[StructField]:
+    return [StructField(name, both.schema[sources[0]].dataType) for name, sources in names]
+
+
+def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
+    rows: DataFrame,
+    versions: DataFrame,
+    on: Sequence[str] | Mapping[str, str],
+    *,
+    time: str,
+    version_time: str,
+    delay: Duration,
+    how: Literal["inner", "left"] = "inner",
+    state: str | None = None,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Return each row with the version of its key that was valid at the time of the row.
+
+    A row waits until both sides have times that are later by more than `delay`. So it comes out when newer
+    rows and versions come. A late row sees the version that was valid at the watermark, and newer ones. A
+    late version counts for rows that are not out yet.
+
+    Args:
+        rows: rows that are only inserted.
+        versions: a changelog. A +I or +U is valid from its time on, until the next one of its key. From the
+            time of a -D on there is no version. -U is ignored.
+        on: the columns that are equal, as for `join`.
+        time: the time of a row, a TIMESTAMP of `rows`.
+        version_time: the time from which a version is valid, a TIMESTAMP of `versions`.
+        delay: how late rows and versions may come, such as "5 s" or "0 s".
+        how: "left" emits rows without a version too.
+        state: the folder of the operator, as for `normalize`.
+        partitions: number of partitions of the state, as for `normalize`.
+
+    Returns:
+        The columns of `rows` and those of `versions`, and `row_kind`, which is always +I.
+
+    Raises:
+        SchemaError: a column does not exist, is nested, both sides have it, or a time is not a timestamp.
+        OptionError: the streams have no `state`, or an argument is wrong.
+    """
+    if how not in ("inner", "left"):
+        raise OptionError(f"Expected 'inner' or 'left' for `how`, got {how!r}.", option="how")
+    both, names = _both_sides(rows, versions, on, how)
+    times = (LEFT + time, RIGHT + version_time)
+    for df, name in ((rows, time), (versions, version_time)):
+        check_columns(arrow(_columns_without_kind(df)), [name])
+        if not isinstance(df.schema[name].dataType, TimestampType | TimestampNTZType):
+            raise SchemaError(
+                f"Expected a TIMESTAMP for the column {name}, got {df.schema[name].dataType.simpleString()}.",
+                column=name,
+            )
+    if rows.schema[time].dataType != versions.schema[version_time].dataType:
+        raise SchemaError(
+            f"The columns {time} and {version_time} have different types of timestamps. Cast one."
+        )
+    both = both.selectExpr("*", f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}")
+    delay_us = 1000 * (_ms("delay", delay, is_zero_allowed=True) or 0)
+    columns = arrow(_columns_without_kind(both))
+    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=not both.isStreaming)
+    out = StructType([*_out_fields(both, names), _KIND_FIELD])
+    return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False), times)
 
 
 def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFrame:
@@ -275,7 +343,7 @@ def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFra
 
 def _names_of_join(
     left: list[str], right: list[str], pairs: Mapping[str, str], how: How, *, is_using: bool
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
+) -> Names:
     """Return the columns of the output, each with the columns of the input that give it."""
     if how in ("semi", "anti"):
         return tuple((name, (LEFT + name,)) for name in left)
@@ -313,7 +381,7 @@ def _check_names(option: str, names: Sequence[str]) -> None:
         raise OptionError(f"`{option}` is empty. Name at least one column.", option=option)
 
 
-def _ms(option: str, duration: Duration | None) -> int | None:
+def _ms(option: str, duration: Duration | None, *, is_zero_allowed: bool = False) -> int | None:
     if duration is None:
         return None
     if isinstance(duration, timedelta):
@@ -323,6 +391,6 @@ def _ms(option: str, duration: Duration | None) -> int | None:
             duration_ms = parse_duration_ms(duration)
         except ValueError as error:
             raise OptionError(f"The duration in `{option}` is wrong: {error}", option=option) from None
-    if duration_ms <= 0:
+    if duration_ms < 0 or (duration_ms == 0 and not is_zero_allowed):
         raise OptionError(f"Expected a positive duration for `{option}`, got {duration}.", option=option)
     return duration_ms

@@ -39,6 +39,7 @@ KEY, LEFT, RIGHT = "#key ", "#left ", "#right "
 """Before the names of columns: the keys by number, and the columns of each side."""
 _COUNT = "#count"
 
+Names = tuple[tuple[str, tuple[str, ...]], ...]
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 HOWS: tuple[str, ...] = get_args(How)
 
@@ -56,7 +57,7 @@ class Join:
 
     columns: pa.Schema
     how: How
-    names: tuple[tuple[str, tuple[str, ...]], ...]
+    names: Names
     name: str = "join"
     version: int = 1
     has_parts: bool = True
@@ -190,18 +191,29 @@ class Join:
         if group is not None:
             order = np.lexsort((pairs, comes, group[np.maximum(left, right)[pairs]]))
             pairs, comes = pairs[order], comes[order]
-        sides = {LEFT: left[pairs], RIGHT: right[pairs]}
-        arrays = [self._column(rows, sources, sides) for _, sources in self.names]
+        arrays = paired(rows, self.names, left[pairs], right[pairs])
         kinds = np.where(comes, INSERT, DELETE).astype(np.int8)
         return pa.Table.from_arrays([*arrays, kind_column(kinds)], schema=self.out_columns)
 
-    def _column(self, rows: pa.Table, sources: tuple[str, ...], sides: dict[str, Places]) -> pa.Array:
+
+def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa.Array]:
+    """Return the columns of pairs of rows.
+
+    Args:
+        rows: the rows of both sides.
+        names: each column of the output, and the columns that give it, of which the first not null counts.
+        left: the place of the left row of each pair; -1 for none.
+        right: the place of the right row.
+    """
+    arrays = []
+    for _, sources in names:
         found = []
         for source in sources:
-            places = sides[LEFT if source.startswith(LEFT) else RIGHT]
+            places = left if source.startswith(LEFT) else right
             taken = one_array(rows.column(source)).take(pa.array(places, mask=places < 0))
-            found.append(taken.cast(self.columns.field(sources[0]).type))
-        return pc.coalesce(*found) if len(found) > 1 else found[0]
+            found.append(taken.cast(rows.schema.field(sources[0]).type))
+        arrays.append(pc.coalesce(*found) if len(found) > 1 else found[0])
+    return arrays
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,156 @@
+"""`temporal_join` against a list of versions that forgets nothing."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.changelog.operators.temporal_join import TemporalJoin
+from penstock.errors import RowError
+from tests.unit.changelog.running import Row, Running
+
+TIME = pa.timestamp("us", "UTC")
+COLUMNS = pa.schema(
+    [
+        ("#side", pa.int8()),
+        ("#key 0", pa.string()),
+        ("#left k", pa.string()),
+        ("#left at", TIME),
+        ("#right rate", pa.int64()),
+        ("#right since", TIME),
+        ("#clock", pa.int64()),
+    ]
+)
+WITH_KIND = COLUMNS.append(pa.field("row_kind", pa.string()))
+NAMES = (("k", ("#left k",)), ("at", ("#left at",)), ("rate", ("#right rate",)))
+DELAY = 3
+START = datetime(2024, 1, 1, tzinfo=ZoneInfo("UTC"))
+
+
+def running(how: Literal["inner", "left"] = "left", **arguments: Any) -> Running:
+    operator = TemporalJoin(COLUMNS, ("#left at", "#right since"), NAMES, how, DELAY * 10**6, **arguments)
+    return Running(operator, WITH_KIND)
+
+
+def time(second: int) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+def order(k: str | None, at: int) -> Row:
+    row = {"#side": 0, "#key 0": k, "#left k": k, "#left at": time(at), "row_kind": "+I"}
+    return {**dict.fromkeys(COLUMNS.names), **row}
+
+
+def version(k: str | None, since: int, rate: int, kind: str = "+I") -> Row:
+    row = {"#side": 1, "#key 0": k, "#right rate": rate, "#right since": time(since), "row_kind": kind}
+    return {**dict.fromkeys(COLUMNS.names), **row}
+
+
+def clocks(rows: list[Row]) -> list[Row]:
+    """The clocks that tasks add."""
+    found = []
+    for side, name in ((0, "#left at"), (1, "#right since")):
+        if times := [row[name] for row in rows if row["#side"] == side]:
+            clock = int(max(times).timestamp() * 10**6)
+            found.append(
+                {**dict.fromkeys(COLUMNS.names), "#side": side + 2, "#clock": clock, "row_kind": "+I"}
+            )
+    return found
+
+
+class Reference:
+    """All rows and versions so far."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.waiting: list[Row] = []
+        self.versions: dict[tuple[str | None, datetime], int | None] = {}
+        self.clocks: dict[int, datetime] = {}
+        self.watermark = START - timedelta(days=1)
+
+    def step(self, batch: list[Row]) -> list[Row]:
+        for row in batch:
+            when = row["#right since"] if row["#side"] else row["#left at"]
+            self.clocks[row["#side"]] = max(when, self.clocks.get(row["#side"], when))
+            if row["#side"]:
+                self.versions[row["#key 0"], when] = None if row["row_kind"] == "-D" else row["#right rate"]
+        before = self.watermark
+        if len(self.clocks) == 2:
+            self.watermark = min(self.clocks.values()) - timedelta(seconds=DELAY, microseconds=1)
+        rows = self.waiting + [row for row in batch if row["#side"] == 0]
+        self.waiting = [row for row in rows if row["#left at"] > self.watermark]
+        ready = [row for row in rows if row["#left at"] <= self.watermark]
+        found = [
+            {"k": row["#left k"], "at": row["#left at"], "rate": self._rate(row, before)} for row in ready
+        ]
+        return [row for row in found if self.how == "left" or row["rate"] is not None]
+
+    def _rate(self, row: Row, watermark: datetime) -> int | None:
+        times = [when for key, when in self.versions if key == row["#key 0"] and key is not None]
+        floor = max((when for when in times if when <= watermark), default=START - timedelta(days=1))
+        valid = [when for when in times if floor <= when <= row["#left at"]]
+        return self.versions[row["#key 0"], max(valid)] if valid else None
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@settings(max_examples=max(25, settings().max_examples // 3))
+@given(seed=st.integers(0, 10_000), length=st.integers(1, 50))
+def test_each_row_has_the_version_of_its_time(how: Literal["inner", "left"], seed: int, length: int) -> None:
+    chance = random.Random(seed)
+    tested, reference = running(how), Reference(how)
+    used: set[tuple[str | None, int]] = set()
+    now = 0
+    for _ in range(5):
+        batch: list[Row] = []
+        for _ in range(length // 5 + 1):
+            now += chance.randint(0, 2)
+            key, when = chance.choice(["a", "b", None]), max(0, now - chance.choice([0, 0, 1, 2, 9]))
+            if chance.random() < 0.5:
+                batch.append(order(key, when))
+            elif (key, when) not in used:
+                used.add((key, when))
+                batch.append(version(key, when, now, chance.choice(["+I", "+U", "-D"])))
+        chance.shuffle(batch)
+        noise = [version(row["#key 0"], 1, -1, "-U") for row in batch[:1]]
+        out = tested.step([*batch, *clocks(batch), *noise])
+        assert {row.pop("row_kind") for row in out} <= {"+I"}
+        assert Counter(map(str, out)) == Counter(map(str, reference.step(batch)))
+
+
+def test_old_versions_and_rows_that_are_out_are_forgotten() -> None:
+    tested = running()
+    for second in range(0, 60, 4):
+        batch = [order("a", second), version("a", second, second)]
+        tested.step([*batch, *clocks(batch)])
+    alive = [row for run in tested.snapshot.runs for row in pa.Table.from_batches(run.pieces).to_pylist()]
+    newest = {(row["#key_low"], row["#part_high"], row["#part_low"]): row["#deleted"] for row in alive}
+    assert sum(not deleted for deleted in newest.values()) == 5, "a row, two versions, two clocks"
+
+
+def test_a_version_of_a_later_batch_replaces_one_of_the_same_time() -> None:
+    tested = running()
+    tested.step([version("a", 1, 5)])
+    tested.step([version("a", 1, 6)])
+    batch = [order("a", 2), order("a", 20), version("b", 20, 0)]
+    assert [row["rate"] for row in tested.step([*batch, *clocks(batch)])] == [6]
+    with pytest.raises(RowError, match="Two different versions of a key have the same time"):
+        tested.step([version("a", 30, 5), version("a", 30, 6)])
+
+
+def test_rows_are_only_inserted() -> None:
+    with pytest.raises(RowError, match="temporal_join takes rows that are only inserted"):
+        running().step([{**order("a", 1), "row_kind": "-D"}])
+
+
+def test_one_batch_that_has_everything_waits_for_nothing() -> None:
+    tested = running(is_bounded=True)
+    out = tested.step([order("a", 1), order("a", 7), version("a", 5, 9)])
+    assert sorted(str(row["rate"]) for row in out) == ["9", "None"]
