@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
 
 from penstock import changelog
+from penstock.cli import app
 from penstock.errors import OptionError, SchemaError
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 from tests.unit.changelog.reference import Reference
@@ -164,10 +166,11 @@ def test_union_and_coalesce_move_no_state(spark: SparkSession, tmp_path: Path) -
 
 
 def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+
     def normalized(partitions: int = 2) -> DataFrame:
         stream = read_batches(spark, tmp_path / "in")
-        state = str(tmp_path / "state")
-        return changelog.normalize(stream, ["k"], order_by=["at"], state=state, partitions=partitions)
+        return changelog.normalize(stream, ["k"], order_by=["at"], state=str(state), partitions=partitions)
 
     write_batches(tmp_path / "in", [history(4, count=5)])
     run(normalized(), tmp_path)
@@ -181,7 +184,14 @@ def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
         run(normalized(), tmp_path)
     shutil.rmtree(tmp_path / "state")
     (tmp_path / "elsewhere").rename(tmp_path / "state")
-    run(normalized(), tmp_path)
+    arguments = [str(tmp_path / "state"), str(tmp_path / "copy"), "--partitions", "3"]
+    copied = CliRunner().invoke(
+        app, ["state", "repartition", *arguments, "--checkpoint", str(tmp_path / "out-checkpoint")]
+    )
+    assert copied.exit_code == 0, copied.output
+    state = tmp_path / "copy"
+    run(normalized(3), tmp_path)
+    assert written(spark, tmp_path) == expected([history(4, count=5), history(4, first=5, count=5)])
 
 
 def test_a_batch_query_needs_no_state(spark: SparkSession) -> None:

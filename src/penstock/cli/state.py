@@ -1,6 +1,6 @@
-"""`penstock state`: look at the state that operators over changelogs keep, and check it.
+"""`penstock state`: look at the state that operators over changelogs keep, check it, and divide it again.
 
-Runs on any machine that reaches the folder. Invariant: nothing is changed.
+Runs on any machine that reaches the folder. Invariant: an existing state is not changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 state_app = typer.Typer(
-    help="The state of operators over changelogs: inspect, verify.",
+    help="The state of operators over changelogs: inspect, verify, repartition.",
     no_args_is_help=True,
     rich_markup_mode=None,  # it would show <bool> behind flags
 )
@@ -57,3 +57,38 @@ def verify(place: _Place) -> None:
     if problems:
         raise typer.Exit(1)
     typer.echo("No problem was found.")
+
+
+@state_app.command()
+def repartition(
+    place: _Place,
+    target: Annotated[str, typer.Argument(help="A new folder for the copy, as a path or URI.")],
+    partitions: Annotated[int, typer.Option(min=1, help="The number of partitions of the copy.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of the query, as a path or URI.")],
+) -> None:
+    """Copy a state into a new folder with another number of partitions. The query must be stopped.
+
+    It starts a local Spark, which computes the partition of each key.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
+
+    from penstock.spark._partition_numbers import partition_numbers  # noqa: PLC0415 - lazy
+    from penstock.state import tools  # noqa: PLC0415 - lazy
+    from penstock.state.files import open_files  # noqa: PLC0415 - lazy
+    from penstock.state.repartition import committed_batch  # noqa: PLC0415 - lazy
+    from penstock.state.repartition import repartition as copy  # noqa: PLC0415 - lazy
+
+    source = open_files(place)
+    batch_id = committed_batch(open_files(checkpoint), tools.inspect(source).identity.query_id)
+    spark = SparkSession.builder.getOrCreate()
+    copy(
+        source,
+        open_files(target),
+        batch_id,
+        partitions,
+        lambda keys: partition_numbers(spark, keys, partitions),
+    )
+    typer.echo(
+        f"Copied batch {batch_id} into {partitions} partitions. Start the query with state={target!r} and "
+        f"partitions={partitions}."
+    )

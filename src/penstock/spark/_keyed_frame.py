@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -58,7 +59,7 @@ def apply(
     task = KeyedTask(operator, arrow(df.schema), place, count, lifetime, uuid.uuid4().hex, seen)
     rows = df.selectExpr(
         "*",
-        f"pmod(hash({', '.join(map(quoted, operator.keys))}), {count}) AS {quoted(PARTITION)}",
+        f"{partition_expression(operator.keys, count)} AS {quoted(PARTITION)}",
         f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}",
     )
     if times is not None:
@@ -128,6 +129,11 @@ def _partition_count(df: DataFrame, partitions: int | None) -> int:
     if partitions < 1:
         raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
     return partitions
+
+
+def partition_expression(keys: Iterable[str], count: int) -> str:
+    """Return the SQL that computes the partition of a row. It never changes: states are divided by it."""
+    return f"pmod(hash({', '.join(map(quoted, keys))}), {count})"
 
 
 def quoted(name: str) -> str:

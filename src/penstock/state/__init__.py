@@ -16,6 +16,7 @@ write the same state, and a task that dies leaves only files that no manifest na
     merge.py      merges runs, so that their number stays small
     clean.py      deletes what no later batch needs
     store.py      loads and saves a version: what a task calls
+    repartition.py  copies a state into another number of partitions
     tools.py      behind `penstock state`
 
 docs/decisions/0008-own-keyed-state.md says why Spark's state store is not used, and describes the files.

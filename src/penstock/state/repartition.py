@@ -1,0 +1,160 @@
+"""Copy a state into a folder with another number of partitions: behind `penstock state repartition`.
+
+Runs on any machine that reaches both folders, while the query is stopped. Invariants: the old folder is not
+changed; the new one has every row of the version that the checkpoint has committed, each once; its mark and
+its `state.json` come last, so a copy that was not completed does not count as a state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import StateError
+from penstock.state.columns import Places, state_schema
+from penstock.state.files import Files
+from penstock.state.identity import Identity, read_identity, write_identity
+from penstock.state.lineage import Lineage, newest_of, read_claims
+from penstock.state.manifest import InputDigest, Manifest, list_files, read_manifest, write_manifest
+from penstock.state.merge import merged
+from penstock.state.run import Run, RunFile, open_run, write_run
+from penstock.state.snapshot import Lifetime
+from penstock.state.store import MARKS, PARTITIONS
+
+PartitionOf = Callable[[pa.Table], Places]
+"""Returns the new partition of each row, from its key columns."""
+_RUN_ID = "repartition"
+_PIECES = "0e"  # the attempt of files that are merged and deleted
+_MERGED = "0f"
+
+
+def committed_batch(checkpoint: Files, query_id: str) -> int:
+    """Return the last batch that a checkpoint has committed.
+
+    Raises:
+        StateError: it is not the checkpoint of this query, or has no batch.
+    """
+    try:
+        found = json.loads(checkpoint.read("metadata").to_pybytes())["id"]
+    except (FileNotFoundError, ValueError, KeyError) as error:
+        raise StateError(f"{checkpoint.root} is not a checkpoint of Spark: {error!r}.") from error
+    if found != query_id:
+        raise StateError(
+            f"The state belongs to the query {query_id}, and the checkpoint {checkpoint.root} to {found}."
+        )
+    batches = [int(name) for name in checkpoint.names("commits") if name.isdigit()]
+    if not batches:
+        raise StateError(
+            f"The checkpoint {checkpoint.root} has committed no batch yet. Start with an empty one."
+        )
+    return max(batches)
+
+
+def repartition(
+    source: Files, target: Files, batch_id: int, partition_count: int, partition_of: PartitionOf
+) -> None:
+    """Copy one version of a state into an empty folder.
+
+    Args:
+        source: the folder of the state.
+        target: an empty folder.
+        batch_id: the last batch that the checkpoint has committed.
+        partition_count: of the copy.
+        partition_of: divides the rows.
+
+    Raises:
+        StateError: a folder is not as expected, or a file is damaged.
+    """
+    found = read_identity(source)
+    if found is None:
+        raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)
+    identity, fingerprint = found
+    if identity.operator == "temporal_join":
+        raise StateError(
+            "The state of temporal_join has clocks for each partition and cannot be divided again."
+        )
+    if any(target.names(folder) for folder in ("", MARKS, "0")):
+        raise StateError(
+            f"{target.root} is not empty. Nothing was written. Use a new folder.", path=target.root
+        )
+    _check_mark(source, batch_id)
+    new = replace(identity, partition_count=partition_count)
+    pieces: dict[int, list[RunFile]] = {}
+    for old in range(identity.partition_count):
+        runs = _runs(source, identity, fingerprint, old, batch_id)
+        for partition, rows in _divided(runs, identity, partition_of):
+            number = len(pieces.setdefault(partition, []))
+            path = f"{partition}/{batch_id}-{_PIECES}{number:x}.arrow"
+            pieces[partition].append(
+                write_run(target, path, state_schema(identity.columns), rows.to_batches())
+            )
+    for partition, files in pieces.items():
+        _merge(target, new, partition, batch_id, files)
+    _write(target, MARKS, new, batch_id, ())
+    write_identity(target, new)
+
+
+def _check_mark(source: Files, batch_id: int) -> None:
+    marks = [file.version for file in list_files(source, MARKS) if file.is_manifest]
+    if batch_id not in marks:
+        raise StateError(
+            f"The checkpoint has committed batch {batch_id}, and the state in {source.root} has the batches "
+            f"{sorted(set(marks))}. They are of different times. Nothing was written.",
+            path=source.root,
+        )
+
+
+def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, batch_id: int) -> list[Run]:
+    """Return the runs of one partition in the version of a batch."""
+    folder, lineage = str(partition), Lineage(read_claims(source))
+
+    def read(name: str) -> Manifest | None:
+        return read_manifest(source, folder, name)
+
+    _, found = newest_of(list_files(source, folder), batch_id + 1, lineage, read)
+    if len({manifest.input for manifest in found}) > 1:
+        raise StateError(f"Two attempts of a batch got different rows for partition {partition}.")
+    if any(manifest.identity != fingerprint for manifest in found):
+        raise StateError(f"Partition {partition} was written with other arguments.")
+    schema = state_schema(identity.columns)
+    files = found[0].runs if found else ()
+    return [open_run(source, f"{partition}/{file.name}", file, schema) for file in files]
+
+
+def _divided(
+    runs: list[Run], identity: Identity, partition_of: PartitionOf
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of each new partition that one old partition has, in their order."""
+    schema, keys = state_schema(identity.columns), json.loads(identity.arguments)["keys"]
+    for piece in _merged(schema, runs):
+        rows = pa.Table.from_batches([piece], schema)
+        numbers = partition_of(rows.select(keys))
+        for number in np.unique(numbers).tolist():
+            yield int(number), rows.filter(pa.array(numbers == number))
+
+
+def _merged(schema: pa.Schema, runs: list[Run]) -> Iterator[pa.RecordBatch]:
+    """Yield the newest row of each key and part, also of deleted keys: operators may need them."""
+    return merged(schema, runs, Lifetime(), has_parts=True, is_oldest_among_them=False, now_ms=0)
+
+
+def _merge(target: Files, identity: Identity, partition: int, batch_id: int, files: list[RunFile]) -> None:
+    """Merge what the old partitions gave to a new one into one run, and write its manifest."""
+    schema = state_schema(identity.columns)
+    runs = [open_run(target, f"{partition}/{file.name}", file, schema) for file in files]
+    path = f"{partition}/{batch_id}-{_MERGED}.arrow"
+    run = write_run(target, path, schema, _merged(schema, runs))
+    _write(target, str(partition), identity, batch_id, (run,))
+    with target.create(f"{PARTITIONS}/{batch_id}-{partition:08x}.json") as sink:
+        sink.write(b"{}\n")
+    for file in files:
+        target.delete(f"{partition}/{file.name}")
+
+
+def _write(target: Files, folder: str, identity: Identity, batch_id: int, runs: tuple[RunFile, ...]) -> None:
+    manifest = Manifest(batch_id, identity.query_id, _RUN_ID, identity.fingerprint(), InputDigest(), runs)
+    write_manifest(target, folder, f"{batch_id}-{_MERGED}.json", manifest)

@@ -1,0 +1,97 @@
+"""`penstock state repartition`: every row is in the copy once, and the query goes on with it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import StateError
+from penstock.state import run, store, tools
+from penstock.state.columns import DELETED, Places
+from penstock.state.identity import Identity
+from penstock.state.repartition import committed_batch, repartition
+from penstock.state.store import BatchTask, StateStore
+from tests.unit.state.memory_files import MemoryFiles
+from tests.unit.state.rows import ALL_KEYS, COLUMNS, QUERY, digest_of, hashes_of, state_of
+
+ARGUMENTS = '{"keys": ["k"]}'
+
+
+def store_with(files: MemoryFiles, partitions: int) -> StateStore:
+    return StateStore(files, Identity(QUERY, "test", 1, ARGUMENTS, partitions, COLUMNS))
+
+
+def run_batch(files: MemoryFiles, partitions: int, batch_id: int, changes: dict[int, str | None]) -> None:
+    mine = store_with(files, partitions)
+    begun = mine.begin(BatchTask(QUERY, "a", batch_id))
+    for partition in range(partitions):
+        part = {key: value for key, value in changes.items() if key % partitions == partition}
+        if part:
+            mine.save(begun, mine.load(begun, partition), state_of(part), digest_of(part), 0)
+    mine.finish(begun)
+
+
+def found(files: MemoryFiles, partitions: int, batch_id: int) -> dict[int, str]:
+    mine = store_with(files, partitions)
+    begun = mine.begin(BatchTask(QUERY, f"reader-{batch_id}", batch_id))
+    rows: dict[int, str] = {}
+    for partition in range(partitions):
+        loaded = mine.load(begun, partition).snapshot.find(hashes_of(ALL_KEYS), 0)
+        rows.update({row["k"]: row["v"] for row in loaded.to_pylist() if not row[DELETED]})
+        assert all(key % partitions == partition for key in loaded.column("k").to_pylist())
+    return rows
+
+
+def by_key(count: int) -> object:
+    def partition_of(keys: pa.Table) -> Places:
+        numbers: Places = keys.column("k").to_numpy() % count
+        return numbers
+
+    return partition_of
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 5), (3, 1)])
+def test_the_copy_has_the_rows_of_the_batch_that_was_committed(
+    old: int, new: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "ROWS_PER_PIECE", 4)
+    source, target = MemoryFiles(), MemoryFiles()
+    run_batch(source, old, 0, dict.fromkeys(range(20), "x"))
+    run_batch(source, old, 1, {0: None, 1: "y", 22: "z"})
+    run_batch(source, old, 2, {2: "not committed", 23: "neither"})
+    before = dict(source.contents)
+    repartition(source, target, 1, new, by_key(new))  # type: ignore[arg-type]
+    assert source.contents == before
+    store._OPEN.clear()
+    expected = {**dict.fromkeys(range(2, 20), "x"), 1: "y", 22: "z"}
+    assert list(tools.verify(target)) == []
+    assert found(target, new, 2) == expected
+    run_batch(target, new, 2, {2: "again"})
+    assert found(target, new, 3) == {**expected, 2: "again"}
+    with pytest.raises(StateError, match="is not empty"):
+        repartition(source, target, 1, new, by_key(new))  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="has committed batch 7, and the state"):
+        repartition(source, MemoryFiles(), 7, new, by_key(new))  # type: ignore[arg-type]
+
+
+def test_the_checkpoint_must_be_of_the_same_query() -> None:
+    checkpoint = MemoryFiles()
+    with pytest.raises(StateError, match="is not a checkpoint of Spark"):
+        committed_batch(checkpoint, QUERY)
+    checkpoint.contents["metadata"] = json.dumps({"id": QUERY}).encode()
+    with pytest.raises(StateError, match="has committed no batch"):
+        committed_batch(checkpoint, QUERY)
+    checkpoint.contents |= {"commits/9": b"", "commits/10": b"", "commits/.10.crc": b""}
+    assert committed_batch(checkpoint, QUERY) == 10
+    with pytest.raises(StateError, match="belongs to the query other"):
+        committed_batch(checkpoint, "other")
+
+
+def test_a_state_with_clocks_is_refused() -> None:
+    files = MemoryFiles()
+    files.contents["state.json"] = Identity(QUERY, "temporal_join", 1, ARGUMENTS, 2, COLUMNS).to_json()
+    with pytest.raises(StateError, match="cannot be divided again"):
+        repartition(files, MemoryFiles(), 0, 3, lambda keys: np.zeros(keys.num_rows, np.int64))
