@@ -29,15 +29,17 @@ class Clocks:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows of one task and its clocks."""
         latest: dict[int, int] = {}
-        schema, now_ms = None, 0
+        schema: pa.Schema | None = None
+        now_ms = 0
         for batch in batches:
+            schema = pa.schema([field.with_nullable(True) for field in batch.schema])
             if batch.num_rows:
-                schema, now_ms = batch.schema, batch.column(NOW_MS)[0].as_py()
+                now_ms = batch.column(NOW_MS)[0].as_py()
                 for side, name in enumerate(self.times):
                     found = pc.max(batch.column(name)).cast(pa.int64()).as_py()
                     if found is not None:
                         latest[side] = max(found, latest.get(side, found))
-            yield batch
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         if schema is not None:
             for side, clock in latest.items():
                 yield self._clocks(schema, side, clock, now_ms)
@@ -57,5 +59,4 @@ class Clocks:
             else pa.nulls(count, field.type)
             for field in schema
         ]
-        nullable = pa.schema([field.with_nullable(True) for field in schema])
-        return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
