@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
 from penstock.errors import RowError, SchemaError
+from tests.examples import examples
 from tests.unit.changelog.histories import apply, changelog, in_batches
 from tests.unit.changelog.running import Row, Running, as_changelog
 
@@ -83,7 +84,7 @@ def reference(rows: list[Row]) -> Row:
     }
 
 
-@settings(max_examples=max(20, settings().max_examples // 3))
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 10_000), length=st.integers(1, 60))
 def test_it_is_the_aggregate_of_the_table(seed: int, length: int) -> None:
     chance = random.Random(seed)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.changelog.operators.join import HOWS, How, Join
 from penstock.errors import RowError
+from tests.examples import examples
 from tests.unit.changelog.histories import apply, changelog, in_batches
 from tests.unit.changelog.running import Row, Running, as_changelog
 
@@ -74,7 +75,7 @@ def reference(how: str, table: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=max(10, settings().max_examples // 8))
+@settings(max_examples=examples(10))
 @given(seed=st.integers(0, 10_000), length=st.integers(1, 40))
 def test_it_is_the_join_of_the_tables(how: How, seed: int, length: int) -> None:
     chance = random.Random(seed)

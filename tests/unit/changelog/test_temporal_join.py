@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.changelog.operators.temporal_join import TemporalJoin
 from penstock.errors import RowError
+from tests.examples import examples
 from tests.unit.changelog.running import Row, Running
 
 TIME = pa.timestamp("us", "UTC")
@@ -101,7 +102,7 @@ class Reference:
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@settings(max_examples=max(15, settings().max_examples // 6))
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 10_000), length=st.integers(1, 50))
 def test_each_row_has_the_version_of_its_time(how: Literal["inner", "left"], seed: int, length: int) -> None:
     chance = random.Random(seed)

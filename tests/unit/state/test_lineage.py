@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from penstock.state import lineage, store
 from penstock.state.lineage import Claim, Lineage, lineage_of
 from penstock.state.manifest import InputDigest, Manifest
 from penstock.state.store import BatchTask, Loaded
+from tests.examples import examples
 from tests.unit.state.memory_files import MemoryFiles
 from tests.unit.state.rows import (
     ALL_KEYS,
@@ -40,7 +40,6 @@ from tests.unit.state.rows import (
 
 KEYS = ALL_KEYS[:6]
 CHANGES = st.dictionaries(st.sampled_from(KEYS), st.one_of(st.none(), st.text(max_size=2)), max_size=3)
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
 @dataclass
@@ -145,11 +144,10 @@ class Runs(RuleBasedStateMachine):
                 assert contents(store_in(self.files), self.batch_id, f"run-{run}") == self.expected
 
 
+@pytest.mark.hypothesis
 def test_a_run_reads_what_was_committed_whoever_writes_late() -> None:
     machine: Any = Runs
-    run_state_machine_as_test(
-        machine, settings=settings(stateful_step_count=30, max_examples=400 if THOROUGH else 25)
-    )
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=30, max_examples=examples(25)))
 
 
 def test_two_runs_that_began_at_once_are_told_apart_by_their_rows() -> None:
