@@ -72,7 +72,7 @@ def repartition(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
-    from penstock.spark._partition_numbers import partition_numbers  # noqa: PLC0415 - lazy
+    from penstock.spark.partition_numbers import partition_numbers  # noqa: PLC0415 - lazy
     from penstock.state import tools  # noqa: PLC0415 - lazy
     from penstock.state.files import open_files  # noqa: PLC0415 - lazy
     from penstock.state.repartition import committed_batch  # noqa: PLC0415 - lazy
