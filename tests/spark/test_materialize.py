@@ -1,0 +1,77 @@
+"""A table of SQLite is kept equal to an upsert table in Kafka, on real Spark, also if a batch is repeated."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from penstock.changelog import materialize
+from penstock.errors import OptionError
+from penstock.materialize import SqlTable
+from penstock.materialize.batch import Batch
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.spark.queries import QUERY_TIMEOUT_S, stopped
+from tests.spark.test_tables import read_stream
+from tests.spark.test_upsert import SCHEMA, UPSERT
+
+
+class Counted:
+    """A target that notes for each batch whether it was new."""
+
+    def __init__(self, inner: SqlTable) -> None:
+        self._inner = inner
+        self.applied: list[tuple[int, bool]] = []
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        self._inner.check(columns, keys)
+
+    def apply(self, batch: Batch) -> bool:
+        is_new = self._inner.apply(batch)
+        self.applied.append((batch.batch_id, is_new))
+        return is_new
+
+
+def run(changes: Any, target: Counted, checkpoint: Path) -> None:
+    writer = materialize(changes, target, ["id"]).option("checkpointLocation", str(checkpoint))
+    with stopped(writer.trigger(availableNow=True).start()) as query:
+        assert query.awaitTermination(QUERY_TIMEOUT_S)
+
+
+def rows_of(file: Path) -> list[Any]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute("SELECT id, name FROM customers ORDER BY id").fetchall()
+
+
+def test_a_table_follows_an_upsert_table(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, file, checkpoint = make_topic(), tmp_path / "shop.db", tmp_path / "checkpoint"
+    one, two = (b'{"id":1}', b'{"id":1,"name":"a"}'), (b'{"id":2}', b'{"id":2,"name":"b"}')
+    judge.produce(bootstrap, topic, one, two, (b'{"id":1}', b'{"id":1,"name":"c"}'))
+    options = UPSERT | {"scan.max-records-per-batch": "2"}
+    changes = read_stream(spark, bootstrap, topic, SCHEMA, options)
+    target = Counted(SqlTable("customers", lambda: sqlite3.connect(file), "sqlite"))
+    run(changes, target, checkpoint)
+    assert rows_of(file) == [(1, "c"), (2, "b")]
+    assert target.applied == [(0, True), (1, True)]
+
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink()
+    judge.produce(bootstrap, topic, (b'{"id":2}', None))
+    run(changes, target, checkpoint)
+    assert rows_of(file) == [(1, "c")]
+    assert target.applied[2:] == [(1, False), (2, True)]
+
+    with pytest.raises(StreamingQueryException, match="is kept by query"):
+        run(changes, target, tmp_path / "another checkpoint")
+    with pytest.raises(OptionError, match="needs a streaming DataFrame"):
+        materialize(spark.range(1), target, ["id"])
