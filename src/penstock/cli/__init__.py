@@ -17,6 +17,7 @@ from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
+from penstock.cli.sql import sql
 from penstock.cli.state import state_app
 from penstock.cli.top import top
 from penstock.cli.topics import topics_app
@@ -38,6 +39,7 @@ app.add_typer(transactions_app, name="transactions")
 app.add_typer(state_app, name="state")
 app.command()(produce)
 app.command()(cat)
+app.command()(sql)
 app.command()(lag)
 app.command()(top)
 app.command()(dashboard)

@@ -1,5 +1,29 @@
 """Flink's SQL on Spark: statements, queries, sessions.
 
 Runs on the driver. Invariant: `language` and `query` know neither Spark nor Kafka. A statement that penstock
-does not serve is refused by name, with its place, before any query starts.
+does not serve is refused by name, with its place, before any query starts. Needs the extra `sql`.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.sql.run.session import Result as Result
+    from penstock.sql.run.session import Session as Session
+
+_PUBLIC = ("Result", "Session")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'penstock.sql' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module("penstock.sql.run.session"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("sqlglot"):
+            raise
+        raise PenstockError("SQL needs the package sqlglot. Install penstock with its extra `sql`.") from None

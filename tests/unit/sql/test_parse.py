@@ -204,7 +204,7 @@ WRONG = [
         "expected 'NOT ENFORCED', got ')'",
         "Kafka does not check keys",
     ),
-    ("CREATE TABLE t (a INT) WITH ('a' 'b')", 34, "expected '=', got the text 'b'", ""),
+    ("CREATE TABLE t (a INT) WITH ('a' 'b')", 34, "expected '=', got a text in quotes", ""),
     ("CREATE TABLE t (a INT) WITH ('a' = b)", 36, "expected the value of 'a' in quotes", ""),
     ("CREATE TABLE t (a INT) WITH ('a' = 'b', 'a' = 'c')", 41, "the option 'a' is given twice", ""),
     ("CREATE TABLE t (a INT) WITH (...)", 30, "replace the '...' by options", ""),

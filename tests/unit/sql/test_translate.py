@@ -63,6 +63,12 @@ EXPRESSIONS = [
     ("TO_TIMESTAMP_LTZ(l, 3)", "timestamp_millis(`l`)"),
     ("GREATEST(i, l)", "CASE WHEN `i` IS NULL OR `l` IS NULL THEN NULL ELSE greatest(`i`, `l`) END"),
     ("SPLIT_INDEX(s, '.', 1)", r"CASE WHEN 1 >= 0 THEN get(split(`s`, '\\Q.\\E'), 1) END"),
+    ("CAST(b AS STRING)", "CAST(upper(CAST(`b` AS STRING)) AS STRING)"),
+    ("p / 2", "(`p` / CAST(2 AS INT))"),
+    (
+        "REGEXP_REPLACE(s, 'a', '$1')",
+        r"regexp_replace(`s`, 'a', replace(replace('$1', '\\', '\\\\'), '$', '\\$'))",
+    ),
     ("SUM(i)", "CAST(sum(`i`) AS INT)"),
     ("AVG(l)", "CAST(sum(`l`) div nullif(count(`l`), 0) AS BIGINT)"),
     ("AVG(p)", "CAST(avg(`p`) AS DECIMAL(38,6))"),
@@ -133,8 +139,8 @@ QUERIES = [
     (
         "SELECT s, window_time, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTES)) "
         "GROUP BY window_start, window_end, window_time, s",
-        "SELECT `s`, window_time(`__window`) AS `window_time`, `n` FROM (SELECT `__window` AS `__window`, `s` AS `s`, "
-        f"count(*) AS `n` FROM {_W} AS `_window` GROUP BY `__window`, `s`)",
+        "SELECT `s` AS `s`, (`__window`.end - INTERVAL '0.001' SECOND) AS `window_time`, count(*) AS `n` "
+        f"FROM {_W} AS `_window` GROUP BY `__window`, `s`",
     ),
     (
         "SELECT s, SESSION_START(ts, INTERVAL '1' HOUR) AS b FROM t GROUP BY s, SESSION(ts, INTERVAL '1' HOUR)",
@@ -171,6 +177,11 @@ WRONG = [
     ("SELECT CAST(i AS TIME) FROM t", 18, "TIME is not served"),
     ("SELECT CAST(i AS TIMESTAMP(9)) FROM t", 18, "Spark keeps microseconds"),
     ("SELECT TIME '10:00:00' FROM t", 13, "TIME is not served here"),
+    ("SELECT CAST(ts AS STRING) FROM t", 13, "Use DATE_FORMAT"),
+    ("SELECT CAST(a AS STRING) FROM t", 13, "a CAST of ARRAY<INT> to a text is not served"),
+    ("SELECT CONCAT(s, b) FROM t", 8, "CONCAT: expected a STRING, got BOOLEAN"),
+    ("SELECT FLOOR(ts TO WEEK) FROM t", 14, "after TO, got WEEK"),
+    ("SELECT TIMESTAMPDIFF(MONTH, ts, ts) FROM t", 29, "TIMESTAMPDIFF of MONTH is not served"),
     ("SELECT i || 'x' FROM t", 8, "expected two STRINGs beside ||"),
     ("SELECT s / 2 FROM t", 8, "expected a number, got STRING"),
     ("SELECT i FROM t GROUP a", 23, "did not expect 'a' here"),
@@ -237,6 +248,18 @@ BATCH_ONLY = [
 @pytest.mark.parametrize(("query", "name"), BATCH_ONLY)
 def test_parts_that_only_a_batch_can_run_are_listed(query: str, name: str) -> None:
     assert [each.name for each in translated(query).batch_only] == [name]
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        ("GROUPING SETS ((s, i), (s), ())", "GROUPING SETS ((`s`, `i`), (`s`), ())"),
+        ("CUBE (s, i)", "CUBE ((`s`), (`i`))"),
+        ("ROLLUP (s, i)", "ROLLUP ((`s`), (`i`))"),
+    ],
+)
+def test_sets_of_groups(group: str, expected: str) -> None:
+    assert translated(f"SELECT COUNT(*) AS n FROM t GROUP BY {group}").sql.endswith(f" GROUP BY {expected}")
 
 
 @pytest.mark.parametrize("query", ["SELECT s, COUNT(*) FROM t GROUP BY s", "SELECT MAX(i) FROM t"])

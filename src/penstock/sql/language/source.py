@@ -6,12 +6,17 @@ Runs on the driver. Invariant: a message names line and column, and shows the li
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.errors import SqlError
 
 _SHOWN_WIDTH = 100
+_SECRET_OPTION = re.compile(
+    r"('[^']*(?:password|jaas|secret|token|credential|basic-auth|api-?key)[^']*'\s*=?\s*')((?:[^']|'')*)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,15 @@ class Source:
         return SqlError(f"Line {line}, column {column}: {message}\n{shown}", line=line, column=column)
 
     def _line_with_caret(self, line: int, column: int) -> str:
-        text = self.text.split("\n")[line - 1].rstrip("\r").replace("\t", " ")
+        text = without_secrets(self.text).split("\n")[line - 1].rstrip("\r").replace("\t", " ")
         first = max(0, column - 1 - _SHOWN_WIDTH * 3 // 4)
         shown = "".join(c if c.isprintable() else " " for c in text[first : first + _SHOWN_WIDTH])
         return f"  {shown}\n  {' ' * (column - 1 - first)}^"
+
+
+def without_secrets(text: str) -> str:
+    """Return a script of the same length in which the values of secret options are stars."""
+    return _SECRET_OPTION.sub(lambda found: found[1] + re.sub(r"[^\n]", "*", found[2]), text)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

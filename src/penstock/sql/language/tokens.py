@@ -22,7 +22,7 @@ class Kind(Enum):
 
     WORD = "word"
     QUOTED_NAME = "name in backticks"
-    TEXT = "text"
+    TEXT = "text in quotes"
     NUMBER = "number"
     SYMBOL = "symbol"
     HINT = "hint"
@@ -54,10 +54,10 @@ class Token:
         """Return the token for a message."""
         if self.kind is Kind.END:
             return "the end"
-        quotes = {Kind.TEXT: ("the text '", "'"), Kind.QUOTED_NAME: ("`", "`"), Kind.HINT: ("a hint", "")}
-        before, after = quotes.get(self.kind, ("'", "'"))
-        value = "" if self.kind is Kind.HINT else self.value[:40]
-        return f"{before}{value}{after}"
+        if self.kind in (Kind.TEXT, Kind.HINT):  # it may hold a secret
+            return f"a {self.kind.value}"
+        quote = "`" if self.kind is Kind.QUOTED_NAME else "'"
+        return f"{quote}{self.value[:40]}{quote}"
 
 
 _PATTERN = re.compile(

@@ -52,6 +52,8 @@ _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.
 _BARE_NAMES = {"LOCALTIMESTAMP", "CURRENT_ROW_TIMESTAMP", "LOCALTIME"}
 _LITERALS = {"DATE": ("DATE", "date"), "TIMESTAMP": ("TIMESTAMP_NTZ", "timestamp_ntz")}
 _LITERAL_TIMES = {**_LITERALS, "TIMESTAMPLTZ": ("TIMESTAMP_LTZ", "timestamp")}
+_NO_TEXTS = ("array", "map", "struct", "interval")
+_TEXTS_OF_TIMES = ("DATE_FORMAT", "FROM_UNIXTIME")
 
 Subquery = Callable[[exp.Expr], str]
 
@@ -169,7 +171,7 @@ class Expressions:
         return Piece(f"({inner.text})", inner.find_type)
 
     def _arithmetic(self, node: exp.Expr) -> Piece:
-        left, right = self.piece(node.this), self.piece(node.expression)
+        left, right = self._operands(node)
         for each, part in ((left, node.this), (right, node.expression)):
             if isinstance(part, exp.Literal) and each.type == "string":
                 self.refuse(part, "expected a number or an interval, got a text. Write CAST(... AS ...).")
@@ -178,7 +180,7 @@ class Expressions:
         return Piece(text, lambda: _wider(left, right) or self._type_of(text))
 
     def _divide(self, node: exp.Expr) -> Piece:
-        left, right = self.piece(node.this), self.piece(node.expression)
+        left, right = self._operands(node)
         for each in (left, right):
             if each.type in ("string", "boolean"):
                 self.refuse(node, f"expected a number, got {each.type.upper()}. Write CAST(... AS ...).")
@@ -189,7 +191,20 @@ class Expressions:
         return self._asked(f"({left.text} / {right.text})")
 
     def _modulo(self, node: exp.Expr) -> Piece:
-        return self._asked(f"({self.text(node.this)} % {self.text(node.expression)})")
+        left, right = self._operands(node)
+        return self._asked(f"({left.text} % {right.text})")
+
+    def _operands(self, node: exp.Expr) -> tuple[Piece, Piece]:
+        """Return both sides. Beside a DECIMAL, Flink takes an integer literal as an INT of ten digits."""
+        parts = (node.this, node.expression)
+        left, right = (self.piece(each) for each in parts)
+        found = []
+        for part, piece, other in zip(parts, (left, right), (right, left), strict=True):
+            is_whole = isinstance(part, exp.Literal) and str(part.this).isdigit()
+            if is_whole and other.type.startswith("decimal"):
+                piece = self._asked(f"CAST({piece.text} AS {piece.type.upper()})")  # noqa: PLW2901 - widened
+            found.append(piece)
+        return found[0], found[1]
 
     def _negative(self, node: exp.Expr) -> Piece:
         inner = self.piece(node.this)
@@ -300,6 +315,8 @@ class Expressions:
         offset = self.script.offset + node.args["start"]
         kind = parse_flink_type(node.args["text"], self.script.source, offset)
         inner = self.piece(node.this)
+        if kind.name in ("STRING", "VARCHAR", "CHAR"):
+            inner = self._as_text(node, inner)
         try:
             target = spark_type(kind)
             text = _cast_text(inner, kind, target, "try_cast" if node.args.get("is_try") else "CAST")
@@ -307,12 +324,27 @@ class Expressions:
             raise self.script.source.error(str(error), offset) from None
         return self._asked(text)
 
+    def _as_text(self, node: exp.Expr, inner: Piece) -> Piece:
+        """Refuse a CAST to a text that would look different, and write booleans as Flink does."""
+        if inner.type.startswith("timestamp"):
+            self.refuse(
+                node,
+                "a CAST of a TIMESTAMP to a text is not served: Spark leaves out zeros of the fraction. "
+                "Use DATE_FORMAT(..., 'yyyy-MM-dd HH:mm:ss.SSS').",
+            )
+        if inner.type.startswith(_NO_TEXTS):
+            self.refuse(node, f"a CAST of {inner.type.upper()} to a text is not served.")
+        if inner.type == "boolean":
+            return Piece(f"upper(CAST({inner.text} AS STRING))", lambda: "string")
+        return inner
+
     # ---- functions
 
     def _call(self, node: exp.Expr) -> Piece:
         return self._function(node, str(node.this), node.expressions)
 
     def _word(self, node: exp.Expr) -> Piece:
+        self.only(node)
         return self._function(node, _NO_BRACKETS[type(node)], [])
 
     def _filter(self, node: exp.Expr) -> Piece:
@@ -382,12 +414,15 @@ class Expressions:
             return self._other_function(node, written, args, suffix)
         distinct = bool(args) and type(args[0]) is exp.Distinct
         if distinct:
+            self.only(args[0], "expressions")
             if name not in AGGREGATES:
                 self.refuse(node, f"DISTINCT is not served in {name}.")
             self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
             args = args[0].expressions
         pieces = [self._argument(each) for each in args]
         self._check_count(node, name, found, len(pieces))
+        if found.type == "string" and name not in _TEXTS_OF_TIMES:
+            self._check_texts(node, name, pieces)
         if distinct:
             pieces = [Piece(f"DISTINCT {pieces[0].text}", pieces[0].find_type), *pieces[1:]]
         try:
@@ -400,6 +435,12 @@ class Expressions:
         if found.type == "{0}":
             return Piece(text, pieces[0].find_type)
         return Piece(text, lambda: found.type) if found.type else self._asked(text)
+
+    def _check_texts(self, node: exp.Expr, name: str, pieces: list[Piece]) -> None:
+        """Refuse what Spark would make a text of, in another form than Flink."""
+        for each in pieces:
+            if each.type.startswith((*_NO_TEXTS, "timestamp", "boolean")):
+                self.refuse(node, f"{name}: expected a STRING, got {each.type.upper()}. Write a CAST.")
 
     def _argument(self, node: exp.Expr) -> Piece:
         return Piece("*", lambda: "bigint") if type(node) is exp.Star else self.piece(node)
@@ -435,8 +476,9 @@ class Expressions:
 
     def _to_unit(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
         this, unit = self.piece(args[0]), args[1].name.upper()
-        if unit not in TIME_UNITS:
-            self.refuse(node, f"expected one of {', '.join(TIME_UNITS)} after TO, got {unit}.")
+        units = [each for each in TIME_UNITS if each != "WEEK"]
+        if unit not in units:  # weeks of Flink's begin on Sunday here, those of Spark on Monday
+            self.refuse(node, f"expected one of {', '.join(units)} after TO, got {unit}.")
         kind = this.type
         if kind not in ("timestamp", "timestamp_ntz", "date"):
             self.refuse(node, f"expected a time before TO, got {kind.upper()}.")
@@ -450,6 +492,10 @@ class Expressions:
         name, unit = str(node.this).upper(), args[0].name.upper()
         if len(args) != 3 or unit not in TIME_UNITS:
             self.refuse(node, f"{name} takes one of {', '.join(TIME_UNITS)} and two values.")
+        if name == "TIMESTAMPDIFF" and unit in ("MONTH", "QUARTER", "YEAR"):
+            self.refuse(
+                node, f"TIMESTAMPDIFF of {unit} is not served: at the end of a month Spark counts less."
+            )
         first, second = self.piece(args[1]), self.piece(args[2])
         call = f"{name.lower()}({unit}, {first.text}, {second.text})"
         if name == "TIMESTAMPDIFF":

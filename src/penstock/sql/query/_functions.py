@@ -107,6 +107,12 @@ def _regexp_extract(args: list[Piece]) -> str:
     return f"CASE WHEN {text} RLIKE {pattern} THEN regexp_extract({text}, {pattern}, {group}) END"
 
 
+def _regexp_replace(args: list[Piece]) -> str:
+    """Return REGEXP_REPLACE. `$1` in the replacement is plain text for Flink, and a group for Spark."""
+    plain = f"replace(replace({args[2].text}, '\\\\', '\\\\\\\\'), '$', '\\\\$')"
+    return f"regexp_replace({args[0].text}, {args[1].text}, {plain})"
+
+
 def _split_index(args: list[Piece]) -> str:
     if not args[1].text.startswith("'") or len(args[1].text) <= 2:
         raise ValueError("expected a separator in quotes.")
@@ -180,7 +186,7 @@ FUNCTIONS: dict[str, Function] = {
     "REVERSE": Function(1, 1, "reverse({0})", "string"),
     "SPLIT_INDEX": Function(3, 3, _split_index, "string"),
     "REGEXP": Function(2, 2, "({0} RLIKE {1})", "boolean"),
-    "REGEXP_REPLACE": Function(3, 3, "regexp_replace({all})", "string"),
+    "REGEXP_REPLACE": Function(3, 3, _regexp_replace, "string"),
     "REGEXP_EXTRACT": Function(2, 3, _regexp_extract, "string"),
     "MD5": Function(1, 1, "md5({0})", "string"),
     "SHA1": Function(1, 1, "sha1({0})", "string"),

@@ -29,6 +29,7 @@ from penstock.sql.query.piece import Binder, Feature, Piece, Script, Translated,
 
 _STARTS = ("this", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct")
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
+_SET_GROUPS: dict[type, str] = {exp.GroupingSets: "GROUPING SETS", exp.Cube: "CUBE", exp.Rollup: "ROLLUP"}
 _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
@@ -262,21 +263,7 @@ class _Select:
         distinct = self._distinct()
         tail = self._query._tail(tree, inner)  # noqa: SLF001 - of this module
         self._note_grouping()
-        if any(time for _, time in outputs):
-            return self._with_window_time(outputs, f"{body}{filtered}{group}{kept}") + tail
-        return f"SELECT {distinct}{', '.join(text for text, _ in outputs)}{body}{filtered}{group}{kept}{tail}"
-
-    def _with_window_time(self, outputs: list[tuple[str, bool]], rest: str) -> str:
-        """Return two SELECTs, because Spark gives the time of a window outside of its aggregation only."""
-        window = self._window
-        if window is None:
-            return self._in.refuse(self._tree, "window_time needs a window.")
-        kept = [text for text, is_time in outputs if not is_time]
-        outer = [
-            f"window_time(`{WINDOW}`) AS {text}" if is_time else _alias_of(text) for text, is_time in outputs
-        ]
-        inner = ", ".join([f"{window.group_text} AS `{WINDOW}`", *kept])
-        return f"SELECT {', '.join(outer)} FROM (SELECT {inner}{rest})"
+        return f"SELECT {distinct}{', '.join(outputs)}{body}{filtered}{group}{kept}{tail}"
 
     def _distinct(self) -> str:
         distinct = self._tree.args.get("distinct")
@@ -409,12 +396,11 @@ class _Select:
                 self._in.replaced[id(each)] = text
                 self._replace_group_functions(kind, name)
         if self._window is not None and self._window.group_text == f"`{WINDOW}`":
-            start, stop, _ = _parts(f"`{WINDOW}`")
-            self._in.window_columns = {"window_start": start, "window_end": stop}
+            self._in.window_columns = dict(zip(COLUMNS, _parts(f"`{WINDOW}`"), strict=True))
 
     def _replace_group_functions(self, kind: str, name: str) -> None:
-        start, stop, _ = _parts(name)
-        texts = {f"{kind}_START": start, f"{kind}_END": stop}
+        start, stop, last = _parts(name)
+        texts = {f"{kind}_START": start, f"{kind}_END": stop, f"{kind}_ROWTIME": last}
         for node in self._tree.find_all(exp.Anonymous):
             word = str(node.this).upper()
             if word in texts and node.find_ancestor(exp.Select) is self._tree:
@@ -424,12 +410,14 @@ class _Select:
         group = self._tree.args.get("group")
         if group is None:
             return ""
-        self._in.only(group, "expressions", "grouping_sets", "cube", "rollup")
+        self._in.only(group, "expressions")
         items = []
         windows = set()
         for each in group.expressions:
             if self._window is not None and isinstance(each, exp.Column) and each.name.lower() in COLUMNS:
                 windows.add(each.name.lower())
+            elif type(each) in _SET_GROUPS:
+                items.append(self._sets(each))
             else:
                 items.append(self._group_item(each))
         if windows:
@@ -437,12 +425,7 @@ class _Select:
                 self._in.refuse(group, "GROUP BY needs both window_start and window_end.")
             self._check_session(items)
             items.insert(0, self._window.group_text if self._window else "")
-        sets = [
-            self._sets(word, node)
-            for word in ("grouping_sets", "cube", "rollup")
-            for node in group.args.get(word) or ()
-        ]
-        return f" GROUP BY {', '.join([*items, *sets])}"
+        return f" GROUP BY {', '.join(items)}"
 
     def _is_table_window(self) -> bool:
         return self._window is not None and self._window.group_text == f"`{WINDOW}`"
@@ -465,7 +448,9 @@ class _Select:
             self._in.refuse(each, "expected a column, got a literal. Write the column itself.")
         return self._in.text(each)
 
-    def _sets(self, word: str, node: exp.Expr) -> str:
+    def _sets(self, node: exp.Expr) -> str:
+        self._in.only(node, "expressions")
+
         def one(item: exp.Expr) -> str:
             inner = (
                 item.expressions
@@ -481,7 +466,7 @@ class _Select:
             return f"({', '.join(dict.fromkeys(columns))})"
 
         items = ", ".join(one(each) for each in node.expressions)
-        return f"{word.replace('_', ' ').upper()} ({items})"
+        return f"{_SET_GROUPS[type(node)]} ({items})"
 
     def _note_grouping(self) -> None:
         tree = self._tree
@@ -505,8 +490,7 @@ class _Select:
 
     # ---- outputs
 
-    def _output(self, each: exp.Expr) -> tuple[str, bool]:
-        """Return one column of the result, and whether it is the time of the window."""
+    def _output(self, each: exp.Expr) -> str:
         inner = self._in
         alias = ""
         node = each
@@ -517,23 +501,14 @@ class _Select:
             inner.only(node)
             if self._tree.args.get("group") is not None:
                 inner.refuse(node, "SELECT * is not served with GROUP BY.")
-            return "*", False
+            return "*"
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-            return inner.text(node), False
-        if self._is_window_time(node):
-            return alias or "`window_time`", True
+            return inner.text(node)
         name = alias or (quoted(node.name) if isinstance(node, exp.Column) else "")
         text = inner.text(node)
         if not name:
             name = f"`EXPR${[id(e) for e in self._tree.expressions].index(id(each))}`"
-        return f"{text} AS {name}", False
-
-    def _is_window_time(self, node: exp.Expr) -> bool:
-        if self._window is None or self._tree.args.get("group") is None:
-            return False
-        if isinstance(node, exp.Column):
-            return node.name.lower() == "window_time" and self._is_table_window()
-        return type(node) is exp.Anonymous and str(node.this).upper() == f"{self._window.kind}_ROWTIME"
+        return f"{text} AS {name}"
 
 
 def _hint_name(hint: Hint) -> str:
@@ -541,13 +516,12 @@ def _hint_name(hint: Hint) -> str:
 
 
 def _parts(window: str) -> tuple[str, str, str]:
-    """Return start, end and time of a window. Flink's are TIMESTAMP without a zone."""
+    """Return start, end and time of a window. Flink's start and end are TIMESTAMP without a zone.
+
+    Spark's own `window_time` is a microsecond before the end, Flink's is a millisecond before it.
+    """
     start, stop = (f"CAST({window}.{side} AS TIMESTAMP_NTZ)" for side in ("start", "end"))
     return start, stop, f"({window}.end - INTERVAL '0.001' SECOND)"
-
-
-def _alias_of(text: str) -> str:
-    return text.rpartition(" AS ")[2]
 
 
 def _width(tree: exp.Expr) -> int:

@@ -1,0 +1,200 @@
+"""Write the rows of queries into tables: batches at once, streams as queries of Spark.
+
+Runs on the driver. Invariant: a stream into Kafka or files has a folder of checkpoints, so that it continues
+where it ended. All inserts of a statement are checked before the first one starts.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Insert
+from penstock.sql.query.translate import translate_query
+from penstock.sql.run import _checkpoints
+from penstock.sql.run import _tables as tables
+from penstock.sql.run._binder import SparkBinder, check_streamed, spark_message
+from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
+
+Emit = Callable[[str], None]
+_SHOWN_KIND = "+I"
+
+
+@dataclass(frozen=True)
+class Write:
+    """Rows that are ready to be written: into which table, and with which options."""
+
+    name: str
+    rows: Any
+    connector: str
+    options: dict[str, str]
+    insert: Insert
+
+    @property
+    def offset(self) -> int:
+        """Return the offset of the table in the script."""
+        return self.insert.table.offset
+
+
+class Inserts:
+    """Makes the writes of a statement and starts them."""
+
+    def __init__(
+        self, spark: Any, catalog: Catalog, settings: Settings, binder: SparkBinder, emit: Emit
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._settings = settings
+        self._binder = binder
+        self._emit = emit
+
+    def prepare(self, insert: Insert, source: Source) -> Write:
+        """Return the write of an INSERT, checked, without starting it.
+
+        Raises:
+            SqlError: the table does not exist, or the query does not fit it.
+        """
+        table = self._catalog.find(insert.table.parts)
+        if not isinstance(table, Table):
+            message = f"there is no table '{insert.table}' that INSERT can write. CREATE TABLE makes one."
+            raise source.error(message, insert.table.offset)
+        translated = translate_query(insert.query, source, self._binder)
+        frame = self._binder.frame(translated.sql, source, insert.query.offset)
+        check_streamed(translated, frame, source)
+        try:
+            connector = tables.check_connector(table, is_read=False)
+            rows = tables.rows_for(frame, table, insert.columns)
+            options = {**table.options, **dict(insert.hints)}
+            if connector in tables.KAFKA:
+                options["metadata.columns"] = tables.metadata_option(table.definition)
+            _check_files(connector, options, insert)
+        except ValueError as error:
+            raise source.error(str(error), insert.table.offset) from None
+        return Write(insert.table.parts[-1], rows, connector, options, insert)
+
+    def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[Any]:
+        """Run the batches, start the streams, and return the queries of the streams.
+
+        Raises:
+            SqlError: a stream has no folder for its checkpoints, or Spark refuses it. Nothing runs then.
+        """
+        streams = [write for write in writes if write.rows.isStreaming]
+        job = self.job_name(writes)
+        folders = [
+            self._folder(write, job, f"{place + 1}" if in_set else "", source)
+            for place, write in enumerate(streams)
+        ]
+        self._claim(streams, folders, source)
+        for write in writes:
+            if not write.rows.isStreaming:
+                self._run_batch(write, source)
+        queries: list[Any] = []
+        try:
+            for write, folder in zip(streams, folders, strict=True):
+                queries.append(self._start_stream(write, folder, source))
+        except BaseException:
+            for query in queries:
+                query.stop()
+            raise
+        return queries
+
+    def _claim(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
+        may_change = self._settings.values.get(CHANGED) == "continue"
+        for write, folder in zip(streams, folders, strict=True):
+            if folder is None:
+                continue
+            try:
+                _checkpoints.claim(folder, _checkpoints.described(write.insert), may_change=may_change)
+            except ValueError as error:
+                raise source.error(str(error), write.offset) from None
+
+    def job_name(self, writes: list[Write]) -> str:
+        """Return the name of a job: `pipeline.name`, or one made of the tables."""
+        given = self._settings.values.get(NAME)
+        return given or "insert-into_" + "_".join(dict.fromkeys(write.name for write in writes))
+
+    def _folder(self, write: Write, job: str, number: str, source: Source) -> str | None:
+        base = self._settings.values.get(FOLDER)
+        if base is None:
+            if write.connector in tables.SINKS_ONLY:
+                return None
+            raise source.error(
+                f"a stream needs a folder for its checkpoints: SET '{FOLDER}' = '/a/path/of/all/machines'. "
+                "The script continues from there when it runs again.",
+                write.offset,
+            )
+        part = f"/{number}-{_file_name(write.name)}" if number else ""
+        return f"{base.rstrip('/')}/{_file_name(job)}{part}"
+
+    def _run_batch(self, write: Write, source: Source) -> None:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
+
+        try:
+            if write.connector == "print":
+                for row in write.rows.toLocalIterator():
+                    self._emit(_shown(row))
+                return
+            writer = write.rows.write.mode("overwrite" if write.insert.overwrite else "append")
+            if write.connector == "blackhole":
+                writer.format("noop").mode("overwrite").save()
+            elif write.connector == "filesystem":
+                writer.format(write.options["format"]).save(write.options["path"])
+            else:
+                writer.format("penstock").options(**write.options).save()
+        except PySparkException as error:
+            raise source.error(f"the INSERT failed: {spark_message(error)}", write.offset) from error
+
+    def _start_stream(self, write: Write, folder: str | None, source: Source) -> Any:
+        from pyspark.errors import AnalysisException  # noqa: PLC0415 - lazy
+
+        writer = write.rows.writeStream.outputMode("append")
+        if folder is not None:
+            writer = writer.option("checkpointLocation", folder)
+        interval_ms = self._settings.interval_ms
+        if interval_ms is not None:
+            writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+        try:
+            if write.connector == "print":
+                emit = self._emit
+                return writer.foreachBatch(lambda batch, _: _print(batch, emit)).start()
+            if write.connector == "blackhole":
+                return writer.format("noop").start()
+            if write.connector == "filesystem":
+                return writer.format(write.options["format"]).start(write.options["path"])
+            return writer.format("penstock").options(**write.options).start()
+        except AnalysisException as error:
+            message = f"Spark cannot stream the query: {spark_message(error)}"
+            raise source.error(message, write.offset) from None
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)
+
+
+def _check_files(connector: str, options: dict[str, str], insert: Insert) -> None:
+    if connector == "filesystem":
+        if options.get("format") not in tables.FILES or "path" not in options:
+            formats = ", ".join(tables.FILES)
+            raise ValueError(f"the connector 'filesystem' needs 'path', and 'format': one of {formats}.")
+    elif insert.overwrite:
+        raise ValueError(f"INSERT OVERWRITE is for 'filesystem'. The connector '{connector}' only adds rows.")
+
+
+def _print(batch: Any, emit: Emit) -> None:
+    for row in batch.collect():
+        emit(_shown(row))
+
+
+def _shown(row: Any) -> str:
+    return f"{_SHOWN_KIND}[{', '.join('null' if value is None else str(value) for value in row)}]"
+
+
+def print_line(line: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,253 @@
+"""Tables as DataFrames, and DataFrames as rows of a table.
+
+Runs on the driver. Invariant: nothing is read before a query starts. Options are passed on as they were
+written, so penstock's own messages say what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.source import nearest
+from penstock.sql.language.statements import (
+    ComputedColumn,
+    CreateTable,
+    MetadataColumn,
+    PhysicalColumn,
+)
+from penstock.sql.query.piece import literal, quoted
+from penstock.sql.query.spark_types import spark_type
+from penstock.sql.query.translate import watermark_delay_ms
+from penstock.sql.run.catalog import Table, stored_columns
+
+KAFKA = ("kafka", "penstock")
+FILES = ("json", "csv", "parquet", "orc", "avro")
+SINKS_ONLY = ("print", "blackhole")
+CONNECTORS = (*KAFKA, *SINKS_ONLY, "filesystem")
+_CHANGELOGS = ("debezium", "canal", "maxwell", "ogg")
+_METADATA_TYPES = {
+    "topic": "STRING",
+    "partition": "INT",
+    "headers": "MAP<STRING, BINARY>",
+    "leader-epoch": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestamp-type": "STRING",
+}
+_NOT_YET = {
+    "upsert-kafka": "upsert tables are not served by SQL yet. Use 'kafka' with a window.",
+    "datagen": "it is not served yet. Any table or view of Spark is a table here: register a DataFrame.",
+    "jdbc": "it is not served yet. Any table or view of Spark is a table here: register a DataFrame.",
+}
+MARK = "penstock.metadata"
+_MONITORED = "source.monitor-interval"
+
+
+def check_connector(table: Table, *, is_read: bool) -> str:
+    """Return the connector of a table.
+
+    Raises:
+        ValueError: it is missing, unknown, or cannot do this.
+    """
+    connector = table.connector
+    if connector is None:
+        raise ValueError(f"the table '{table.definition.name}' has no option 'connector'.")
+    if connector in _NOT_YET:
+        raise ValueError(f"the connector '{connector}': {_NOT_YET[connector]}")
+    if connector not in CONNECTORS:
+        raise ValueError(
+            f"there is no connector '{connector}'.{nearest(connector, CONNECTORS)} There are "
+            f"{', '.join(CONNECTORS)}."
+        )
+    if is_read and connector in SINKS_ONLY:
+        raise ValueError(f"the connector '{connector}' only writes, so the table cannot be read.")
+    _check_changelog(table)
+    return connector
+
+
+def _check_changelog(table: Table) -> None:
+    options = table.options
+    name = options.get("format") or options.get("value.format") or ""
+    is_changelog = name.strip().lower().startswith(_CHANGELOGS)
+    has_kind = any(
+        column.name == "row_kind" or (isinstance(column, MetadataColumn) and column.key == "row-kind")
+        for column in table.definition.columns
+    )
+    if is_changelog and not has_kind:
+        raise ValueError(
+            f"the rows of the format '{name}' change other rows, and SQL does not apply them yet. Declare "
+            "the column `row_kind STRING METADATA FROM 'row-kind'` to get the changes as rows, or use "
+            "penstock.changelog in Python."
+        )
+    if table.definition.primary_key and not is_changelog:
+        raise ValueError(
+            "a PRIMARY KEY is for tables whose rows change other rows, which the connector "
+            f"'{table.connector}' with the format '{name}' is not. Leave it out."
+        )
+
+
+def read_schema(table: CreateTable) -> Any:
+    """Return the schema that a read of the table declares: physical and metadata columns.
+
+    Raises:
+        ValueError: a type is not served.
+    """
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - this module loads without Spark
+
+    parts: list[tuple[str, str, dict[str, str]]] = []
+    for column in table.columns:
+        if isinstance(column, PhysicalColumn):
+            parts.append((column.name, _declared(column.type, column.name), {}))
+        elif isinstance(column, MetadataColumn):
+            key = column.key or column.name
+            declared = _METADATA_TYPES.get(key) or _declared(column.type, column.name)
+            parts.append((column.name, declared, {MARK: key}))
+    schema = StructType()
+    for name, kind, metadata in parts:
+        schema = schema.add(name, parsed_type(kind), nullable=True, metadata=metadata or None)
+    return schema
+
+
+def parsed_type(kind: str) -> Any:
+    """Return Spark's type of its text."""
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - this module loads without Spark
+
+    fields: Any = StructType.fromDDL(f"x {kind}")
+    return fields.fields[0].dataType
+
+
+def _declared(kind: FlinkType, column: str) -> str:
+    try:
+        return spark_type(kind)
+    except ValueError as error:
+        raise ValueError(f"the column '{column}': {error}") from None
+
+
+def open_table(spark: Any, table: Table, connector: str, options: dict[str, str], *, streaming: bool) -> Any:
+    """Return the stored columns of a table as a DataFrame.
+
+    Files are read once, as in Flink, unless the table has `source.monitor-interval`.
+
+    Raises:
+        ValueError: an option of the connector `filesystem` is missing.
+    """
+    is_stream = streaming and (connector in KAFKA or _MONITORED in options)
+    reader = spark.readStream if is_stream else spark.read
+    schema = read_schema(table.definition)
+    if connector in KAFKA:
+        return reader.format("penstock").schema(schema).options(**options).load()
+    name = options.get("format", "")
+    if name not in FILES:
+        raise ValueError(f"the connector 'filesystem' needs 'format': one of {', '.join(FILES)}.")
+    if "path" not in options:
+        raise ValueError("the connector 'filesystem' needs the option 'path'.")
+    return reader.format(name).schema(schema).load(options["path"])
+
+
+def column_texts(table: Table, computed: dict[str, str], *, streaming: bool) -> list[str]:
+    """Return the columns of a table, in their order, as texts of a SELECT over its stored columns."""
+    watermark = table.definition.watermark
+    texts = []
+    for column in table.definition.columns:
+        name = quoted(column.name)
+        is_time = watermark is not None and watermark.column == column.name
+        if isinstance(column, ComputedColumn):
+            text = computed[column.name]
+        elif isinstance(column, MetadataColumn) and (column.key or column.name) in _METADATA_TYPES:
+            text = f"CAST({name} AS {_declared(column.type, column.name)})"
+        else:
+            text = name
+        if is_time and streaming:
+            # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
+            text = f"CAST({text} AS TIMESTAMP)"
+        texts.append(f"{text} AS {name}")
+    return texts
+
+
+def with_watermark(frame: Any, table: Table) -> Any:
+    """Return a stream with the watermark of its table.
+
+    Raises:
+        SqlError: Spark has no such watermark.
+    """
+    mark = table.definition.watermark
+    if mark is None:
+        return frame
+    if "." in mark.column or mark.column not in [column.name for column in table.definition.columns]:
+        raise table.source.error(
+            f"the watermark's column '{mark.column}' is not a column of the table.", mark.expression.offset
+        )
+    delay_ms = watermark_delay_ms(mark.expression, mark.column, table.source)
+    return frame.withWatermark(mark.column, f"{delay_ms} milliseconds")
+
+
+def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
+    """Return the rows of a query as rows of a table: the columns of INSERT, of the declared types.
+
+    Raises:
+        ValueError: the number of columns or a type does not fit.
+    """
+    stored = stored_columns(table.definition)
+    by_name = {column.name: column for column in stored}
+    unknown = [name for name in columns if name not in by_name]
+    if unknown:
+        hint = nearest(unknown[0], by_name)
+        raise ValueError(f"'{unknown[0]}' is not a column that INSERT can write.{hint}")
+    targets = [by_name[name] for name in columns] if columns else stored
+    fields = frame.schema.fields
+    if len(fields) != len(targets):
+        raise ValueError(
+            f"the query has {len(fields)} columns, and the table '{table.definition.name}' takes "
+            f"{len(targets)}: {', '.join(column.name for column in targets)}."
+        )
+    renamed = frame.toDF(*(f"c{place}" for place in range(len(fields))))
+    given = {column.name: place for place, column in enumerate(targets)}
+    texts = []
+    for column in stored:
+        place = given.get(column.name)
+        kind = spark_type(column.type)
+        if place is not None:
+            _check_type(fields[place], column, kind)
+        text = "NULL" if place is None else f"`c{place}`"
+        texts.append(f"{_checked(text, kind, column)} AS {quoted(column.name)}")
+    return renamed.selectExpr(*texts)
+
+
+def _checked(text: str, kind: str, column: PhysicalColumn | MetadataColumn) -> str:
+    cast = f"CAST({text} AS {kind})"
+    if column.type.nullable:
+        return cast
+    message = literal(f"The column {column.name} is NOT NULL, and the query gave NULL.")
+    return f"coalesce({cast}, CAST(raise_error({message}) AS {kind}))"
+
+
+_WIDER = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+def _check_type(field: Any, column: PhysicalColumn | MetadataColumn, kind: str) -> None:
+    """Refuse what Flink refuses: a value that CAST could not take, or that it would cut."""
+    given, wanted = field.dataType.simpleString(), parsed_type(kind).simpleString()
+    first, second = given.partition("(")[0], wanted.partition("(")[0]
+    widens = first in _WIDER and second in _WIDER and _WIDER.index(first) <= _WIDER.index(second)
+    times = first in _TIMES and second in _TIMES and second != "date"
+    nested = "<" in given and "<" in wanted and given.partition("<")[0] == wanted.partition("<")[0]
+    if not (given in (wanted, "void") or widens or times or nested):
+        raise ValueError(
+            f"the query gives {given.upper()} for the column '{column.name}', which is {wanted.upper()}. "
+            "Write CAST(... AS ...) in the query."
+        )
+
+
+def metadata_option(table: CreateTable) -> str:
+    """Return the option that names the metadata columns of a write.
+
+    Raises:
+        ValueError: the name of a column has a sign that the option needs for itself.
+    """
+    written = [column for column in stored_columns(table) if isinstance(column, MetadataColumn)]
+    for column in written:
+        if "=" in column.name or ";" in column.name:
+            raise ValueError(f"the metadata column '{column.name}' may not have ';' or '=' in its name.")
+    return "; ".join(f"{column.name} = {column.key or column.name}" for column in written)

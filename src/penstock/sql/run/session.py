@@ -1,0 +1,394 @@
+"""Session: run Flink's SQL on Spark.
+
+Runs in the user's program, on Spark classic and Connect. Invariant: a script is read as a whole before its
+first statement runs, and each query is checked by Spark before it starts.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.errors import OptionError
+from penstock.sql.language.parse import Parsed, parse_script
+from penstock.sql.language.source import Source, without_secrets
+from penstock.sql.language.statements import (
+    AlterTable,
+    CreateDatabase,
+    CreateFunction,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Fragment,
+    Insert,
+    Name,
+    PhysicalColumn,
+    ResetOption,
+    Select,
+    SetOption,
+    Show,
+    StatementSet,
+    Use,
+)
+from penstock.sql.language.write import statement_text, type_text
+from penstock.sql.query.translate import translate_query
+from penstock.sql.run._binder import SparkBinder, check_streamed
+from penstock.sql.run._described import described, flink_type, promise
+from penstock.sql.run._inserts import Inserts, print_line
+from penstock.sql.run._tables import read_schema
+from penstock.sql.run.catalog import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    Catalog,
+    Table,
+    View,
+    altered,
+    with_like,
+)
+from penstock.sql.run.job import Job
+from penstock.sql.run.settings import PARALLELISM, SYNC, ZONE, Settings
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a statement gave.
+
+    Attributes:
+        message: a line for the user; "" without one.
+        columns: the names of the columns of `rows`.
+        rows: of SHOW, DESCRIBE and EXPLAIN, as texts.
+        job: of an INSERT or statement set.
+        frame: the DataFrame of a SELECT.
+    """
+
+    message: str = ""
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    job: Job | None = None
+    frame: Any = None
+
+
+class Session:
+    """Flink's SQL on one Spark session.
+
+    Tables, views and functions live as long as this object. A table reads nothing until a query starts.
+    """
+
+    def __init__(self, spark: Any, emit: Callable[[str], None] = print_line) -> None:
+        """Make a session.
+
+        Args:
+            spark: a SparkSession, classic or Connect.
+            emit: takes the lines of tables with the connector `print`.
+
+        Raises:
+            OptionError: Spark's ANSI mode is off. Then errors of Flink would become NULL.
+        """
+        if str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+            raise OptionError(
+                "Spark's ANSI mode is off, so overflows and wrong casts would become NULL without a message. "
+                "Set spark.sql.ansi.enabled to true.",
+                option="spark.sql.ansi.enabled",
+            )
+        self.spark = spark
+        self.jobs: list[Job] = []
+        self._settings = Settings()
+        self._catalog = Catalog()
+        self._binder = SparkBinder(spark, self._catalog, self._settings)
+        self._inserts = Inserts(spark, self._catalog, self._settings, self._binder, emit)
+
+    def execute(self, text: str) -> list[Result]:
+        """Run a script and return what each statement gave.
+
+        An INSERT over streams starts and goes on in the background: see `Result.job`.
+
+        Raises:
+            SqlError: a statement is wrong or not served. Statements before it have run.
+        """
+        source = Source(text)
+        return [self.run(parsed, source) for parsed in parse_script(text)]
+
+    def run(self, parsed: Parsed, source: Source) -> Result:
+        """Run one statement of a script that `parse_script` has read; see `execute`."""
+        self._binder.forget()
+        try:
+            return _RUNNERS[type(parsed.statement)](self, parsed.statement, source)
+        except ValueError as error:
+            raise source.error(str(error), _place(parsed)) from None
+
+    def sql(self, query: str) -> Any:
+        """Return the DataFrame of a query: a stream, unless the mode is batch or all tables are static.
+
+        Raises:
+            SqlError: the text is not one query, or a part of it is not served.
+        """
+        source = Source(query)
+        found = parse_script(query)
+        if len(found) != 1 or not isinstance(found[0].statement, Select):
+            raise source.error("expected one query.", found[1].offset if len(found) > 1 else 0)
+        self._binder.forget()
+        return self._query(found[0].statement.query, source)
+
+    def stop(self) -> None:
+        """Stop all jobs of this session and remove its views from Spark."""
+        for job in self.jobs:
+            job.stop()
+        self._binder.close()
+
+    def _query(self, query: Fragment, source: Source) -> Any:
+        translated = translate_query(query, source, self._binder)
+        frame = self._binder.frame(translated.sql, source, query.offset)
+        check_streamed(translated, frame, source)
+        return frame
+
+    # ---- statements
+
+    def select(self, statement: Select, source: Source) -> Result:
+        """Return a SELECT as a DataFrame."""
+        frame = self._query(statement.query, source)
+        return Result(columns=tuple(frame.columns), frame=frame)
+
+    def insert(self, statement: Insert, source: Source) -> Result:
+        """Run or start an INSERT."""
+        return self._start([statement], source, in_set=False)
+
+    def statement_set(self, statement: StatementSet, source: Source) -> Result:
+        """Start the inserts of a statement set as one job."""
+        return self._start(list(statement.inserts), source, in_set=True)
+
+    def _start(self, inserts: list[Insert], source: Source, *, in_set: bool) -> Result:
+        writes = [self._inserts.prepare(insert, source) for insert in inserts]
+        job = Job(self._inserts.job_name(writes), self._inserts.start(writes, source, in_set=in_set))
+        if job.queries:
+            self.jobs.append(job)
+        if self._settings.values.get(SYNC, "false").lower() == "true":
+            job.wait()
+        return Result("The job was started." if job.is_active else "The INSERT is done.", job=job)
+
+    def create_table(self, statement: CreateTable, source: Source) -> Result:
+        """Create a table; with AS SELECT also fill it."""
+        if statement.like is not None:
+            base = self._catalog.find(statement.like.table.parts)
+            if not isinstance(base, Table):
+                raise source.error(
+                    f"there is no table '{statement.like.table}'.", statement.like.table.offset
+                )
+            statement = with_like(statement, base.definition)
+        query = statement.query
+        if query is not None:
+            if statement.columns:
+                raise ValueError(
+                    "CREATE TABLE ... AS SELECT takes its columns from the query. Leave them out."
+                )
+            fields = self._query(query, source).schema.fields
+            columns = tuple(PhysicalColumn(each.name, flink_type(each.dataType)) for each in fields)
+            statement = replace(statement, columns=columns, query=None)
+        table = Table(statement, source)
+        check_parts(table)
+        self._catalog.add(statement.name, table, if_not_exists=statement.if_not_exists)
+        if query is not None:
+            return self._start([Insert(statement.name, query)], source, in_set=False)
+        return Result("The table was created.")
+
+    def create_view(self, statement: CreateView, source: Source) -> Result:
+        """Create a view whose query is checked."""
+        frame = self._query(statement.query, source)
+        if statement.columns and len(statement.columns) != len(frame.columns):
+            raise ValueError(f"the query has {len(frame.columns)} columns, not {len(statement.columns)}.")
+        self._catalog.add(statement.name, View(statement, source), if_not_exists=statement.if_not_exists)
+        return Result("The view was created.")
+
+    def create_function(self, statement: CreateFunction, source: Source) -> Result:
+        """Register a Python function."""
+        name = statement.name.parts[-1]
+        if name in self._catalog.functions:
+            if statement.if_not_exists:
+                return Result("The function exists.")
+            raise ValueError(f"there is a function '{name}' already. DROP it first.")
+        module, _, attribute = statement.path.rpartition(".")
+        try:
+            function = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"the function '{statement.path}' cannot be loaded: {error}.") from None
+        self.spark.udf.register(name, function)
+        self._catalog.functions[name] = statement
+        return Result("The function was created.")
+
+    def create_database(self, statement: CreateDatabase, source: Source) -> Result:
+        """Add a database."""
+        name = statement.name.parts[-1]
+        if name in self._catalog.databases and not statement.if_not_exists:
+            raise ValueError(f"there is a database '{name}' already.")
+        self._catalog.databases.add(name)
+        return Result("The database was created.")
+
+    def set_option(self, statement: SetOption, source: Source) -> Result:
+        """Set an option, or show those that are set."""
+        if statement.key is None:
+            rows = tuple(sorted(self._settings.values.items()))
+            return Result(columns=("key", "value"), rows=rows)
+        key = self._settings.set(statement.key, statement.value or "")
+        spark_key = {ZONE: "spark.sql.session.timeZone", PARALLELISM: "spark.sql.shuffle.partitions"}.get(
+            key, key
+        )
+        if spark_key.startswith("spark."):
+            self.spark.conf.set(spark_key, self._settings.values[key])
+        return Result("The option was set.")
+
+    def reset_option(self, statement: ResetOption, source: Source) -> Result:
+        """Forget an option, or all of them."""
+        self._settings.reset(statement.key)
+        return Result("The option was reset.")
+
+    def show(self, statement: Show, source: Source) -> Result:
+        """Return the rows of SHOW."""
+        what, name = statement.what, statement.name
+        if what in ("CREATE TABLE", "CREATE VIEW"):
+            found = self._found(name, Table if what.endswith("TABLE") else View)
+            shown = without_secrets(statement_text(found.definition))
+            return Result(columns=("result",), rows=((shown,),))
+        if what == "COLUMNS":
+            return self.describe(Describe(name or Name(())), source)
+        texts = self._shown_names(statement)
+        return Result(columns=(what.lower(),), rows=tuple((each,) for each in texts))
+
+    def _shown_names(self, statement: Show) -> list[str]:
+        what, catalog = statement.what, self._catalog
+        database = statement.name.parts[-1] if statement.name is not None else None
+        if what in ("TABLES", "VIEWS"):
+            return catalog.names(View if what == "VIEWS" else None, database, statement.like)
+        shown = {
+            "DATABASES": sorted(catalog.databases),
+            "CATALOGS": [DEFAULT_CATALOG],
+            "CURRENT CATALOG": [DEFAULT_CATALOG],
+            "CURRENT DATABASE": [catalog.database],
+            "FUNCTIONS": sorted(catalog.functions),
+            "USER FUNCTIONS": sorted(catalog.functions),
+            "MODULES": ["core"],
+            "JOBS": [job.name for job in self.jobs if job.is_active],
+        }
+        return shown[what]
+
+    def describe(self, statement: Describe, source: Source) -> Result:
+        """Return the columns of a table or view."""
+        found = self._catalog.find(statement.name.parts)
+        columns = ("name", "type", "null", "key", "extras", "watermark")
+        if isinstance(found, Table):
+            return Result(columns=columns, rows=tuple(described(found)))
+        name = self._binder.table(statement.name.parts, ())
+        if name is None:
+            raise ValueError(f"there is no table or view '{statement.name}'.")
+        fields = self.spark.table(name).schema.fields
+        rows = [(field.name, type_text(flink_type(field.dataType)), "TRUE", "", "", "") for field in fields]
+        return Result(columns=columns, rows=tuple(rows))
+
+    def explain(self, statement: Explain, source: Source) -> Result:
+        """Return Spark's SQL of a query or of inserts, and what they promise."""
+        inner = statement.statement
+        inserts = inner.inserts if isinstance(inner, StatementSet) else [inner]
+        lines: list[str] = []
+        for each in inserts:
+            translated = translate_query(each.query, source, self._binder)
+            if isinstance(each, Insert):
+                write = self._inserts.prepare(each, source)
+                lines.append(f"INSERT INTO {each.table}: {promise(write.connector, write.options)}")
+            else:
+                self._query(each.query, source)
+            lines.append(translated.sql)
+        return Result(columns=("plan",), rows=tuple((line,) for line in lines))
+
+    def drop(self, statement: Drop, source: Source) -> Result:
+        """Remove a table, view, function or database."""
+        name = statement.name.parts[-1]
+        if statement.kind in ("TABLE", "VIEW"):
+            self._catalog.drop(statement.kind, statement.name, if_exists=statement.if_exists)
+        elif statement.kind == "FUNCTION":
+            if self._catalog.functions.pop(name, None) is None and not statement.if_exists:
+                raise ValueError(f"there is no function '{name}'.")
+        else:
+            self._drop_database(name, if_exists=statement.if_exists)
+        return Result(f"The {statement.kind.lower()} was dropped.")
+
+    def _drop_database(self, name: str, *, if_exists: bool) -> None:
+        if name not in self._catalog.databases:
+            if if_exists:
+                return
+            raise ValueError(f"there is no database '{name}'.")
+        if name == DEFAULT_DATABASE or self._catalog.names(database=name):
+            raise ValueError(f"the database '{name}' is the default one or has tables.")
+        self._catalog.databases.discard(name)
+
+    def use(self, statement: Use, source: Source) -> Result:
+        """Choose the database of names without one."""
+        name = statement.name.parts[-1]
+        if name not in self._catalog.databases:
+            raise ValueError(f"there is no database '{name}'.")
+        self._catalog.database = name
+        return Result("The database was chosen.")
+
+    def alter_table(self, statement: AlterTable, source: Source) -> Result:
+        """Change a table."""
+        found = self._catalog.find(statement.name.parts)
+        if not isinstance(found, Table):
+            if statement.if_exists:
+                return Result("There is no such table.")
+            raise ValueError(f"there is no table '{statement.name}'.")
+        changed = Table(altered(found.definition, statement), found.source)
+        check_parts(changed)
+        self._catalog.drop("TABLE", statement.name, if_exists=False)
+        key = self._catalog.key(statement.name.parts)
+        target = statement.rename_to.parts[-1] if statement.rename_to is not None else key[1]
+        self._catalog.objects[key[0], target] = changed
+        return Result("The table was changed.")
+
+    def _found(self, name: Name | None, kind: type) -> Any:
+        found = self._catalog.find(name.parts if name is not None else ())
+        if not isinstance(found, kind):
+            raise ValueError(f"there is no {kind.__name__.lower()} '{name}'.")
+        return found
+
+
+_RUNNERS: dict[type, Callable[..., Result]] = {
+    Select: Session.select,
+    Insert: Session.insert,
+    StatementSet: Session.statement_set,
+    CreateTable: Session.create_table,
+    CreateView: Session.create_view,
+    CreateFunction: Session.create_function,
+    CreateDatabase: Session.create_database,
+    SetOption: Session.set_option,
+    ResetOption: Session.reset_option,
+    Show: Session.show,
+    Describe: Session.describe,
+    Explain: Session.explain,
+    Drop: Session.drop,
+    Use: Session.use,
+    AlterTable: Session.alter_table,
+}
+
+
+def check_parts(table: Table) -> None:
+    """Check what a table declares, without reading it.
+
+    Raises:
+        ValueError: a type is not served, or a key names a column that does not exist.
+    """
+    read_schema(table.definition)
+    names = {column.name for column in table.definition.columns}
+    missing = [name for name in table.definition.primary_key if name not in names]
+    if missing:
+        raise ValueError(f"the PRIMARY KEY names the column '{missing[0]}', which the table does not have.")
+
+
+def _place(parsed: Parsed) -> int:
+    statement = parsed.statement
+    name = getattr(statement, "name", None)
+    if isinstance(name, Name):
+        return name.offset
+    return getattr(statement, "offset", parsed.offset) or parsed.offset

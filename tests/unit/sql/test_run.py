@@ -1,0 +1,133 @@
+"""What a session keeps beside Spark: names, settings, folders of checkpoints, secrets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import SqlError
+from penstock.sql.language.parse import parse_script, parse_statement
+from penstock.sql.language.source import without_secrets
+from penstock.sql.language.statements import CreateTable, Insert
+from penstock.sql.language.write import statement_text
+from penstock.sql.run import _checkpoints
+from penstock.sql.run.catalog import Catalog, Table, altered, with_like
+from penstock.sql.run.settings import Settings
+
+BASE = "CREATE TABLE base (a INT, b AS a + 1, c INT METADATA, WATERMARK FOR a AS a, PRIMARY KEY (a) NOT ENFORCED) WITH ('x' = '1', 'y' = '2')"
+
+
+def table(text: str) -> CreateTable:
+    found = parse_statement(text)
+    assert isinstance(found, CreateTable)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("like", "expected"),
+    [
+        ("CREATE TABLE t (d INT) WITH ('x' = '3') LIKE base", "CREATE TABLE t (a INT, b AS a + 1, c INT METADATA, d INT, WATERMARK FOR a AS a, PRIMARY KEY (a) NOT ENFORCED) WITH ('x' = '3', 'y' = '2')"),
+        ("CREATE TABLE t (d INT) WITH ('x' = '3') LIKE base (EXCLUDING ALL)", "CREATE TABLE t (a INT, d INT) WITH ('x' = '3')"),
+        ("CREATE TABLE t (b INT) LIKE base (OVERWRITING GENERATED EXCLUDING METADATA EXCLUDING CONSTRAINTS EXCLUDING WATERMARKS)", "CREATE TABLE t (a INT, b INT) WITH ('x' = '1', 'y' = '2')"),
+    ],
+)  # fmt: skip
+def test_a_table_is_like_another(like: str, expected: str) -> None:
+    assert with_like(table(like), table(BASE)) == table(expected)
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        ("CREATE TABLE t (b INT) LIKE base", "both tables have the column 'b'"),
+        ("CREATE TABLE t WITH ('x' = '3') LIKE base (INCLUDING OPTIONS)", "both tables have the option 'x'"),
+        ("CREATE TABLE t (WATERMARK FOR a AS a) LIKE base", "both tables have a WATERMARK"),
+        ("CREATE TABLE t (d INT PRIMARY KEY NOT ENFORCED) LIKE base", "both tables have a PRIMARY KEY"),
+    ],
+)
+def test_a_table_that_is_like_another_in_two_ways_is_refused(like: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_like(table(like), table(BASE))
+
+
+def test_names_belong_to_databases() -> None:
+    catalog = Catalog()
+    made = table("CREATE TABLE t (a INT)")
+    source = None
+    catalog.add(made.name, Table(made, source), if_not_exists=False)  # type: ignore[arg-type]  # no text is needed
+    with pytest.raises(ValueError, match="a table or view 't' already"):
+        catalog.add(made.name, Table(made, source), if_not_exists=False)  # type: ignore[arg-type]  # see above
+    assert catalog.find(("t",)) is catalog.find(("default_catalog", "default_database", "t"))
+    assert catalog.find(("T",)) is None
+    assert catalog.find(("other", "t")) is None
+    with pytest.raises(ValueError, match="no catalog 'hive'"):
+        catalog.key(("hive", "d", "t"))
+    assert catalog.names(like="%") == ["t"]
+    assert catalog.names(like="x%") == []
+
+
+def test_a_table_is_altered() -> None:
+    change = parse_statement("ALTER TABLE base RENAME a TO z")
+    found = altered(table(BASE), change)  # type: ignore[arg-type]  # it is an AlterTable
+    assert [column.name for column in found.columns] == ["z", "b", "c"]
+    with pytest.raises(ValueError, match="has a WATERMARK already"):
+        altered(table(BASE), parse_statement("ALTER TABLE base ADD WATERMARK FOR a AS a"))  # type: ignore[arg-type]  # see above
+
+
+def test_settings() -> None:
+    settings = Settings()
+    assert settings.set("execution.runtime-mode", "BATCH") == "execution.runtime-mode"
+    in_batch = settings.is_batch
+    settings.reset(None)
+    assert (in_batch, settings.is_batch) == (True, False)
+    settings.set("execution.checkpointing.interval", "10 s")
+    assert settings.interval_ms == 10_000
+    assert settings.set("state.checkpoints.dir", "/x") == "execution.checkpointing.dir"
+    for key, value, message in [
+        ("execution.runtime-mode", "fast", "Allowed: streaming, batch"),
+        ("parallelism.default", "0", "a number from 1"),
+        ("table.dml-sync", "yes", "Allowed: true, false"),
+        ("execution.checkpointing.interval", "soon", "cannot be 'soon'"),
+        ("pipeline.nam", "x", "Did you mean 'pipeline.name'?"),
+        ("table.exec.state.ttl", "1 d", "Use a window or a condition on times"),
+    ]:
+        with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+            settings.set(key, value)
+
+
+def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
+    insert = parse_statement("INSERT INTO t SELECT a FROM u")
+    assert isinstance(insert, Insert)
+    text = _checkpoints.described(insert)
+    same = parse_statement("INSERT INTO t -- a comment\n  SELECT  a\nFROM u")
+    assert isinstance(same, Insert)
+    assert _checkpoints.described(same) == text
+    other = _checkpoints.described(replace(insert, columns=("b",)))
+    folder = str(tmp_path / "checkpoint")
+    _checkpoints.claim(folder, text, may_change=False)
+    _checkpoints.claim(folder, text, may_change=False)
+    with pytest.raises(ValueError, match="belongs to another query"):
+        _checkpoints.claim(folder, other, may_change=False)
+    _checkpoints.claim(folder, other, may_change=True)
+    _checkpoints.claim(folder, other, may_change=False)
+    (tmp_path / "checkpoint" / "penstock-sql" / "query.json").write_text('{"version": 9}')
+    with pytest.raises(ValueError, match="version 9"):
+        _checkpoints.claim(folder, text, may_change=True)
+
+
+WITH_PASSWORD = "CREATE TABLE t (a INT) WITH ('properties.sasl.jaas.config' = 'x password=\"hunter2\";', 'ssl.password' 'hunter2')"
+
+
+def test_a_message_never_shows_a_secret() -> None:
+    with pytest.raises(SqlError, match="expected '=', got a text in quotes") as error:
+        parse_script(WITH_PASSWORD)
+    assert "hunter2" not in str(error.value)
+    shown = without_secrets(
+        statement_text(table(WITH_PASSWORD.replace("'ssl.password' 'h", "'ssl.password' = 'h")))
+    )
+    assert "hunter2" not in shown
+    assert "'properties.sasl.jaas.config' = '" in shown
+    with pytest.raises(SqlError, match="a text in single quotes does not end") as error:
+        parse_script("SET 'x.password' = 'hunter2")
+    assert "hunter2" not in str(error.value)
