@@ -16,6 +16,7 @@ from penstock.errors import MaterializeError, OptionError
 from penstock.materialize import ParquetTable
 from penstock.materialize.batch import Batch, LastRows
 from penstock.state.files import LocalFiles
+from tests.examples import examples
 from tests.unit.materialize.changes import COLUMNS, HISTORIES, Change, after, batch
 
 
@@ -35,7 +36,7 @@ def quick_disk() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5), st.integers(1, 3), st.integers(1, 3))
 def test_every_history_gives_the_true_table(
     tmp_path_factory: pytest.TempPathFactory,

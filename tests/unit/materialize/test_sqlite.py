@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
 from penstock.materialize import SqlTable
 from penstock.materialize.batch import Batch, LastRows
+from tests.examples import examples
 from tests.unit.materialize.changes import COLUMNS, HISTORIES, Change, after, batch, rows_of
 
 
@@ -35,7 +36,7 @@ def stored(folder: Path, name: str = "go'od%s") -> dict[int, str | None]:
         return rows_of(connection, f'"{name}"')
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5))
 def test_every_history_gives_the_true_table(
     tmp_path_factory: pytest.TempPathFactory, history: list[list[Change]], repeats: list[bool]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import RowError
 from penstock.spark._key_sketch import KeySketch, check_disjoint
+from tests.examples import examples
 
 
 def sketch(keys: Iterable[int], keys_max: int = 1_000, topic: str | None = None) -> KeySketch:
@@ -42,7 +43,7 @@ def test_the_same_key_in_two_topics_is_not_the_same_row() -> None:
     check_disjoint([sketch([1], topic="a"), sketch([1], topic="b")], is_written=True)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.integers(0, 60), min_size=12, max_size=80), st.integers(1, 9))
 def test_large_tasks_compare_the_same_keys(keys: list[int], keys_max: int) -> None:
     """Two tasks with the same keys are always found, also if each keeps only a few of them."""

@@ -23,6 +23,7 @@ from penstock.sql.language.statements import (
     Watermark,
 )
 from penstock.sql.language.write import statement_text, type_text
+from tests.examples import examples
 from tests.unit.sql.test_parse import ORDERS, STATEMENTS
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ def test_types(kind: FlinkType) -> None:
     assert parse_flink_type(type_text(kind)) == kind
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(tables())
 def test_tables(table: CreateTable) -> None:
     assert parse_statement(statement_text(table)) == table

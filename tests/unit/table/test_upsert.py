@@ -18,6 +18,7 @@ from penstock.table import BadRecords, make_table
 from penstock.table.read import TableRowMaker
 from penstock.table.upsert_decode import UpsertDecoder
 from penstock.table.upsert_encode import UpsertEncoder
+from tests.examples import examples
 from tests.table_specs import table_spec, write_spec
 
 JSON = {
@@ -299,7 +300,7 @@ def table_of(pairs: Sequence[Record]) -> dict[int, str | None]:
     return table
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(CHANGES, st.lists(st.integers(1, 4), min_size=1), st.sampled_from(["0", "1", "3", "50"]))
 def test_every_history_gives_the_same_table(changes: list[_Change], sizes: list[int], max_rows: str) -> None:
     rows, table = history(changes)
