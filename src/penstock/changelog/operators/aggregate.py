@@ -237,7 +237,10 @@ class Aggregate:
         return pa.Table.from_arrays(found, schema=pa.schema(list(self.out_columns)[:-1]))
 
     def _out(self, before: pa.Table, after: pa.Table, was: Mask, is_there: Mask) -> pa.Table:
-        """Return the changes of the groups."""
+        """Return the changes of the groups: those that go, then updates, then those that come.
+
+        A target may have a part of the group as its key. A row that moves to another group is -D before +I.
+        """
         equal = equal_columns(before, after, [call.name for call in self.calls])
         removed, inserted = was & ~is_there, ~was & is_there
         updated = was & is_there & ~equal
@@ -246,7 +249,8 @@ class Aggregate:
         kinds_ = np.concatenate(
             [np.where(updated[gone], UPDATE_BEFORE, DELETE), np.where(updated[come], UPDATE_AFTER, INSERT)]
         ).astype(np.int8)
-        order = np.argsort(np.concatenate([gone, come]), kind="stable")
+        stage = np.concatenate([updated[gone].astype(np.int8), np.where(updated[come], 1, 2)])
+        order = np.lexsort((np.concatenate([gone, come]), stage))  # stable: -U stays before its +U
         out = rows.take(pa.array(order)).append_column(ROW_KIND, kind_column(kinds_[order]))
         return out.cast(self.out_columns)
 

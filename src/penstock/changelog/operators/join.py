@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changelog.operators.base import Find, Step, check_collisions
-from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
+from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, ROW_KIND, kind_column, signs_of
 from penstock.errors import RowError
 from penstock.state.columns import (
     Hashes,
@@ -94,7 +94,7 @@ class Join:
             has_key &= pc.is_valid(one_array(new.column(name))).to_numpy(zero_copy_only=False)
         alone = self._without_key(new.filter(pa.array(~has_key)), signs[~has_key])
         rows = self._rows(new.filter(pa.array(has_key)), signs[has_key], find)
-        out = pa.concat_tables([alone, self._out(rows)])
+        out = _deletes_first(pa.concat_tables([alone, self._out(rows)]))
         changed = np.flatnonzero(rows.before != rows.after)
         values = rows.table.append_column(_COUNT, pa.array(rows.after)).take(pa.array(changed))
         kept = state_rows(
@@ -183,17 +183,26 @@ class Join:
             left: the place of the left row of each pair; -1 for none.
             right: the place of the right row.
             change: how often the pair comes, or goes.
-            group: the number of the key of each row; the changes of a key stay together.
+            group: the number of the key of each row. It orders the rows of a kind.
         """
         gone, come = np.maximum(-change, 0), np.maximum(change, 0)
         pairs = np.concatenate([np.repeat(np.arange(len(change)), each) for each in (gone, come)])
         comes = np.arange(len(pairs)) >= gone.sum()
         if group is not None:
-            order = np.lexsort((pairs, comes, group[np.maximum(left, right)[pairs]]))
+            order = np.lexsort((pairs, group[np.maximum(left, right)[pairs]], comes))
             pairs, comes = pairs[order], comes[order]
         arrays = paired(rows, self.names, left[pairs], right[pairs])
         kinds = np.where(comes, INSERT, DELETE).astype(np.int8)
         return pa.Table.from_arrays([*arrays, kind_column(kinds)], schema=self.out_columns)
+
+
+def _deletes_first(out: pa.Table) -> pa.Table:
+    """Return all -D before all +I.
+
+    A row may move to another key, and a target may have another key than the join. Its +I must be the last.
+    """
+    comes = pc.equal(out.column(ROW_KIND), NAMES[INSERT])
+    return pa.concat_tables([out.filter(pc.invert(comes)), out.filter(comes)])
 
 
 def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa.Array]:

@@ -112,21 +112,20 @@ class TopN:
         return after
 
     def _out(self, rows: pa.Table, keys: Hashes, parts: Hashes, before: Places, after: Places) -> pa.Table:
-        """Return -D for rows that leave the top, and +I for rows that come into it."""
+        """Return -D for rows that leave the top, then +I for rows that come into it.
+
+        A row may move to another group. Its +I must be the later one, because a target may have another key.
+        """
         ranked = ranks(rows, [name for name, _ in self.order_by])
         dense = [np.unique(values, return_inverse=True)[1] for values in ranked]
         ranked = [-v if is_down else v for v, (_, is_down) in zip(dense, self.order_by, strict=True)]
         order = np.lexsort((parts.low, parts.high, *reversed(ranked), keys.low, keys.high))
         starts = keys.take(order).starts()
         change = self._in_top(after[order], starts) - self._in_top(before[order], starts)
-        group = np.cumsum(starts)
         gone, come = np.maximum(-change, 0), np.maximum(change, 0)
         places = np.concatenate([np.repeat(order, gone), np.repeat(order, come)])
-        groups = np.concatenate([np.repeat(group, gone), np.repeat(group, come)])
-        comes = np.arange(len(places)) >= gone.sum()
-        sort = np.lexsort((comes, groups))
-        kinds = np.where(comes[sort], INSERT, DELETE).astype(np.int8)
-        out = rows.take(pa.array(places[sort])).append_column(ROW_KIND, kind_column(kinds))
+        kinds = np.where(np.arange(len(places)) >= gone.sum(), INSERT, DELETE).astype(np.int8)
+        out = rows.take(pa.array(places)).append_column(ROW_KIND, kind_column(kinds))
         return out.cast(self.out_columns)
 
     def _in_top(self, counts: Places, starts: np.ndarray) -> Places:
