@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,10 +41,16 @@ class UpsertEncoder(TableEncoder):
             RowError: a row cannot be written in its format, has a null in its primary key, or has no row
             kind.
         """
+        for rows in self.last_rows(batches):
+            yield self.encode(rows)
+
+    def last_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows that are written, with their encoded keys; see `records`.
+
+        Batches are never put together, because a column of Arrow cannot hold more than 2 GiB.
+        """
         keyed = (self._keyed(batch) for batch in batches if batch.num_rows)
-        for rows in self._buffered(self._without_old_rows(keyed)):
-            if rows.num_rows:
-                yield self.encode(rows)
+        return (rows for rows in self._buffered(self._without_old_rows(keyed)) if rows.num_rows)
 
     def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Add the encoded keys."""
@@ -91,13 +98,22 @@ class UpsertEncoder(TableEncoder):
         if name is None:
             yield from batches
             return
-        waiting: list[pa.RecordBatch] = []
+        waiting: pa.RecordBatch | None = None
         for batch in batches:
-            rows = _joined([*waiting, batch])
-            is_waiting = column_of(rows, name)[-1].as_py() == UPDATE_BEFORE
-            waiting = [rows.slice(rows.num_rows - 1)] if is_waiting else []
-            yield self._without_paired(rows.slice(0, rows.num_rows - len(waiting)), name)
-        yield from waiting
+            if waiting is not None and not self._is_update(waiting, batch, name):
+                yield waiting
+            is_waiting = column_of(batch, name)[-1].as_py() == UPDATE_BEFORE
+            waiting = batch.slice(batch.num_rows - 1) if is_waiting else None
+            yield self._without_paired(batch.slice(0, batch.num_rows - is_waiting), name)
+        if waiting is not None:
+            yield waiting
+
+    def _is_update(self, old: pa.RecordBatch, new: pa.RecordBatch, name: str) -> bool:
+        """Return whether the first row of `new` is the +U of the -U `old`."""
+        if column_of(new, name)[0].as_py() != UPDATE_AFTER:
+            return False
+        pairs = zip(self._identity(old), self._identity(new), strict=True)
+        return all(pc.equal(one[0], other[0]).as_py() for one, other in pairs)
 
     def _without_paired(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
         kinds = column_of(rows, name)
@@ -122,21 +138,27 @@ class UpsertEncoder(TableEncoder):
             yield from batches
             return
         for rows in _parts(batches, self._max_rows):
-            yield self._last_of_each_key(rows)
+            yield from self._last_of_each_key(rows)
 
-    def _last_of_each_key(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = self._identity(rows)
+    def _last_of_each_key(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        chunks = zip(*map(self._identity, batches), strict=True)
+        columns = [pa.chunked_array(list(each)) for each in chunks]
         names = [f"key {i}" for i in range(len(columns))]
-        numbered = pa.table([*columns, pa.array(range(rows.num_rows), pa.int64())], [*names, "row"])
-        last = numbered.group_by(names).aggregate([("row", "max")]).column("row_max").combine_chunks()
-        return rows if len(last) == rows.num_rows else rows.take(last.sort())
+        row_count = sum(rows.num_rows for rows in batches)
+        numbered = pa.table([*columns, pa.array(range(row_count), pa.int64())], [*names, "row"])
+        is_last = np.zeros(row_count, bool)
+        is_last[numbered.group_by(names).aggregate([("row", "max")]).column("row_max").to_numpy()] = True
+        start = 0
+        for rows in batches:
+            keeps = is_last[start : start + rows.num_rows]
+            start += rows.num_rows
+            yield rows if keeps.all() else rows.filter(pa.array(keeps))
 
 
-def _parts(batches: Iterable[pa.RecordBatch], row_count: int) -> Iterator[pa.RecordBatch]:
+def _parts(batches: Iterable[pa.RecordBatch], row_count: int) -> Iterator[list[pa.RecordBatch]]:
     """Divide rows into parts of `row_count`.
 
-    The parts must not depend on the batches, because an exactly-once write that is repeated has to write
-    the same records.
+    The parts must not depend on how Spark divides the rows into batches.
     """
     held: list[pa.RecordBatch] = []
     count = 0
@@ -147,16 +169,10 @@ def _parts(batches: Iterable[pa.RecordBatch], row_count: int) -> Iterator[pa.Rec
             start, count = start + part.num_rows, count + part.num_rows
             held.append(part)
             if count == row_count:
-                yield _joined(held)
+                yield held
                 held, count = [], 0
     if held:
-        yield _joined(held)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        yield held
 
 
 def _check_kinds(kinds: pa.Array, name: str) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -211,6 +212,27 @@ def test_a_pair_may_be_in_two_batches() -> None:
     old, new = batch((1, "a", "-U")), batch((1, "b", "+U"))
     assert written(encoder(), old, new) == [value(1, "b")]
     assert written(encoder(), old, batch(), batch((2, "b", "+U"))) == [(K1, None), value(2, "b")]
+
+
+@pytest.mark.parametrize("max_rows", ["0", "3"])
+def test_texts_of_more_than_two_gib_lose_no_row(max_rows: str) -> None:
+    # The zeros are never touched, so they take no memory.
+    size = 1_150_000_000
+    buffers = [None, pa.py_buffer(np.array([0, size], np.int32)), pa.py_buffer(np.zeros(size, np.uint8))]
+    text = pa.Array.from_buffers(pa.string(), 1, buffers)
+    batches = [
+        pa.RecordBatch.from_arrays([pa.array([key]), text, pa.array([kind])], schema=SCHEMA)
+        for key, kind in [(1, "-U"), (2, "-U"), (2, "+U")]
+    ]
+    interval = "0" if max_rows == "0" else "1 s"
+    made = encoder(sink__buffer_flush__max_rows=max_rows, sink__buffer_flush__interval=interval)
+    found = made.last_rows(batches)
+    assert [
+        (row["id"], row["row_kind"]) for one in found for row in one.drop_columns("name").to_pylist()
+    ] == [
+        (1, "-U"),
+        (2, "+U"),
+    ]
 
 
 def test_a_buffer_writes_the_last_row_of_each_key() -> None:
