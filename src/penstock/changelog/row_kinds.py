@@ -5,12 +5,14 @@ Runs on executors. Invariant: no other module spells the kinds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import RowError
+from penstock.errors import RowError, SchemaError
 from penstock.state.columns import one_array
 
 ROW_KIND = "row_kind"
@@ -45,9 +47,26 @@ def kind_column(kinds: Kinds) -> pa.Array:
     return pa.array(NAMES, pa.string()).take(pa.array(kinds))
 
 
+def has_row_kind(names: Iterable[str]) -> bool:
+    """Return whether one of the columns is the row kind.
+
+    Raises:
+        SchemaError: a column has the name in other case. Its deletes would count as inserts.
+    """
+    found = [name for name in names if name.lower() == ROW_KIND]
+    for name in found:
+        if name != ROW_KIND:
+            raise SchemaError(
+                f"Column '{name}' is not the row kind, because its name is not spelled {ROW_KIND}. Deletes "
+                "would count as inserts. Nothing was written. Rename the column.",
+                column=name,
+            )
+    return bool(found)
+
+
 def signs_of(rows: pa.Table) -> npt.NDArray[np.int64]:
     """Return 1 for each row that comes and -1 for each that goes. Without kinds all rows come."""
-    if ROW_KIND not in rows.column_names:
+    if not has_row_kind(rows.column_names):
         return np.ones(rows.num_rows, np.int64)
     kinds = kinds_of(one_array(rows.column(ROW_KIND)))
     return np.where((kinds == INSERT) | (kinds == UPDATE_AFTER), 1, -1).astype(np.int64)

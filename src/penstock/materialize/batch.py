@@ -6,14 +6,14 @@ rows, and not on what a deleted row held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.changelog.row_kinds import INSERT, ROW_KIND, UPDATE_AFTER, Kinds, kinds_of
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, UPDATE_AFTER, Kinds, has_row_kind, kinds_of
 from penstock.errors import RowError
 from penstock.state.columns import hash_columns, is_hashable, one_array
 
@@ -133,11 +133,6 @@ class Batch:
 
 
 def _kinds(rows: pa.Table) -> Kinds:
-    if ROW_KIND not in rows.column_names:
+    if not has_row_kind(rows.column_names):
         return np.full(rows.num_rows, INSERT, np.int8)
     return kinds_of(one_array(rows.column(ROW_KIND)))
-
-
-def names_without_kind(names: Sequence[str]) -> list[str]:
-    """Return the columns of a table that a changelog describes."""
-    return [name for name in names if name != ROW_KIND]

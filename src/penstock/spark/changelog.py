@@ -21,7 +21,7 @@ from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How,
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
 from penstock.changelog.operators.top_n import TopN
-from penstock.changelog.row_kinds import ROW_KIND
+from penstock.changelog.row_kinds import ROW_KIND, has_row_kind
 from penstock.errors import OptionError, SchemaError
 from penstock.options.values import parse_duration_ms
 from penstock.spark._keyed_frame import apply, arrow, quoted
@@ -365,6 +365,7 @@ def _direction(text: str) -> tuple[str, bool]:
 
 def _columns_without_kind(df: DataFrame) -> StructType:
     """Return the columns beside `row_kind`, which must be a STRING."""
+    has_row_kind(df.columns)
     for field in df.schema:
         if field.name == ROW_KIND and field.dataType != StringType():
             raise SchemaError(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
-from penstock.changelog.row_kinds import ROW_KIND
+from penstock.changelog.row_kinds import ROW_KIND, has_row_kind
 from penstock.errors import MissingOptionError, OptionError, SchemaError
 from penstock.materialize.batch import DELETED, Batch, LastRows
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
@@ -128,6 +128,7 @@ def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:
 
 def _columns(changes: DataFrame) -> pa.Schema:
     """Return the columns of the table. All may be null, because a deleted row has only its key."""
+    has_row_kind(changes.columns)
     for field in changes.schema:
         if field.name == ROW_KIND and field.dataType != StringType():
             raise SchemaError(

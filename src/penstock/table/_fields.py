@@ -6,7 +6,7 @@ two formats get exactly the rows that Flink would give them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -82,9 +82,8 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
                 f"{', '.join(schema.names)}.",
                 column=column,
             )
-    has_row_kinds = is_changelog(value_format) or spec.upsert is not None
-    if has_row_kinds and ROW_KIND not in metadata.values() and ROW_KIND_COLUMN in schema.names:
-        metadata.setdefault(ROW_KIND_COLUMN, ROW_KIND)
+    if is_changelog(value_format) or spec.upsert is not None:
+        _add_row_kind(metadata, schema.names)
     physical = [field for field in schema if field.name not in metadata]
     key_fields = _key_fields(physical, spec)
     if spec.upsert is not None:
@@ -106,6 +105,21 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
         value_schema=pa.schema(in_value),
         upsert=spec.upsert,
     )
+
+
+def _add_row_kind(metadata: dict[str, str], names: Sequence[str]) -> None:
+    """Let the column `row_kind` have the row kind, unless the options name another one."""
+    if ROW_KIND in metadata.values():
+        return
+    for name in names:
+        if name != ROW_KIND_COLUMN and name.lower() == ROW_KIND_COLUMN and name not in metadata:
+            raise SchemaError(
+                f"Column '{name}' is not the row kind, because its name is not spelled {ROW_KIND_COLUMN}. "
+                f"Rename it, or set 'metadata.columns' = '{name} = {ROW_KIND}'.",
+                column=name,
+            )
+    if ROW_KIND_COLUMN in names:
+        metadata.setdefault(ROW_KIND_COLUMN, ROW_KIND)
 
 
 _ROW_KIND_METADATA = pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.errors import RowError
+from penstock.changelog.row_kinds import signs_of
+from penstock.errors import RowError, SchemaError
 from penstock.materialize.batch import Batch, LastRows
 from tests.unit.materialize.changes import COLUMNS, LAST_ROWS, batch
 
@@ -27,6 +28,14 @@ def test_the_rows_of_a_task_come_in_batches_and_may_have_no_kind() -> None:
         {"id": 1, "na%me": "c", "#deleted": False},
     ]
     assert list(LAST_ROWS.run([])) == []
+
+
+def test_a_row_kind_in_other_case_is_an_error() -> None:
+    rows = pa.table({"id": [1], "na%me": ["a"], "Row_Kind": ["-D"]})
+    with pytest.raises(SchemaError, match="Column 'Row_Kind' is not the row kind"):
+        LAST_ROWS.last_rows(rows)
+    with pytest.raises(SchemaError, match="Column 'Row_Kind' is not the row kind"):
+        signs_of(rows)
 
 
 def test_a_null_in_the_key_is_an_error() -> None:

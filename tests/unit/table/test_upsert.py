@@ -235,6 +235,15 @@ def test_texts_of_more_than_two_gib_lose_no_row(max_rows: str) -> None:
     ]
 
 
+def test_a_row_kind_in_other_case_is_refused_unless_the_options_name_it() -> None:
+    schema = pa.schema([*list(SCHEMA)[:2], ("ROW_KIND", pa.string())])
+    for make in (encoder, decoder):
+        with pytest.raises(SchemaError, match=r"'ROW_KIND' is not the row kind.*ROW_KIND = row-kind"):
+            make(schema)
+    named = encoder(schema, metadata__columns="ROW_KIND = row-kind")
+    assert written(named, batch((1, "a", "-D"), schema=schema)) == [(K1, None)]
+
+
 def test_a_buffer_writes_the_last_row_of_each_key() -> None:
     rows = batch((1, "a", "+I"), (2, "x", "+I"), (1, "b", "+U"), (2, "x", "-D"), (1, "c", "+U"))
     buffered = {"sink__buffer_flush__max_rows": "4", "sink__buffer_flush__interval": "1 s"}

@@ -22,6 +22,7 @@ from penstock.changelog.row_kinds import (
     ROW_KIND,
     UPDATE_AFTER,
     UPDATE_BEFORE,
+    has_row_kind,
     kind_column,
     kinds_of,
 )
@@ -107,7 +108,7 @@ class Deduplicate:
 
 
 def _check_inserts(batch: pa.Table) -> None:
-    if ROW_KIND in batch.column_names and np.any(kinds_of(one_array(batch.column(ROW_KIND))) != INSERT):
+    if has_row_kind(batch.column_names) and np.any(kinds_of(one_array(batch.column(ROW_KIND))) != INSERT):
         raise RowError(
             "deduplicate takes rows that are only inserted, and got an update or a delete. Nothing of this "
             "batch was written. Use normalize for rows that change.",

@@ -24,6 +24,7 @@ from penstock.changelog.row_kinds import (
     ROW_KIND,
     UPDATE_AFTER,
     UPDATE_BEFORE,
+    has_row_kind,
     kind_column,
     kinds_of,
 )
@@ -141,7 +142,7 @@ class Normalize:
         """
         rows = batch.select(self.columns.names).cast(self.columns)
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in self.columns]))
-        if ROW_KIND not in batch.column_names:
+        if not has_row_kind(batch.column_names):
             return rows, np.zeros(batch.num_rows, bool), np.zeros(batch.num_rows, bool)
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         is_before = kinds == UPDATE_BEFORE
