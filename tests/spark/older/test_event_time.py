@@ -82,6 +82,8 @@ def test_topic_partitions_are_aligned_by_the_time_of_decoded_rows(
     consumer.assign_timestamps_and_watermarks(
         WatermarkStrategy.no_watermarks().with_timestamp_assigner(TimeOfText())
     )
+    # Spark drops late rows by the watermark of two batches before, so the data needs more than two batches.
+    consumer.set_option("scan.max-records-per-batch", "4")
     unaligned = consumer.load(spark).withWatermark("event_time", "1 minute")
     with counting(aligned, tmp_path / "1") as found, counting(unaligned, tmp_path / "2") as found_unaligned:
         pass
