@@ -91,13 +91,10 @@ def _run(spark: Any, texts: list[str], *, explain: bool) -> None:
 def _run_script(session: Session, text: str, *, explain: bool) -> None:
     from penstock.sql.language.parse import parse_script  # noqa: PLC0415 - lazy
     from penstock.sql.language.source import Source  # noqa: PLC0415 - lazy
-    from penstock.sql.language.statements import Explain, Insert, Select, StatementSet  # noqa: PLC0415 - lazy
 
     source = Source(text)
     for parsed in parse_script(text):
-        if explain and isinstance(parsed.statement, (Select, Insert, StatementSet)):
-            parsed = type(parsed)(Explain(parsed.statement), parsed.text, parsed.offset)  # noqa: PLW2901 - shown
-        _show(session.run(parsed, source))
+        _show(session.explained(parsed, source) if explain else session.run(parsed, source))
 
 
 def _show(result: Result) -> None:

@@ -96,15 +96,24 @@ def test_settings() -> None:
             settings.set(key, value)
 
 
+KEY = ("default_database", "t")
+
+
+def insert_of(text: str) -> Insert:
+    found = parse_statement(text)
+    assert isinstance(found, Insert)
+    return found
+
+
 def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
-    insert = parse_statement("INSERT INTO t SELECT a FROM u")
-    assert isinstance(insert, Insert)
-    text = _checkpoints.described(insert)
-    same = parse_statement("INSERT INTO t -- a comment\n  SELECT  a\nFROM u")
-    assert isinstance(same, Insert)
-    assert _checkpoints.described(same) == text
-    other = _checkpoints.described(replace(insert, columns=("b",)))
+    insert = insert_of("INSERT INTO t SELECT a FROM u")
+    text = _checkpoints.described(insert, KEY)
+    same = insert_of("INSERT INTO t -- a comment\n  SELECT  a\nFROM u")
+    assert _checkpoints.described(same, KEY) == text
+    other = _checkpoints.described(replace(insert, columns=("b",)), KEY)
     folder = str(tmp_path / "checkpoint")
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
     _checkpoints.claim(folder, text, may_change=False)
     _checkpoints.claim(folder, text, may_change=False)
     with pytest.raises(ValueError, match="belongs to another query"):
@@ -114,6 +123,32 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "penstock-sql" / "query.json").write_text('{"version": 9}')
     with pytest.raises(ValueError, match="version 9"):
         _checkpoints.claim(folder, text, may_change=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("INSERT INTO t SELECT 'a' FROM u", KEY),
+        ("INSERT INTO t SELECT `a` FROM u", KEY),
+        ("INSERT INTO t /*+ OPTIONS('topic' = 'x') */ SELECT a FROM u", KEY),
+        ("INSERT INTO t SELECT a FROM u", ("d", "t")),
+    ],
+)
+def test_an_insert_that_differs_has_another_claim(text: str, key: tuple[str, str]) -> None:
+    plain = _checkpoints.described(insert_of("INSERT INTO t SELECT a FROM u"), KEY)
+    assert _checkpoints.described(insert_of(text), key) != plain
+
+
+def test_a_query_that_never_planned_a_batch_has_no_claim(tmp_path: Path) -> None:
+    """Spark may refuse a query after its claim is written. The corrected one can start then."""
+    folder = str(tmp_path / "checkpoint")
+    _checkpoints.claim(folder, "wrong", may_change=False)
+    _checkpoints.claim(folder, "right", may_change=False)
+    (tmp_path / "checkpoint" / "offsets").mkdir()
+    (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
+    _checkpoints.claim(folder, "right", may_change=False)
+    with pytest.raises(ValueError, match="belongs to another query"):
+        _checkpoints.claim(folder, "wrong", may_change=False)
 
 
 WITH_PASSWORD = "CREATE TABLE t (a INT) WITH ('properties.sasl.jaas.config' = 'x password=\"hunter2\";', 'ssl.password' 'hunter2')"

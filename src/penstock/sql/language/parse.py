@@ -196,6 +196,9 @@ def _insert(cursor: Cursor) -> Insert:
     columns: tuple[str, ...] = ()
     if cursor.at("(") and not any(cursor.ahead(1).is_(word) for word in _QUERY_WORDS):
         columns = cursor.listed(lambda: cursor.identifier("a column"))
+    twice = next((each for each in columns if columns.count(each) > 1), None)
+    if twice is not None:
+        raise cursor.source.error(f"INSERT names the column '{twice}' twice.", name.offset)
     if not any(cursor.at(word) for word in _QUERY_WORDS):
         cursor.fail(["SELECT", "VALUES", "WITH"])
     return Insert(name, cursor.fragment("a query"), columns, overwrite, hints)

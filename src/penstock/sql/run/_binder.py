@@ -91,8 +91,8 @@ class SparkBinder:
     def _table(self, table: Table, hinted: dict[str, str]) -> Any:
         streaming = not self._settings.is_batch
         try:
-            connector = tables.check_connector(table, is_read=True)
             options = {**table.options, **hinted}
+            connector = tables.check_connector(table, options, is_read=True)
             frame = tables.open_table(self._spark, table, connector, options, streaming=streaming)
         except ValueError as error:
             raise table.source.error(str(error), table.definition.name.offset) from None
@@ -129,7 +129,8 @@ class SparkBinder:
 
     def _view(self, view: View) -> Any:
         definition = view.definition
-        translated = translate_query(definition.query, view.source, self)
+        with self._catalog.within(view.database):
+            translated = translate_query(definition.query, view.source, self)
         frame = self.frame(translated.sql, view.source, definition.query.offset)
         check_streamed(translated, frame, view.source)
         return frame.toDF(*definition.columns) if definition.columns else frame

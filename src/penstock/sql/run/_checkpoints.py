@@ -2,7 +2,8 @@
 
 Runs on the driver. Invariant: a query continues from a checkpoint only if the checkpoint was made by the same
 query, or if the user has said that a changed query may continue. The file `penstock-sql/query.json` in the
-folder holds the query, with a version.
+folder holds the query, with a version. It counts once Spark has planned a batch: before that the folder has
+neither positions nor state, e.g. because Spark refused the query.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ from penstock.state.files import open_files
 _FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 1
 
 
-def described(insert: Insert) -> str:
-    """Return an INSERT without its comments and spaces, so that a new layout is not a new query."""
-    tokens = [token.value for token in tokenize(Source(insert.query.text))]
-    return json.dumps([insert.table.parts[-1], insert.columns, tokens], ensure_ascii=False)
+def described(insert: Insert, key: tuple[str, str]) -> str:
+    """Return an INSERT without its comments and spaces, so that a new layout is not a new query.
+
+    Args:
+        insert: the statement.
+        key: database and name of its table.
+    """
+    tokens = [[token.kind.name, token.value] for token in tokenize(Source(insert.query.text))]
+    return json.dumps([*key, insert.columns, sorted(insert.hints), tokens], ensure_ascii=False)
 
 
 def claim(folder: str, query: str, *, may_change: bool) -> None:
@@ -37,13 +43,14 @@ def claim(folder: str, query: str, *, may_change: bool) -> None:
     try:
         files = open_files(folder)
         noted = _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder)
+        has_begun = bool(files.names("offsets"))
     except FileNotFoundError:
-        noted = None
+        noted, has_begun = None, False
     except (OSError, ValueError) as error:
         raise ValueError(f"the folder of checkpoints {folder} cannot be read: {error}") from None
     if noted == query:
         return
-    if noted is not None and not may_change:
+    if has_begun and not may_change:
         raise ValueError(
             f"the checkpoint in {folder} belongs to another query, so its positions and state may not fit "
             "this one. Give the job another name: SET 'pipeline.name' = '...'. Or, if only a filter or a "

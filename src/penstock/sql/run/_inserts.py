@@ -1,7 +1,8 @@
 """Write the rows of queries into tables: batches at once, streams as queries of Spark.
 
 Runs on the driver. Invariant: a stream into Kafka or files has a folder of checkpoints, so that it continues
-where it ended. All inserts of a statement are checked before the first one starts.
+where it ended, and no two queries share a folder. All inserts of a statement are checked before the first one
+starts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from penstock.sql.query.translate import translate_query
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, check_streamed, spark_message
-from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
 Emit = Callable[[str], None]
@@ -27,13 +28,18 @@ _SHOWN_KIND = "+I"
 
 @dataclass(frozen=True)
 class Write:
-    """Rows that are ready to be written: into which table, and with which options."""
+    """Rows that are ready to be written: into which table (database and name), and with which options."""
 
-    name: str
+    key: Key
     rows: Any
     connector: str
     options: dict[str, str]
     insert: Insert
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table, with its database unless that is the default one."""
+        return self.key[1] if self.key[0] == DEFAULT_DATABASE else ".".join(self.key)
 
     @property
     def offset(self) -> int:
@@ -52,6 +58,8 @@ class Inserts:
         self._settings = settings
         self._binder = binder
         self._emit = emit
+        self._started: dict[str, Any] = {}
+        """The last query of each folder of checkpoints."""
 
     def prepare(self, insert: Insert, source: Source) -> Write:
         """Return the write of an INSERT, checked, without starting it.
@@ -67,15 +75,15 @@ class Inserts:
         frame = self._binder.frame(translated.sql, source, insert.query.offset)
         check_streamed(translated, frame, source)
         try:
-            connector = tables.check_connector(table, is_read=False)
-            rows = tables.rows_for(frame, table, insert.columns)
             options = {**table.options, **dict(insert.hints)}
+            connector = tables.check_connector(table, options, is_read=False)
+            rows = tables.rows_for(frame, table, insert.columns)
             if connector in tables.KAFKA:
                 options["metadata.columns"] = tables.metadata_option(table.definition)
-            _check_files(connector, options, insert)
+            _check_overwrite(connector, rows, insert)
         except ValueError as error:
             raise source.error(str(error), insert.table.offset) from None
-        return Write(insert.table.parts[-1], rows, connector, options, insert)
+        return Write(self._catalog.key(insert.table.parts), rows, connector, options, insert)
 
     def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[Any]:
         """Run the batches, start the streams, and return the queries of the streams.
@@ -85,10 +93,8 @@ class Inserts:
         """
         streams = [write for write in writes if write.rows.isStreaming]
         job = self.job_name(writes)
-        folders = [
-            self._folder(write, job, f"{place + 1}" if in_set else "", source)
-            for place, write in enumerate(streams)
-        ]
+        folders = [self._folder(write, job, source, in_set=in_set) for write in streams]
+        self._check_free(streams, folders, source)
         self._claim(streams, folders, source)
         for write in writes:
             if not write.rows.isStreaming:
@@ -97,19 +103,42 @@ class Inserts:
         try:
             for write, folder in zip(streams, folders, strict=True):
                 queries.append(self._start_stream(write, folder, source))
+                if folder is not None:
+                    self._started[folder] = queries[-1]
         except BaseException:
             for query in queries:
                 query.stop()
             raise
         return queries
 
+    def _check_free(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
+        """Refuse a folder that another query writes. Spark would stop that query, or share the folder."""
+        seen: set[str] = set()
+        for write, folder in zip(streams, folders, strict=True):
+            if folder is None:
+                continue
+            if folder in seen:
+                raise source.error(
+                    f"the statement set writes '{write.name}' twice, and both queries would have one folder "
+                    "of checkpoints. Write one INSERT with UNION ALL.",
+                    write.offset,
+                )
+            seen.add(folder)
+            if folder in self._started and self._started[folder].isActive:
+                raise source.error(
+                    f"a query of this session still writes the checkpoint in {folder}. Stop its job first, "
+                    "or give this one another name: SET 'pipeline.name' = '...'.",
+                    write.offset,
+                )
+
     def _claim(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
         may_change = self._settings.values.get(CHANGED) == "continue"
         for write, folder in zip(streams, folders, strict=True):
             if folder is None:
                 continue
+            query = _checkpoints.described(write.insert, write.key)
             try:
-                _checkpoints.claim(folder, _checkpoints.described(write.insert), may_change=may_change)
+                _checkpoints.claim(folder, query, may_change=may_change)
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None
 
@@ -118,7 +147,8 @@ class Inserts:
         given = self._settings.values.get(NAME)
         return given or "insert-into_" + "_".join(dict.fromkeys(write.name for write in writes))
 
-    def _folder(self, write: Write, job: str, number: str, source: Source) -> str | None:
+    def _folder(self, write: Write, job: str, source: Source, *, in_set: bool) -> str | None:
+        """Return the folder of a query. It does not depend on the other inserts of a set."""
         base = self._settings.values.get(FOLDER)
         if base is None:
             if write.connector in tables.SINKS_ONLY:
@@ -128,8 +158,10 @@ class Inserts:
                 "The script continues from there when it runs again.",
                 write.offset,
             )
-        part = f"/{number}-{_file_name(write.name)}" if number else ""
-        return f"{base.rstrip('/')}/{_file_name(job)}{part}"
+        own = f"insert-into_{_file_name(write.name)}"
+        named = NAME in self._settings.values
+        parts = [_file_name(job), own] if named and in_set else [_file_name(job) if named else own]
+        return "/".join([base.rstrip("/"), *parts])
 
     def _run_batch(self, write: Write, source: Source) -> None:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
@@ -176,13 +208,16 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)
 
 
-def _check_files(connector: str, options: dict[str, str], insert: Insert) -> None:
-    if connector == "filesystem":
-        if options.get("format") not in tables.FILES or "path" not in options:
-            formats = ", ".join(tables.FILES)
-            raise ValueError(f"the connector 'filesystem' needs 'path', and 'format': one of {formats}.")
-    elif insert.overwrite:
+def _check_overwrite(connector: str, rows: Any, insert: Insert) -> None:
+    if not insert.overwrite:
+        return
+    if connector != "filesystem":
         raise ValueError(f"INSERT OVERWRITE is for 'filesystem'. The connector '{connector}' only adds rows.")
+    if rows.isStreaming:
+        raise ValueError(
+            "INSERT OVERWRITE is not for a stream, which only adds files. Use INSERT INTO, or the batch "
+            "mode: SET 'execution.runtime-mode' = 'batch'."
+        )
 
 
 def _print(batch: Any, emit: Emit) -> None:

@@ -42,15 +42,21 @@ _NOT_YET = {
 }
 MARK = "penstock.metadata"
 _MONITORED = "source.monitor-interval"
+_OF_FILES = ("connector", "path", "format", _MONITORED)
 
 
-def check_connector(table: Table, *, is_read: bool) -> str:
+def check_connector(table: Table, options: dict[str, str], *, is_read: bool) -> str:
     """Return the connector of a table.
 
+    Args:
+        table: its declaration.
+        options: of WITH, with those of a hint.
+        is_read: whether the table is read.
+
     Raises:
-        ValueError: it is missing, unknown, or cannot do this.
+        ValueError: it is missing, unknown, or cannot do this; or an option does not fit it.
     """
-    connector = table.connector
+    connector = options.get("connector")
     if connector is None:
         raise ValueError(f"the table '{table.definition.name}' has no option 'connector'.")
     if connector in _NOT_YET:
@@ -62,28 +68,42 @@ def check_connector(table: Table, *, is_read: bool) -> str:
         )
     if is_read and connector in SINKS_ONLY:
         raise ValueError(f"the connector '{connector}' only writes, so the table cannot be read.")
-    _check_changelog(table)
+    _check_changelog(table, options)
+    if connector == "filesystem":
+        _check_files(options)
     return connector
 
 
-def _check_changelog(table: Table) -> None:
-    options = table.options
-    name = options.get("format") or options.get("value.format") or ""
-    is_changelog = name.strip().lower().startswith(_CHANGELOGS)
+def _check_changelog(table: Table, options: dict[str, str]) -> None:
+    # Spark compares the names of options without their case.
+    names = [value for key, value in options.items() if key.lower() in ("format", "value.format")]
+    changelogs = [name for name in names if name.strip().lower().startswith(_CHANGELOGS)]
     has_kind = any(
-        column.name == "row_kind" or (isinstance(column, MetadataColumn) and column.key == "row-kind")
+        isinstance(column, MetadataColumn) and (column.key or column.name) == "row-kind"
         for column in table.definition.columns
     )
-    if is_changelog and not has_kind:
+    if changelogs and not has_kind:
         raise ValueError(
-            f"the rows of the format '{name}' change other rows, and SQL does not apply them yet. Declare "
-            "the column `row_kind STRING METADATA FROM 'row-kind'` to get the changes as rows, or use "
-            "penstock.changelog in Python."
+            f"the rows of the format '{changelogs[0]}' change other rows, and SQL does not apply them yet. "
+            "Declare the column `row_kind STRING METADATA FROM 'row-kind'` to get the changes as rows, or "
+            "use penstock.changelog in Python."
         )
-    if table.definition.primary_key and not is_changelog:
+    if table.definition.primary_key and not changelogs:
         raise ValueError(
             "a PRIMARY KEY is for tables whose rows change other rows, which the connector "
-            f"'{table.connector}' with the format '{name}' is not. Leave it out."
+            f"'{options.get('connector')}' with the format '{', '.join(names)}' is not. Leave it out."
+        )
+
+
+def _check_files(options: dict[str, str]) -> None:
+    if options.get("format") not in FILES or "path" not in options:
+        raise ValueError(f"the connector 'filesystem' needs 'path', and 'format': one of {', '.join(FILES)}.")
+    unknown = [key for key in options if key not in _OF_FILES]
+    if unknown:
+        raise ValueError(
+            f"the connector 'filesystem' does not have the option '{unknown[0]}'."
+            f"{nearest(unknown[0], _OF_FILES)} It has {', '.join(_OF_FILES)}. Files of another layout: read "
+            "them with Spark, and register the DataFrame."
         )
 
 
@@ -127,21 +147,20 @@ def _declared(kind: FlinkType, column: str) -> str:
 def open_table(spark: Any, table: Table, connector: str, options: dict[str, str], *, streaming: bool) -> Any:
     """Return the stored columns of a table as a DataFrame.
 
-    Files are read once, as in Flink, unless the table has `source.monitor-interval`.
+    Files are read once, as in Flink, unless the table has `source.monitor-interval`. A value that does not
+    fit its column stops the query.
 
     Raises:
-        ValueError: an option of the connector `filesystem` is missing.
+        ValueError: a type is not served.
     """
     is_stream = streaming and (connector in KAFKA or _MONITORED in options)
     reader = spark.readStream if is_stream else spark.read
     schema = read_schema(table.definition)
     if connector in KAFKA:
         return reader.format("penstock").schema(schema).options(**options).load()
-    name = options.get("format", "")
-    if name not in FILES:
-        raise ValueError(f"the connector 'filesystem' needs 'format': one of {', '.join(FILES)}.")
-    if "path" not in options:
-        raise ValueError("the connector 'filesystem' needs the option 'path'.")
+    name = options["format"]
+    if name in ("json", "csv"):  # without it Spark reads a wrong value as NULL
+        reader = reader.option("mode", "FAILFAST")
     return reader.format(name).schema(schema).load(options["path"])
 
 
@@ -160,7 +179,8 @@ def column_texts(table: Table, computed: dict[str, str], *, streaming: bool) -> 
             text = name
         if is_time and streaming:
             # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
-            text = f"CAST({text} AS TIMESTAMP)"
+            missing = literal(f"The event time {column.name} is NULL. Its row belongs to no window.")
+            text = f"coalesce(CAST({text} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP))"
         texts.append(f"{text} AS {name}")
     return texts
 

@@ -6,7 +6,9 @@ Nothing here knows Spark.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.sql.language.source import Source
@@ -39,18 +41,14 @@ class Table:
         """Return the options of WITH."""
         return dict(self.definition.options)
 
-    @property
-    def connector(self) -> str | None:
-        """Return the option `connector`."""
-        return self.options.get("connector")
-
 
 @dataclass(frozen=True)
 class View:
-    """A view, and the script that its query comes from."""
+    """A view, the script that its query comes from, and the database that was chosen when it was created."""
 
     definition: CreateView
     source: Source
+    database: str = DEFAULT_DATABASE
 
 
 @dataclass
@@ -74,6 +72,15 @@ class Catalog:
         if database not in self.databases:
             raise ValueError(f"there is no database '{database}'.")
         return database, parts[-1]
+
+    @contextlib.contextmanager
+    def within(self, database: str) -> Iterator[None]:
+        """Return a context in which names without a database are of this one."""
+        before, self.database = self.database, database
+        try:
+            yield
+        finally:
+            self.database = before
 
     def find(self, parts: tuple[str, ...]) -> Table | View | None:
         """Return the object of a name; None if there is none."""
@@ -107,6 +114,23 @@ class Catalog:
             del self.objects[key]
         elif not if_exists:
             raise ValueError(f"there is no {kind.lower()} '{name}'.")
+
+    def rename(self, old: Name, new: Name, made: Table) -> None:
+        """Give a table another name of its database, and its new declaration.
+
+        Raises:
+            ValueError: the name is taken, or names another database.
+        """
+        database, name = self.key(old.parts)
+        if len(new.parts) > 1 and self.key(new.parts)[0] != database:
+            raise ValueError(
+                f"a table cannot move to another database. Write the name '{new.parts[-1]}' only."
+            )
+        target = (database, new.parts[-1])
+        if target in self.objects:
+            raise ValueError(f"there is a table or view '{new}' already.")
+        del self.objects[database, name]
+        self.objects[target] = made
 
     def names(
         self, kind: type | None = None, database: str | None = None, like: str | None = None

@@ -31,6 +31,7 @@ from penstock.sql.language.statements import (
     Select,
     SetOption,
     Show,
+    Statement,
     StatementSet,
     Use,
 )
@@ -50,7 +51,7 @@ from penstock.sql.run.catalog import (
     with_like,
 )
 from penstock.sql.run.job import Job
-from penstock.sql.run.settings import PARALLELISM, SYNC, ZONE, Settings
+from penstock.sql.run.settings import NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
 Row = tuple[str, ...]
 
@@ -88,14 +89,13 @@ class Session:
             emit: takes the lines of tables with the connector `print`.
 
         Raises:
-            OptionError: Spark's ANSI mode is off. Then errors of Flink would become NULL.
+            OptionError: Spark's ANSI mode is off, so errors of Flink would become NULL; or Spark reads
+                backslashes in another way than the translation writes them.
         """
-        if str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
-            raise OptionError(
-                "Spark's ANSI mode is off, so overflows and wrong casts would become NULL without a message. "
-                "Set spark.sql.ansi.enabled to true.",
-                option="spark.sql.ansi.enabled",
-            )
+        for option, (wanted, why) in NEEDED.items():
+            found = str(spark.conf.get(option)).lower()
+            if found != wanted:
+                raise OptionError(f"{option} is {found}: {why} Set it to {wanted}.", option=option)
         self.spark = spark
         self.jobs: list[Job] = []
         self._settings = Settings()
@@ -121,6 +121,23 @@ class Session:
             return _RUNNERS[type(parsed.statement)](self, parsed.statement, source)
         except ValueError as error:
             raise source.error(str(error), _place(parsed)) from None
+
+    def explained(self, parsed: Parsed, source: Source) -> Result:
+        """Run a statement that only declares or shows something, and explain any other. No job starts.
+
+        Raises:
+            SqlError: as `run` does.
+        """
+        self._binder.forget()
+        statement: Statement | None = parsed.statement
+        try:
+            if isinstance(statement, CreateTable) and statement.query is not None:
+                statement = self._declare(statement, source)
+            if isinstance(statement, (Select, Insert, StatementSet)):
+                return self.explain(Explain(statement), source)
+        except ValueError as error:
+            raise source.error(str(error), _place(parsed)) from None
+        return self.run(parsed, source)
 
     def sql(self, query: str) -> Any:
         """Return the DataFrame of a query: a stream, unless the mode is batch or all tables are static.
@@ -173,6 +190,13 @@ class Session:
 
     def create_table(self, statement: CreateTable, source: Source) -> Result:
         """Create a table; with AS SELECT also fill it."""
+        insert = self._declare(statement, source)
+        if insert is not None:
+            return self._start([insert], source, in_set=False)
+        return Result("The table was created.")
+
+    def _declare(self, statement: CreateTable, source: Source) -> Insert | None:
+        """Create a table without its rows, and return the INSERT that fills it."""
         if statement.like is not None:
             base = self._catalog.find(statement.like.table.parts)
             if not isinstance(base, Table):
@@ -186,22 +210,26 @@ class Session:
                 raise ValueError(
                     "CREATE TABLE ... AS SELECT takes its columns from the query. Leave them out."
                 )
+            if statement.if_not_exists:
+                raise ValueError(
+                    "IF NOT EXISTS is not served with AS SELECT, because an old table would be filled "
+                    "again. Write CREATE TABLE IF NOT EXISTS and INSERT INTO."
+                )
             fields = self._query(query, source).schema.fields
             columns = tuple(PhysicalColumn(each.name, flink_type(each.dataType)) for each in fields)
             statement = replace(statement, columns=columns, query=None)
         table = Table(statement, source)
         check_parts(table)
         self._catalog.add(statement.name, table, if_not_exists=statement.if_not_exists)
-        if query is not None:
-            return self._start([Insert(statement.name, query)], source, in_set=False)
-        return Result("The table was created.")
+        return None if query is None else Insert(statement.name, query)
 
     def create_view(self, statement: CreateView, source: Source) -> Result:
         """Create a view whose query is checked."""
         frame = self._query(statement.query, source)
         if statement.columns and len(statement.columns) != len(frame.columns):
             raise ValueError(f"the query has {len(frame.columns)} columns, not {len(statement.columns)}.")
-        self._catalog.add(statement.name, View(statement, source), if_not_exists=statement.if_not_exists)
+        view = View(statement, source, self._catalog.database)
+        self._catalog.add(statement.name, view, if_not_exists=statement.if_not_exists)
         return Result("The view was created.")
 
     def create_function(self, statement: CreateFunction, source: Source) -> Result:
@@ -341,10 +369,10 @@ class Session:
             raise ValueError(f"there is no table '{statement.name}'.")
         changed = Table(altered(found.definition, statement), found.source)
         check_parts(changed)
-        self._catalog.drop("TABLE", statement.name, if_exists=False)
-        key = self._catalog.key(statement.name.parts)
-        target = statement.rename_to.parts[-1] if statement.rename_to is not None else key[1]
-        self._catalog.objects[key[0], target] = changed
+        if statement.rename_to is not None:
+            self._catalog.rename(statement.name, statement.rename_to, changed)
+        else:
+            self._catalog.objects[self._catalog.key(statement.name.parts)] = changed
         return Result("The table was changed.")
 
     def _found(self, name: Name | None, kind: type) -> Any:

@@ -58,6 +58,13 @@ _REFUSED = {
     "pipeline.jars": "Spark loads jars when it starts: spark.jars.",
     "python.files": "Spark has spark.submit.pyFiles.",
 }
+_ANSI, _ESCAPED = "spark.sql.ansi.enabled", "spark.sql.parser.escapedStringLiterals"
+NEEDED = {
+    _ANSI: ("true", "overflows and wrong casts would become NULL without a message."),
+    _ESCAPED: ("false", "texts with a backslash would change."),
+}
+"""The options of Spark that translations rely on: their value, and what another value would do."""
+_LEGACY = "spark.sql.legacy."
 
 
 @dataclass
@@ -75,6 +82,10 @@ class Settings:
         key = _SYNONYMS.get(key.strip(), key.strip())
         if key in _REFUSED:
             raise ValueError(f"'{key}' is not served: {_REFUSED[key]}")
+        if key in NEEDED:
+            raise ValueError(f"'{key}' has to be {NEEDED[key][0]}. With another value {NEEDED[key][1]}")
+        if key.startswith(_LEGACY):
+            raise ValueError(f"'{key}' is not served, because Spark's old behaviours change values.")
         if key not in _SERVED and key not in _NO_EFFECT and not key.startswith("spark."):
             known = [*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED]
             raise ValueError(

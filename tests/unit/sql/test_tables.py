@@ -1,0 +1,199 @@
+"""What a table is read and written with: its options, its event time, the database of a view."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from penstock.errors import OptionError, SqlError
+from penstock.sql.language.parse import parse_script, parse_statement
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import CreateTable, CreateView, Insert, Name
+from penstock.sql.run import _binder, _inserts
+from penstock.sql.run import _tables as tables
+from penstock.sql.run.catalog import Catalog, Table, View
+from penstock.sql.run.session import Session
+from penstock.sql.run.settings import Settings
+
+
+def table_of(text: str) -> Table:
+    found = parse_statement(text)
+    assert isinstance(found, CreateTable)
+    return Table(found, Source(text))
+
+
+KIND = "row_kind STRING METADATA FROM 'row-kind'"
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ("a INT", {"format": "debezium-json"}, "the rows of the format 'debezium-json' change other rows"),
+        (
+            "row_kind STRING",
+            {"format": "canal-json"},
+            "the rows of the format 'canal-json' change other rows",
+        ),
+        ("a INT", {"FORMAT": "ogg-json"}, "the rows of the format 'ogg-json' change other rows"),
+        (
+            "a INT",
+            {"format": "json", "value.format": "maxwell-json"},
+            "the rows of the format 'maxwell-json'",
+        ),
+        (
+            "a INT PRIMARY KEY NOT ENFORCED",
+            {"format": "json"},
+            "a PRIMARY KEY is for tables whose rows change",
+        ),
+        (KIND, {"format": "debezium-json"}, ""),
+        ("a INT", {"format": "json"}, ""),
+        ("a INT", {"connector": "print"}, "only writes"),
+        ("a INT", {"connector": "upsert-kafka"}, "upsert tables are not served"),
+    ],
+)
+def test_options_are_checked_with_those_of_the_hint(
+    columns: str, options: dict[str, str], message: str
+) -> None:
+    table = table_of(f"CREATE TABLE t ({columns}) WITH ('connector' = 'kafka')")
+    merged = {**table.options, **options}
+    if not message:
+        assert tables.check_connector(table, merged, is_read=True) == "kafka"
+        return
+    with pytest.raises(ValueError, match=message):
+        tables.check_connector(table, merged, is_read=True)
+
+
+def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
+    catalog, settings = Catalog(), Settings()
+    table = table_of("CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'format' = 'json')")
+    catalog.add(Name(("t",)), table, if_not_exists=False)
+    binder = _binder.SparkBinder(MagicMock(), catalog, settings)
+    with pytest.raises(SqlError, match="change other rows"):
+        binder.table(("t",), (("format", "debezium-json"),))
+    inserts = _inserts.Inserts(MagicMock(), catalog, settings, MagicMock(), print)
+    text = "INSERT INTO t /*+ OPTIONS('format' = 'debezium-json') */ SELECT 1"
+    insert = parse_script(text)[0].statement
+    assert isinstance(insert, Insert)
+    with pytest.raises(SqlError, match="change other rows"):
+        inserts.prepare(insert, Source(text))
+
+
+FILES = {"connector": "filesystem", "path": "/x", "format": "csv"}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"csv.field-delimiter": ";"}, "does not have the option 'csv.field-delimiter'"),
+        ({"source.monitor-intervall": "1 s"}, "Did you mean 'source.monitor-interval'"),
+        ({"format": "raw"}, "needs 'path', and 'format'"),
+        ({"source.monitor-interval": "1 s"}, ""),
+    ],
+)
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_option_of_files_that_has_no_effect_is_refused(
+    more: dict[str, str], message: str, is_read: bool
+) -> None:
+    table = table_of("CREATE TABLE t (a INT)")
+    if not message:
+        assert tables.check_connector(table, {**FILES, **more}, is_read=is_read) == "filesystem"
+        return
+    with pytest.raises(ValueError, match=message):
+        tables.check_connector(table, {**FILES, **more}, is_read=is_read)
+
+
+@pytest.mark.parametrize(("name", "is_strict"), [("json", True), ("csv", True), ("parquet", False)])
+def test_a_wrong_value_in_a_file_stops_the_query(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_strict: bool
+) -> None:
+    monkeypatch.setattr(tables, "read_schema", lambda _: "schema")
+    spark = MagicMock()
+    spark.read.option.return_value = spark.read
+    table = table_of("CREATE TABLE t (a INT)")
+    tables.open_table(spark, table, "filesystem", {**FILES, "format": name}, streaming=True)
+    assert spark.read.option.call_args_list == ([(("mode", "FAILFAST"),)] if is_strict else [])
+    spark.read.format.assert_called_once_with(name)
+
+
+def test_a_row_without_an_event_time_stops_the_stream() -> None:
+    table = table_of("CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR ts AS ts)")
+    assert tables.column_texts(table, {}, streaming=True) == [
+        "coalesce(CAST(`ts` AS TIMESTAMP), CAST(raise_error('The event time ts is NULL. Its row belongs to no "
+        "window.') AS TIMESTAMP)) AS `ts`"
+    ]
+    assert tables.column_texts(table, {}, streaming=False) == ["`ts` AS `ts`"]
+
+
+def test_an_overwrite_by_a_stream_is_refused() -> None:
+    insert = parse_statement("INSERT OVERWRITE t SELECT 1")
+    assert isinstance(insert, Insert)
+    _inserts._check_overwrite("filesystem", MagicMock(isStreaming=False), insert)
+    for connector, streaming, message in [
+        ("filesystem", True, "not for a stream"),
+        ("kafka", False, "only adds rows"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            _inserts._check_overwrite(connector, MagicMock(isStreaming=streaming), insert)
+
+
+def test_a_view_reads_the_tables_of_its_own_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = Catalog(databases={"default_database", "d"})
+    for database, topic in [("default_database", "mine"), ("d", "other")]:
+        made = table_of(f"CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = '{topic}')")
+        catalog.add(Name((database, "t")), made, if_not_exists=False)
+    text = "CREATE VIEW v AS SELECT a FROM t"
+    view = parse_statement(text)
+    assert isinstance(view, CreateView)
+    catalog.add(view.name, View(view, Source(text), catalog.database), if_not_exists=False)
+    opened: list[str] = []
+
+    def opens(_: Any, __: Any, ___: str, options: dict[str, str], *, streaming: bool) -> Any:
+        opened.append(options["topic"])
+        return MagicMock(isStreaming=False)
+
+    monkeypatch.setattr(tables, "open_table", opens)
+    spark = MagicMock()
+    spark.sql.return_value.isStreaming = False
+    binder = _binder.SparkBinder(spark, catalog, Settings())
+    catalog.database = "d"
+    assert binder.table(("default_database", "v"), ()) is not None
+    assert (opened, catalog.database) == (["mine"], "d")
+
+
+def test_a_table_is_not_renamed_onto_another() -> None:
+    spark = MagicMock()
+    spark.conf.get.side_effect = NEEDED.get
+    session = Session(spark)
+    for name in ("a", "b"):
+        table = table_of(f"CREATE TABLE {name} (i INT)")
+        session._catalog.add(table.definition.name, table, if_not_exists=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.sql.run.session.check_parts", lambda _: None)
+        for target, message in [("b", "there is a table or view 'b' already"), ("x.b", "no database 'x'")]:
+            with pytest.raises(SqlError, match=message):
+                session.execute(f"ALTER TABLE a RENAME TO {target}")
+        session.execute("ALTER TABLE a RENAME TO c")
+    assert session._catalog.names() == ["b", "c"]
+
+
+NEEDED = {"spark.sql.ansi.enabled": "true", "spark.sql.parser.escapedStringLiterals": "false"}
+
+
+@pytest.mark.parametrize("option", NEEDED)
+def test_an_option_of_spark_that_would_change_values_is_refused(option: str) -> None:
+    wrong = {**NEEDED, option: "false" if NEEDED[option] == "true" else "true"}
+    spark = MagicMock()
+    spark.conf.get.side_effect = wrong.get
+    with pytest.raises(OptionError, match=f"{option} is {wrong[option]}"):
+        Session(spark)
+    with pytest.raises(ValueError, match=f"'{option}' has to be {NEEDED[option]}"):
+        Settings().set(option, wrong[option])
+    with pytest.raises(ValueError, match="old behaviours change values"):
+        Settings().set("spark.sql.legacy.timeParserPolicy", "LEGACY")
+
+
+def test_a_column_that_insert_names_twice_is_refused() -> None:
+    with pytest.raises(SqlError, match="INSERT names the column 'a' twice"):
+        parse_statement("INSERT INTO t (a, b, a) SELECT 1, 2, 3")
