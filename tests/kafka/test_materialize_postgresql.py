@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import MaterializeError
+from penstock.errors import MaterializeError, OptionError
 from penstock.materialize import SqlTable
 from penstock.materialize.batch import Batch, LastRows
 from tests.unit.materialize.changes import Change, after, batch, rows_of
@@ -134,3 +134,13 @@ def test_types(server: str) -> None:
     with closing(psycopg.connect(server)) as connection, suppress(StopIteration):
         found = next(iter(connection.execute("SELECT k, flag, bytes, real::text, at FROM types")))
     assert found == (1, False, b"\0", "NaN", None)
+
+
+def test_a_connection_that_commits_by_itself_is_refused_and_a_table_of_the_user_stays(server: str) -> None:
+    with pytest.raises(OptionError, match="a connection with autocommit"):
+        SqlTable("mine", lambda: psycopg.connect(server, autocommit=True)).apply(batch(0, []))
+    with closing(psycopg.connect(server)) as connection:
+        connection.execute("CREATE TABLE penstock_staged (x INTEGER)")
+        connection.commit()
+        assert SqlTable("mine", lambda: psycopg.connect(server)).apply(batch(0, [(1, "a", "+I")]))
+        assert connection.execute("SELECT count(*) FROM public.penstock_staged").fetchall() == [(0,)]

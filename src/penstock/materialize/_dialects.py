@@ -28,6 +28,7 @@ class Dialect:
         type_name: the type of a column; None for a type that the database does not have.
         value: converts a value for the driver of the database.
         lock: statements that begin the transaction and keep other writers out.
+        temporary: the schema of temporary tables.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Dialect:
     type_name: Callable[[pa.DataType], str | None]
     value: Callable[[Any], Any]
     lock: Sequence[str]
+    temporary: str
 
     def column_type(self, field: pa.Field) -> str:
         """Return the type of a column.
@@ -109,5 +111,5 @@ def _sqlite_value(value: Any) -> Any:
     return value
 
 
-POSTGRESQL = Dialect("postgresql", "%s", _postgresql_type, lambda value: value, ())
-SQLITE = Dialect("sqlite", "?", _sqlite_type, _sqlite_value, ("BEGIN IMMEDIATE",))
+POSTGRESQL = Dialect("postgresql", "%s", _postgresql_type, lambda value: value, (), "pg_temp")
+SQLITE = Dialect("sqlite", "?", _sqlite_type, _sqlite_value, ("BEGIN IMMEDIATE",), "temp")

@@ -6,8 +6,11 @@ rows, and not on what a deleted row held.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, time
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -117,9 +120,12 @@ class Batch:
             )
 
     def digest(self) -> str:
-        """Return a digest of the rows. Nested columns do not count."""
-        names = [field.name for field in self.rows.schema if is_hashable(field.type)]
-        hashes = hash_columns(self.rows, names)
+        """Return a digest of the rows."""
+        rows = self.rows
+        for index, field in enumerate(rows.schema):
+            if pa.types.is_nested(field.type):
+                rows = rows.set_column(index, field.name, _texts(rows.column(index)))
+        hashes = hash_columns(rows, [field.name for field in rows.schema if is_hashable(field.type)])
         sums = (int(half.sum()) & _MASK for half in (hashes.high, hashes.low))
         return f"{self.rows.num_rows}-{'-'.join(f'{one:016x}' for one in sums)}"
 
@@ -130,6 +136,18 @@ class Batch:
     def deleted(self) -> pa.Table:
         """Return the keys of the rows to delete."""
         return self.rows.filter(self.rows.column(DELETED)).select(list(self.keys))
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
+    """Return nested values as texts that do not depend on the versions of libraries."""
+    texts = (None if one is None else json.dumps(one, default=_text) for one in column.to_pylist())
+    return pa.array(texts, pa.large_string())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 
 def _kinds(rows: pa.Table) -> Kinds:

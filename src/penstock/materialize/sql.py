@@ -16,13 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError, SchemaError
+from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._dialects import SQLITE, Dialect, dialect_of
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
 
 MARKERS = "penstock_batches"
 """The table of the markers, in the same database."""
+_OURS = "penstock_"
 _STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
 _FORMAT = 1
 _NO_BATCH = -1
@@ -53,9 +54,16 @@ class SqlTable:
 
         Raises:
             SchemaError: a column has a type that the database does not have, or a name that penstock needs.
-            OptionError: the dialect is not known.
+            OptionError: the dialect is not known, or the table has a name of penstock.
         """
         dialect = dialect_of(self.dialect)
+        if self.table.split(".")[-1].lower().startswith(_OURS):
+            raise OptionError(
+                f"`table` is {self.table!r}, but tables whose names begin with {_OURS} are penstock's own. "
+                "Choose another name.",
+                option="table",
+                value=self.table,
+            )
         for one in columns:
             dialect.column_type(one)
             if one.name.lower() == _IS_DELETED:
@@ -66,9 +74,11 @@ class SqlTable:
 
         Raises:
             MaterializeError: the batch does not follow the last one, or the table is not empty at the start.
+            OptionError: the connection ends each statement as a transaction of its own.
         """
         dialect = dialect_of(self.dialect)
         with closing(self.connect()) as connection:
+            _check_transactions(connection)
             if dialect is SQLITE:
                 connection.isolation_level = None  # the transaction begins and ends where the statements say
             with closing(connection.cursor()) as cursor:
@@ -81,6 +91,16 @@ class SqlTable:
         return applied
 
 
+def _check_transactions(connection: Any) -> None:
+    """Raise OptionError if the connection commits by itself. A failed batch would be applied in part."""
+    if getattr(connection, "autocommit", False) is True:
+        raise OptionError(
+            "`connect` returns a connection with autocommit, so rows and marker would not change together. "
+            "Nothing of the batch was written. Connect without autocommit.",
+            option="connect",
+        )
+
+
 class _Apply:
     """The statements of one transaction."""
 
@@ -89,6 +109,7 @@ class _Apply:
         self._dialect = dialect
         self._cursor = cursor
         self._batch = batch
+        self._staged = f"{dialect.temporary}.{_STAGED}"  # the user may have a table of this name
         self._table = ".".join(map(_quoted, target.table.split(".")))
         self._columns = [one for one in batch.rows.schema if not one.name.startswith("#")]
 
@@ -149,11 +170,13 @@ class _Apply:
             )
 
     def _stage(self) -> None:
-        self._execute(f"DROP TABLE IF EXISTS {_STAGED}")
-        self._execute(f"CREATE TEMPORARY TABLE {_STAGED} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})")
+        self._execute(f"DROP TABLE IF EXISTS {self._staged}")
+        self._execute(
+            f"CREATE TEMPORARY TABLE {self._staged} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})"
+        )
         marks = ", ".join([_P] * (len(self._columns) + 1))
         names = ", ".join([*self._names(), _IS_DELETED])
-        statement = self._spelled(f"INSERT INTO {_STAGED} ({names}) VALUES ({marks})")
+        statement = self._spelled(f"INSERT INTO {self._staged} ({names}) VALUES ({marks})")
         for values in self._values():
             self._cursor.executemany(statement, values)
 
@@ -161,17 +184,17 @@ class _Apply:
         keys = [_quoted(key) for key in self._batch.keys]
         same = " AND ".join(f"s.{key} = {self._table}.{key}" for key in keys)
         self._execute(
-            f"DELETE FROM {self._table} WHERE EXISTS (SELECT 1 FROM {_STAGED} s WHERE {same} AND "
+            f"DELETE FROM {self._table} WHERE EXISTS (SELECT 1 FROM {self._staged} s WHERE {same} AND "
             f"s.{_IS_DELETED} = 1)"
         )
         names = self._names()
         changes = [f"{name} = excluded.{name}" for name in names if name not in keys]
         action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
         self._execute(
-            f"INSERT INTO {self._table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {_STAGED} s "
+            f"INSERT INTO {self._table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {self._staged} s "
             f"WHERE s.{_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
         )
-        self._execute(f"DROP TABLE {_STAGED}")
+        self._execute(f"DROP TABLE {self._staged}")
 
     def _definitions(self, first: str = "") -> str:
         columns = (f"{_quoted(one.name)} {self._dialect.column_type(one)}" for one in self._columns)

@@ -61,9 +61,18 @@ def check_upsert_write(given: GivenOptions) -> None:
     """Check that the producer of an upsert table keeps the order of records.
 
     Raises:
-        OptionError: it may change the order, so that an old row would stay in the table.
+        OptionError: it may change the order, so that an old row would stay in the table, or a batch that
+            is repeated would write other records.
     """
     guarantee = DeliveryGuarantee(given.value_or_default(flink.DELIVERY_GUARANTEE))
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE and given.value_or_default(flink.BUFFER_FLUSH_MAX_ROWS):
+        raise OptionError(
+            f"Option '{flink.BUFFER_FLUSH_MAX_ROWS.key}' cannot be set with '{flink.DELIVERY_GUARANTEE.key}' "
+            f"= '{guarantee.value}'. Spark may repeat a batch with its rows in another order, and the buffer "
+            f"would write other records then. Leave out '{flink.BUFFER_FLUSH_MAX_ROWS.key}' and "
+            f"'{flink.BUFFER_FLUSH_INTERVAL.key}'.",
+            option=flink.BUFFER_FLUSH_MAX_ROWS.key,
+        )
     promise = produce_promise(given.properties, guarantee)
     if promise.enable_idempotence or promise.max_in_flight == 1:
         return

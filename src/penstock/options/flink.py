@@ -405,7 +405,8 @@ BUFFER_FLUSH_MAX_ROWS = Option(
     _SINK,
     integer(0),
     "Upsert tables: a task keeps so many rows back, and writes only the last one of each key. It writes what "
-    "it has at the end of its micro-batch. 0 turns it off. Needs `sink.buffer-flush.interval`, as in Flink.",
+    "it has at the end of its micro-batch. 0 turns it off. Needs `sink.buffer-flush.interval`, as in Flink. "
+    "Cannot be set with `sink.delivery-guarantee` = `exactly-once`.",
     default=UpsertSpec.flush_max_rows,
 )
 BUFFER_FLUSH_INTERVAL = Option(
@@ -414,7 +415,7 @@ BUFFER_FLUSH_INTERVAL = Option(
     _SINK,
     DURATION,
     "Upsert tables: required with `sink.buffer-flush.max-rows`, as in Flink. It has no other effect, because "
-    "a micro-batch ends by itself, and a batch that is repeated has to write the same records.",
+    "a micro-batch ends by itself.",
     default=0,
 )
 _ONE_SOURCE = (

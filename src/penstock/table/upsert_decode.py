@@ -19,7 +19,7 @@ import pyarrow.types as pt
 
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import SchemaError
-from penstock.formats import DecodedRows
+from penstock.formats import DecodedRows, Format
 from penstock.formats.base import DELETE, ROW_KIND, UPDATE_AFTER, excerpt, positions
 from penstock.options.table_spec import FieldsInclude, OnDecodeError
 from penstock.table._decode import RecordFailure, TableRows
@@ -80,6 +80,10 @@ class UpsertDecoder:
         failures.add_decoded("value", value)
         self._check_keys(key, failures)
         failures.add("value", _empty(values, value, failures), "the value is empty, but not null")
+        if not _ignores_errors(self._table.key_format):
+            failures.add_without_row("key", key, positions(records.num_rows))
+        if not _ignores_errors(self._table.value_format):
+            failures.add_without_row("value", value, upserted)
         rows = _joined(key, value, deleted)
         if self._table.fields_include is FieldsInclude.ALL:
             self._check_values(key, value, rows, failures)
@@ -155,11 +159,24 @@ class _Failures:
         without_row = empty.filter(pc.invert(pc.is_in(empty, value_set=key.indices())))
         self.add("key", without_row, "the key is null or empty, but it is the primary key of the row")
 
+    def add_without_row(self, part: str, decoded: DecodedRows, records: pa.Array) -> None:
+        """Note which of these records gave no row: a comment, `[]` and the like."""
+        if decoded.ignored_count:
+            return
+        settled = pa.concat_arrays([decoded.indices(), self.records()])
+        lost = records.filter(pc.invert(pc.is_in(records, value_set=settled)))
+        self.add(part, lost, f"the {part} is not empty, but it holds no row")
+
     def records(self) -> pa.Array:
         return pa.array(list(self._found), pa.int32())
 
     def all(self) -> Sequence[RecordFailure]:
         return [self._found[record] for record in sorted(self._found)]
+
+
+def _ignores_errors(used: Format | None) -> bool:
+    """Return whether a format drops what it cannot read."""
+    return bool(getattr(used, "ignore_parse_errors", False))
 
 
 def _check_columns(table: Table) -> None:

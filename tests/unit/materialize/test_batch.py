@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -59,6 +61,27 @@ def test_the_digest_is_of_the_content_in_any_order() -> None:
     assert one.digest() == same.digest()
     others = ([(1, "a", "+I")], [(1, "a", "+I"), (2, "b", "+I")], [(1, None, "+I"), (2, None, "-D")])
     assert len({batch(0, changes).digest() for changes in others} | {one.digest()}) == 4
-    nested = LastRows(("id",), pa.schema([("id", pa.int64()), ("list", pa.list_(pa.int64()))]))
-    rows = pa.table({"id": [1], "list": [[1, 2]]})
-    assert Batch("q", 0, ("id",), nested.last_rows(rows)).digest().startswith("1-")
+
+
+NESTED: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.list_(pa.int64()), [None, [], [1], [1, None], [2]]),
+    (pa.list_(pa.float64()), [[0.0], [-0.0], [float("nan")], [None]]),
+    (pa.map_(pa.string(), pa.binary()), [[], [("a", b"1")], [("a", b"2")], [("a", None)]]),
+    (
+        pa.struct({"at": pa.timestamp("us", "UTC"), "n": pa.decimal128(9, 2)}),
+        [{"at": 1}, {"at": 2}, {"n": 1}],
+    ),
+    (pa.struct({"day": pa.date32(), "list": pa.list_(pa.bool_())}), [{"day": 1}, {"list": [True]}, {}]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), NESTED)
+def test_nested_values_are_in_the_digest(kind: pa.DataType, values: list[Any]) -> None:
+    last = LastRows(("id",), pa.schema([("id", pa.int64()), ("nested", kind)]))
+
+    def digest(value: Any) -> str:
+        rows = pa.table({"id": [1], "nested": pa.array([value], kind)})
+        return Batch("q", 0, ("id",), last.last_rows(rows)).digest()
+
+    assert len({digest(value) for value in values}) == len(values)
+    assert digest(values[-1]) == digest(values[-1])

@@ -118,6 +118,30 @@ def test_a_failure_in_the_middle_leaves_rows_and_marker_as_they_were(tmp_path: P
     assert stored(tmp_path) == {2: "b", 3: "bad"}
 
 
+def test_a_connection_that_commits_by_itself_is_refused(tmp_path: Path) -> None:
+    class Autocommit(sqlite3.Connection):  # as Python 3.12 makes it
+        autocommit = True
+
+    target = SqlTable("t", lambda: sqlite3.connect(tmp_path / "shop.db", factory=Autocommit), "sqlite")
+    with pytest.raises(OptionError, match="a connection with autocommit"):
+        target.apply(batch(0, [(1, "a", "+I")]))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
+
+
+def test_a_table_with_the_name_of_the_staged_rows_is_left_alone(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE penstock_staged (x)")
+        connection.execute("INSERT INTO penstock_staged VALUES (7)")
+        connection.commit()
+        assert table(tmp_path).apply(batch(0, [(1, "a", "+I")]))
+        assert connection.execute("SELECT x FROM penstock_staged").fetchall() == [(7,)]
+    assert stored(tmp_path) == {1: "a"}
+    for name in ("penstock_staged", "main.Penstock_batches"):
+        with pytest.raises(OptionError, match="are penstock's own"):
+            table(tmp_path, name).check(COLUMNS, ["id"])
+
+
 def of_types(columns: pa.Schema, rows: Sequence[dict[str, Any]]) -> Batch:
     made = LastRows(("k",), columns)
     return Batch("q", 0, ("k",), made.last_rows(pa.Table.from_pylist(list(rows), schema=columns)))

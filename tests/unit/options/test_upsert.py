@@ -64,6 +64,14 @@ def test_reads_that_would_not_give_the_table_are_refused(key: str, text: str) ->
         ({"sink.buffer-flush.max-rows": "5"}, r"set both greater than 0.*Got 5 rows and 0 ms"),
         ({"sink.buffer-flush.interval": "5 s"}, r"Got 0 rows and 5000 ms"),
         ({"sink.buffer-flush.max-rows": "-1"}, r"'sink.buffer-flush.max-rows' cannot be '-1'"),
+        (
+            {
+                **BUFFER,
+                "sink.delivery-guarantee": "exactly-once",
+                "sink.transactional-id-prefix": "p",
+            },
+            r"'sink.buffer-flush.max-rows' cannot be set with 'sink.delivery-guarantee' = 'exactly-once'",
+        ),
         ({"sink.parallelism": "2"}, r"'sink.parallelism' is not supported"),
     ],
 )

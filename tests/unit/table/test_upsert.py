@@ -97,6 +97,8 @@ def test_the_key_only_may_hold_the_primary_key_with_a_prefix_and_metadata_stands
         ((b'[{"id":1},{"id":2}]', None), "key", "expected one row in the key"),
         ((K1, b""), "value", "the value is empty, but not null"),
         ((K1, b"no"), "value", ""),
+        ((K1, b"[]"), "value", "the value is not empty, but it holds no row"),
+        ((b"[]", None), "key", "the key is not empty, but it holds no row"),
         ((K1, b'{"name":"a"}'), "value", "column 'id' of the primary key is not the same in key and value"),
         ((K1, b'{"id":2}'), "value", "set 'value.fields-include' = 'EXCEPT_KEY'"),
     ],
@@ -114,6 +116,15 @@ def test_a_value_that_its_format_drops_is_counted() -> None:
     found = decoder(value__json__ignore_parse_errors="true").decode(records([(K1, b"no"), (K2, None)]))
     assert rows_of(found.rows) == [(2, None, "-D")]
     assert (found.dropped_count, len(found.failures)) == (1, 0)
+    found = decoder(value__json__ignore_parse_errors="true").decode(records([(K1, b"[]")]))
+    assert (found.dropped_count, len(found.failures)) == (1, 0)
+
+
+def test_a_comment_is_a_bad_record() -> None:
+    options = {"value__format": "csv", "value__csv__allow_comments": "true"}
+    found = decoder(**options).decode(records([(K1, b"#c"), (K1, b"1,a")]))
+    assert rows_of(found.rows) == [(1, "a", "+U")]
+    assert reasons(found) == [(0, "value", "the value is not empty, but it holds no row")]
 
 
 def test_raw_values_keep_empty_texts_apart_from_deletes() -> None:
