@@ -326,7 +326,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     both = both.selectExpr("*", f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}")
     delay_us = 1000 * (_ms("delay", delay, is_zero_allowed=True) or 0)
     columns = arrow(_columns_without_kind(both))
-    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=not both.isStreaming)
+    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None)
     out = StructType([*_out_fields(both, names), _KIND_FIELD])
     return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False), times)
 

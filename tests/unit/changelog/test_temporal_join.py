@@ -155,3 +155,10 @@ def test_one_batch_that_has_everything_waits_for_nothing() -> None:
     tested = running(is_bounded=True)
     out = tested.step([order("a", 1), order("a", 7), version("a", 5, 9)])
     assert sorted(str(row["rate"]) for row in out) == ["9", "None"]
+
+
+def test_one_batch_that_has_everything_has_no_late_rows() -> None:
+    """The watermark before it is not the end of time: a row sees the version of its own time."""
+    batch = [version("a", when, rate) for when, rate in ((1, 10), (5, 50), (9, 90))]
+    out = running(is_bounded=True).step([*batch, *(order("a", when) for when in (0, 2, 6, 9))])
+    assert sorted(str(row["rate"]) for row in out) == ["10", "50", "90", "None"]

@@ -107,7 +107,9 @@ class TemporalJoin:
         rows = batch.select(self.columns.names).cast(self._nullable)
         reserved = find(_RESERVED)
         clocks = self._clocks(reserved, rows.filter(pa.array(side >= ROW_CLOCK)))
-        before, after = (self._watermark(each) for each in clocks)
+        # A batch that has everything has no late rows: nothing was forgotten before it.
+        before = _NEVER if self.is_bounded else self._watermark(clocks[0])
+        after = self._watermark(clocks[1])
         waiting = self._waiting(reserved, rows.filter(pa.array(side == ROW)), kinds[side == ROW])
         is_ready = _times(waiting.rows, self.times[0]) <= after
         ready = waiting.take(is_ready)
