@@ -86,7 +86,7 @@ def repartition(
         open_files(target),
         batch_id,
         partitions,
-        lambda keys: partition_numbers(spark, keys, partitions),
+        lambda keys, count: partition_numbers(spark, keys, count),
     )
     typer.echo(
         f"Copied batch {batch_id} into {partitions} partitions. Start the query with state={target!r} and "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark._keyed_frame import partition_expression
 from penstock.state.columns import Places
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 def partition_numbers(spark: SparkSession, keys: pa.Table, count: int) -> Places:
     """Return the partition of each row, of `count` partitions. `keys` has the key columns in their order."""
+    # Without a schema Spark takes a time without a zone as a time in the zone of the session.
     plain = keys.rename_columns([f"key{number}" for number in range(keys.num_columns)])
-    rows = spark.createDataFrame(plain).selectExpr(
+    columns = from_arrow_schema(plain.schema, prefer_timestamp_ntz=True)
+    rows = spark.createDataFrame(plain, columns).selectExpr(
         f"{partition_expression(plain.column_names, count)} AS number"
     )
     numbers: Places = rows.toArrow().column("number").to_numpy().astype(np.int64)

@@ -2,7 +2,8 @@
 
 Runs on any machine that reaches both folders, while the query is stopped. Invariants: the old folder is not
 changed; the new one has every row of the version that the checkpoint has committed, each once; its mark and
-its `state.json` come last, so a copy that was not completed does not count as a state.
+its `state.json` come last, so a copy that was not completed does not count as a state. Each row is computed to
+belong to the folder that it came from, so the copy is divided as the query divides.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import MARKS, PARTITIONS
 
-PartitionOf = Callable[[pa.Table], Places]
-"""Returns the new partition of each row, from its key columns."""
+PartitionOf = Callable[[pa.Table, int], Places]
+"""Returns the partition of each row, from its key columns and the number of partitions."""
 _RUN_ID = "repartition"
 _PIECES = "0e"  # the attempt of files that are merged and deleted
 _MERGED = "0f"
@@ -86,7 +87,7 @@ def repartition(
     pieces: dict[int, list[RunFile]] = {}
     for old in range(identity.partition_count):
         runs = _runs(source, identity, fingerprint, old, batch_id)
-        for partition, rows in _divided(runs, identity, partition_of):
+        for partition, rows in _divided(runs, identity, old, partition_count, partition_of):
             number = len(pieces.setdefault(partition, []))
             path = f"{partition}/{batch_id}-{_PIECES}{number:x}.arrow"
             pieces[partition].append(
@@ -126,15 +127,30 @@ def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, b
 
 
 def _divided(
-    runs: list[Run], identity: Identity, partition_of: PartitionOf
+    runs: list[Run], identity: Identity, old: int, partition_count: int, partition_of: PartitionOf
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of each new partition that one old partition has, in their order."""
+    """Yield the rows of each new partition that one old partition has, in their order.
+
+    Raises:
+        StateError: a row belongs to another old partition.
+    """
     schema, keys = state_schema(identity.columns), json.loads(identity.arguments)["keys"]
     for piece in _merged(schema, runs):
         rows = pa.Table.from_batches([piece], schema)
-        numbers = partition_of(rows.select(keys))
+        _check_came_from(old, partition_of(rows.select(keys), identity.partition_count))
+        numbers = partition_of(rows.select(keys), partition_count)
         for number in np.unique(numbers).tolist():
             yield int(number), rows.filter(pa.array(numbers == number))
+
+
+def _check_came_from(old: int, numbers: Places) -> None:
+    if wrong := int(np.count_nonzero(numbers != old)):
+        raise StateError(
+            f"{wrong} of {len(numbers)} rows in partition {old} of the state belong to other partitions by "
+            "their keys. The copy would have keys where the query does not look for them, so it is not "
+            "complete: delete it. Use the version of penstock and Spark that the query runs with.",
+            partition=old,
+        )
 
 
 def _merged(schema: pa.Schema, runs: list[Run]) -> Iterator[pa.RecordBatch]:

@@ -45,12 +45,9 @@ def found(files: MemoryFiles, partitions: int, batch_id: int) -> dict[int, str]:
     return rows
 
 
-def by_key(count: int) -> object:
-    def partition_of(keys: pa.Table) -> Places:
-        numbers: Places = keys.column("k").to_numpy() % count
-        return numbers
-
-    return partition_of
+def by_key(keys: pa.Table, count: int) -> Places:
+    numbers: Places = keys.column("k").to_numpy() % count
+    return numbers
 
 
 @pytest.mark.parametrize(("old", "new"), [(2, 5), (3, 1)])
@@ -63,7 +60,7 @@ def test_the_copy_has_the_rows_of_the_batch_that_was_committed(
     run_batch(source, old, 1, {0: None, 1: "y", 22: "z"})
     run_batch(source, old, 2, {2: "not committed", 23: "neither"})
     before = dict(source.contents)
-    repartition(source, target, 1, new, by_key(new))  # type: ignore[arg-type]
+    repartition(source, target, 1, new, by_key)
     assert source.contents == before
     store._OPEN.clear()
     expected = {**dict.fromkeys(range(2, 20), "x"), 1: "y", 22: "z"}
@@ -72,9 +69,9 @@ def test_the_copy_has_the_rows_of_the_batch_that_was_committed(
     run_batch(target, new, 2, {2: "again"})
     assert found(target, new, 3) == {**expected, 2: "again"}
     with pytest.raises(StateError, match="is not empty"):
-        repartition(source, target, 1, new, by_key(new))  # type: ignore[arg-type]
+        repartition(source, target, 1, new, by_key)
     with pytest.raises(StateError, match="has committed batch 7, and the state"):
-        repartition(source, MemoryFiles(), 7, new, by_key(new))  # type: ignore[arg-type]
+        repartition(source, MemoryFiles(), 7, new, by_key)
 
 
 def test_the_checkpoint_must_be_of_the_same_query() -> None:
@@ -94,4 +91,15 @@ def test_a_state_with_clocks_is_refused() -> None:
     files = MemoryFiles()
     files.contents["state.json"] = Identity(QUERY, "temporal_join", 1, ARGUMENTS, 2, COLUMNS).to_json()
     with pytest.raises(StateError, match="cannot be divided again"):
-        repartition(files, MemoryFiles(), 0, 3, lambda keys: np.zeros(keys.num_rows, np.int64))
+        repartition(files, MemoryFiles(), 0, 3, by_key)
+
+
+def test_a_row_that_does_not_belong_to_its_folder_is_refused() -> None:
+    source = MemoryFiles()
+    run_batch(source, 2, 0, dict.fromkeys(range(20), "x"))
+
+    def other(keys: pa.Table, count: int) -> Places:
+        return by_key(keys, count) + (np.arange(keys.num_rows) == 0)
+
+    with pytest.raises(StateError, match="1 of 10 rows in partition 0 of the state belong to other"):
+        repartition(source, MemoryFiles(), 0, 2, other)
