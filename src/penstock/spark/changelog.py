@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
-from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join, Names
+from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join, Names, On
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
 from penstock.changelog.operators.top_n import TopN
@@ -246,7 +246,7 @@ def join(
     if how not in HOWS:
         raise OptionError(f"Expected one of {', '.join(HOWS)} for `how`, got {how!r}.", option="how")
     both, names = _both_sides(left, right, on, how)
-    operator = Join(arrow(_columns_without_kind(both)), how, names)
+    operator = Join(arrow(_columns_without_kind(both)), how, names, _pairs(on))
     out = StructType([*_out_fields(both, names), _KIND_FIELD])
     return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False))
 
@@ -256,7 +256,7 @@ def _both_sides(
 ) -> tuple[DataFrame, Names]:
     """Return the input of a join, and the columns of its output with those that give them."""
     _check_names("on", list(on) if isinstance(on, Mapping) else on)
-    pairs = on if isinstance(on, Mapping) else {name: name for name in on}
+    pairs = dict(_pairs(on))
     columns = {}
     for df, names, prefix in ((left, list(pairs), LEFT), (right, list(pairs.values()), RIGHT)):
         of_side = _columns_without_kind(df).fieldNames()
@@ -265,6 +265,11 @@ def _both_sides(
     out = _names_of_join(columns[LEFT], columns[RIGHT], pairs, how, is_using=not isinstance(on, Mapping))
     ones, others = _side(left, 0, pairs.keys(), LEFT), _side(right, 1, pairs.values(), RIGHT)
     return ones.unionByName(others, allowMissingColumns=True), out
+
+
+def _pairs(on: Sequence[str] | Mapping[str, str]) -> On:
+    """Return the left and the right name of each column that is equal."""
+    return tuple(on.items()) if isinstance(on, Mapping) else tuple((name, name) for name in on)
 
 
 def _out_fields(both: DataFrame, names: Names) -> list[StructField]:
@@ -326,7 +331,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     both = both.selectExpr("*", f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}")
     delay_us = 1000 * (_ms("delay", delay, is_zero_allowed=True) or 0)
     columns = arrow(_columns_without_kind(both))
-    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None)
+    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=_pairs(on))
     out = StructType([*_out_fields(both, names), _KIND_FIELD])
     return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False), times)
 

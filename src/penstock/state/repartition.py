@@ -2,8 +2,8 @@
 
 Runs on any machine that reaches both folders, while the query is stopped. Invariants: the old folder is not
 changed; the new one has every row of the version that the checkpoint has committed, each once; its mark and
-its `state.json` come last, so a copy that was not completed does not count as a state. Each row is computed to
-belong to the folder that it came from, so the copy is divided as the query divides.
+its `state.json` come last, so a copy that was not completed does not count as a state. Each row is checked
+to belong to the folder that it came from, so the copy is divided as the query divides.
 """
 
 from __future__ import annotations

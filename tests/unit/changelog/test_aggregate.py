@@ -200,3 +200,9 @@ def test_a_text_has_no_sum() -> None:
         _ = Aggregate(COLUMNS, ("g",), tuple(parse_calls({"x": "sum(s)"}))).kept_columns
     with pytest.raises(SchemaError, match="avg of a decimal is not exact"):
         _ = Aggregate(COLUMNS, ("g",), tuple(parse_calls({"x": "avg(d)"}))).out_columns
+
+
+def test_another_separator_is_another_argument() -> None:
+    """Otherwise -U of a restarted query would not be the row that was emitted."""
+    texts = ["listagg(s, ',')", "listagg(s, ';')", "listagg(s, ',' order by d)", "listagg(s, 'd')"]
+    assert len({running({"l": text}).operator.arguments for text in texts}) == len(texts)

@@ -104,3 +104,9 @@ def test_rows_with_a_null_key_have_no_partner_and_are_not_kept() -> None:
     assert [row["row_kind"] for row in tested.step([left("+I", None, "p")])] == ["+I"]
     assert sum(run.row_count for run in tested.snapshot.runs) == 0
     assert [row["row_kind"] for row in tested.step([left("-D", None, "p")])] == ["-D"]
+
+
+def test_other_columns_to_join_on_are_other_arguments() -> None:
+    """The state of `on={"a": "x"}` holds other keys than that of `on={"b": "x"}`."""
+    arguments = {Join(COLUMNS, "inner", (), ((name, "x"),)).arguments for name in ("a", "b")}
+    assert len(arguments) == 2

@@ -142,8 +142,21 @@ def test_a_version_of_a_later_batch_replaces_one_of_the_same_time() -> None:
     tested.step([version("a", 1, 6)])
     batch = [order("a", 2), order("a", 20), version("b", 20, 0)]
     assert [row["rate"] for row in tested.step([*batch, *clocks(batch)])] == [6]
-    with pytest.raises(RowError, match="Two different versions of a key have the same time"):
+    with pytest.raises(RowError, match="Two different versions of a key"):
         tested.step([version("a", 30, 5), version("a", 30, 6)])
+
+
+@pytest.mark.parametrize("kinds", [("-D", "+I"), ("+U", "-D")])
+def test_a_version_and_its_deletion_at_one_time_of_one_batch_are_an_error(kinds: tuple[str, str]) -> None:
+    tested = running()
+    with pytest.raises(RowError, match="or a version and its -D, have the same time"):
+        tested.step([version("a", 1, 10, kind) for kind in kinds])
+    assert tested.step([version("a", 1, 10, "-D"), version("a", 1, 10, "-D")]) == []
+
+
+def test_other_columns_to_join_on_are_other_arguments() -> None:
+    arguments = {running(on=((name, "k"),)).operator.arguments for name in ("a", "b")}
+    assert len(arguments) == 2
 
 
 def test_rows_are_only_inserted() -> None:

@@ -15,15 +15,15 @@ class FakeSession:
 
     schema: StructType
 
-    def createDataFrame(self, rows: pa.Table, schema: StructType) -> FakeSession:  # noqa: N802 - Spark's name
+    def createDataFrame(self, rows: pa.Table, schema: StructType) -> FakeSession:
         self.schema = schema
         return self
 
-    def selectExpr(self, expression: str) -> FakeSession:  # noqa: N802 - Spark's name
+    def selectExpr(self, expression: str) -> FakeSession:
         assert expression == "pmod(hash(`key0`, `key1`), 7) AS number"
         return self
 
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+    def toArrow(self) -> pa.Table:
         return pa.table({"number": pa.array([3], pa.int32())})
 
 

@@ -78,7 +78,9 @@ class Aggregate:
     def arguments(self) -> str:
         """Return the arguments that decide what it keeps."""
         calls = [
-            (call.name, call.function, call.column, *([call.order] if call.order else []))
+            (call.name, call.function, call.column, call.order, call.separator)
+            if call.function == "listagg"
+            else (call.name, call.function, call.column, *([call.order] if call.order else []))
             for call in self.calls
         ]
         return json.dumps({"keys": self.keys, "calls": calls})

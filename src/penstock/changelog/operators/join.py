@@ -40,6 +40,7 @@ KEY, LEFT, RIGHT = "#key ", "#left ", "#right "
 _COUNT = "#count"
 
 Names = tuple[tuple[str, tuple[str, ...]], ...]
+On = tuple[tuple[str, str], ...]
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 HOWS: tuple[str, ...] = get_args(How)
 
@@ -53,11 +54,13 @@ class Join:
             other side are null.
         how: the kind of join. "semi" and "anti" are the left rows with and without a partner.
         names: the names of the output. Each has the columns that give it, of which the first not null counts.
+        on: the left and the right name of each key.
     """
 
     columns: pa.Schema
     how: How
     names: Names
+    on: On = ()
     name: str = "join"
     version: int = 1
     has_parts: bool = True
@@ -71,7 +74,7 @@ class Join:
     @property
     def arguments(self) -> str:
         """Return the arguments that decide what it keeps. Another `how` would need what was not emitted."""
-        return json.dumps({"keys": self.keys, "how": self.how})
+        return json.dumps({"keys": self.keys, "on": self.on, "how": self.how})
 
     @property
     def kept_columns(self) -> pa.Schema:

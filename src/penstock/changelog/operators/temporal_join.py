@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
-from penstock.changelog.operators.join import KEY, SIDE, Names, paired
+from penstock.changelog.operators.join import KEY, SIDE, Names, On, paired
 from penstock.changelog.operators.ordering import groups_of, rank, same_as_before
 from penstock.changelog.row_kinds import (
     DELETE,
@@ -65,6 +65,7 @@ class TemporalJoin:
         how: "left" emits rows without a version too.
         delay_us: how much later than the latest time rows and versions may come.
         is_bounded: whether one batch has everything, so that no row waits.
+        on: the names of each key in the rows and in the versions.
     """
 
     columns: pa.Schema
@@ -73,6 +74,7 @@ class TemporalJoin:
     how: Literal["inner", "left"]
     delay_us: int
     is_bounded: bool = False
+    on: On = ()
     name: str = "temporal_join"
     version: int = 1
     has_parts: bool = True
@@ -86,7 +88,7 @@ class TemporalJoin:
     @property
     def arguments(self) -> str:
         """Return the arguments that decide what it keeps."""
-        return json.dumps({"keys": self.keys, "times": self.times})
+        return json.dumps({"keys": self.keys, "on": self.on, "times": self.times})
 
     @property
     def kept_columns(self) -> pa.Schema:
@@ -188,7 +190,7 @@ class TemporalJoin:
         is_new = np.arange(rows.num_rows) >= old.num_rows
         groups, _ = groups_of(keys)
         times = _times(rows, time)
-        # At one time the row of a later batch counts, and of one batch a delete.
+        # At one time the row of a later batch counts.
         order = np.lexsort((gone, is_new, times, groups))
         check_collisions(rows.take(pa.array(order)), self.keys, same_as_before([groups[order]]))
         repeated = same_as_before([groups[order], times[order]])
@@ -203,11 +205,12 @@ class TemporalJoin:
         before = order[np.flatnonzero(is_tie) - 1]
         names = [name for name in self.columns.names if rows.schema.field(name).type != pa.null()]
         here, earlier = (rows.take(pa.array(each)) for each in (places, before))
-        if not (equal_columns(here, earlier, names)).all():
+        if not (equal_columns(here, earlier, names) & (gone[places] == gone[before])).all():
             where = here.select([self.times[1]]).slice(0, 1).to_pylist()[0]
             raise RowError(
-                f"Two different versions of a key have the same time: {where}. It is unknown which is newer. "
-                "Nothing of this batch was written. Use a finer time.",
+                f"Two different versions of a key, or a version and its -D, have the same time: {where}. It "
+                "is unknown which is newer. Nothing of this batch was written. Use a finer time. A -D must "
+                "have the time of the deletion, and not that of the version that it deletes.",
                 columns=list(self.times),
             )
 
