@@ -178,3 +178,27 @@ def test_keys_are_forgotten_after_their_time_unless_a_row_comes() -> None:
         [("-U", 1), ("+U", 3), ("+I", 3)],
         [("+I", 3), ("-U", 1), ("+U", 3)],
     )
+
+
+def test_an_update_that_changes_the_key_at_the_place_of_its_old_row_is_an_error() -> None:
+    """An operator before gives such rows. The old key would stay, because its -U says nothing."""
+    away = [row("a", 1, kind="-U"), row("b", 2)]
+    tested = running()
+    tested.step([row("a", 1, kind="+I")])
+    with pytest.raises(RowError, match=r"no \+U of its key came with it: {'k': 'a', 'j': 0}"):
+        tested.step(away)
+    with pytest.raises(RowError, match="no \\+U of its key came"):
+        running().step([row("a", 1, kind="+I"), *away])
+    with pytest.raises(RowError, match="no \\+U of its key came"):
+        running().step([row("a", 0, kind="+I"), row("a", 0, kind="-U"), row("a", 1, 2.0), *away])
+
+
+def test_updates_of_an_operator_before_and_their_replays_are_no_error() -> None:
+    one = [row("a", 1, kind="+I"), row("a", 1, kind="-U"), row("a", 2, 2.0)]
+    two = [row("a", 2, 2.0, kind="-U"), row("a", 3, 3.0)]
+    tested = running()
+    assert kinds(tested.step([*one, *two]))[-1] == ("+U", 3)
+    assert tested.step([*one, *two]) == []
+    tested.step([*two, row("a", 3, 3.0, kind="-U"), row("a", 4, 4.0)])
+    assert tested.step([row("a", 9, kind="-D"), row("a", 9, kind="-U")])[0]["row_kind"] == "-D"
+    assert tested.step([row("a", 9, kind="-U")]) == [], "the row that was kept is deleted"

@@ -104,7 +104,8 @@ class Normalize:
 
     def _chains(self, batch: pa.Table, find: Find) -> _Chains:
         """Return for each key the row that was kept, followed by its newer rows of the batch, in order."""
-        rows, deleted, is_before = self._changes(batch)
+        changes = self._changes(batch)
+        rows, deleted, is_before = changes.rows, changes.deleted, changes.is_before
         hashes = hash_columns(rows, self.keys)
         old = find(groups_of(hashes)[1])
         seen = old.select([_SEEN + name for name in self.order_by]).rename_columns(list(self.order_by))
@@ -125,17 +126,20 @@ class Normalize:
             np.concatenate([mask_of(old.column(DELETED)), deleted])[order],
             np.concatenate([np.zeros(old.num_rows, bool), is_before])[order],
         )
+        unpaired = np.zeros(len(group_keys), np.int64)
+        np.add.at(unpaired, groups[old.num_rows :], changes.unpaired)
         check_collisions(chains.rows, self.keys, same_as_before([chains.groups]))
         repeated = same_as_before([chains.groups, *(ranked_column[order] for ranked_column in ranked)])
         self._check_ties(chains, repeated)
+        self._check_pairs(chains, repeated, unpaired)
         old_place = np.full(len(group_keys), -1, np.int64)
         old_place[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
         is_newer = np.arange(len(order)) >= old_place[chains.groups]
         chains = chains.take(np.flatnonzero(is_newer & (chains.is_old | ~repeated)))
         return chains.ends() if self.collapse else chains
 
-    def _changes(self, batch: pa.Table) -> tuple[pa.Table, Mask, Mask]:
-        """Return the rows that say what a key is now, which of them are deletes, and which are -U.
+    def _changes(self, batch: pa.Table) -> _Changes:
+        """Return the rows that say what a key is now.
 
         A -U says nothing if another row of its key has the same place. Otherwise the update has changed the
         key: the +U has the new one, and the old one is deleted.
@@ -143,10 +147,12 @@ class Normalize:
         rows = batch.select(self.columns.names).cast(self.columns)
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in self.columns]))
         if not has_row_kind(batch.column_names):
-            return rows, np.zeros(batch.num_rows, bool), np.zeros(batch.num_rows, bool)
+            none = np.zeros(batch.num_rows, bool)
+            return _Changes(rows, none, none, np.zeros(batch.num_rows, np.int64))
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         is_before = kinds == UPDATE_BEFORE
         is_change = ~is_before
+        unpaired = -(kinds == UPDATE_AFTER).astype(np.int64)
         if is_before.any():
             groups, _ = groups_of(hash_columns(rows, self.keys))
             ranked = ranks(rows, self.order_by)
@@ -155,8 +161,17 @@ class Normalize:
             # The first row of each key and place is a -U only if all of them are.
             sizes = np.diff(np.append(firsts, len(order)))
             is_change[order] |= np.repeat(is_before[order][firsts], sizes)
+            # Each -U that says nothing counts at the first row of its key and place, which stays.
+            says_nothing = (is_before & ~is_change)[order].astype(np.int64)
+            is_there = kinds[order][firsts] != DELETE
+            unpaired[order[firsts]] += np.add.reduceat(says_nothing, firsts) * is_there
         is_delete = is_before | (kinds == DELETE)
-        return rows.filter(pa.array(is_change)), is_delete[is_change], is_before[is_change]
+        return _Changes(
+            rows.filter(pa.array(is_change)),
+            is_delete[is_change],
+            is_before[is_change],
+            unpaired[is_change],
+        )
 
     def _check_ties(self, chains: _Chains, repeated: Mask) -> None:
         """Raise RowError if two different rows of a key have the same place in `order_by`."""
@@ -177,6 +192,29 @@ class Normalize:
                 f"Two different rows of a key have the same place in order_by: {where}. It is unknown which "
                 "is newer. Nothing of this batch was written. Add a column to order_by that tells them "
                 "apart, such as the offset of the record.",
+                order_by=list(self.order_by),
+            )
+
+    def _check_pairs(self, chains: _Chains, repeated: Mask, unpaired: Places) -> None:
+        """Raise RowError if a -U has the place of the row that it replaces, and its +U has another key.
+
+        Args:
+            chains: all rows.
+            repeated: whether a row has the key and the place of the row before it.
+            unpaired: for each group, how many -U more than +U have the place of another row of the batch.
+        """
+        runs = np.cumsum(~repeated)
+        of_kept = np.isin(runs, runs[chains.is_old & ~chains.deleted])
+        unpaired = unpaired.copy()
+        np.add.at(unpaired, chains.groups, chains.is_before & of_kept)
+        wrong = np.flatnonzero((unpaired > 0)[chains.groups])
+        if len(wrong):
+            key = chains.rows.select(list(self.keys)).slice(int(wrong[0]), 1).to_pylist()[0]
+            raise RowError(
+                f"A -U has the place of the row that it replaces, and no +U of its key came with it: {key}. "
+                "If the update has changed the key, the old key would stay. Nothing of this batch was "
+                "written. Give -U and +U of one change the same place in order_by, and do not filter out "
+                "the +U only.",
                 order_by=list(self.order_by),
             )
 
@@ -212,6 +250,19 @@ class Normalize:
             rows = rows.append_column(_SEEN + name, chains.places.column(name).take(pa.array(last)))
         keys = chains.keys.take(chains.groups[last])
         return state_rows(rows.cast(self.kept_columns), keys, deleted, now_ms)
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The rows of a batch that say what a key is now: which are deletes, and which are -U.
+
+    `unpaired` is the number of -U that stood at the row's place and say nothing, less one for a +U.
+    """
+
+    rows: pa.Table
+    deleted: Mask
+    is_before: Mask
+    unpaired: Places
 
 
 @dataclass(frozen=True)
