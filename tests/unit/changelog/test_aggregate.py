@@ -206,3 +206,15 @@ def test_another_separator_is_another_argument() -> None:
     """Otherwise -U of a restarted query would not be the row that was emitted."""
     texts = ["listagg(s, ',')", "listagg(s, ';')", "listagg(s, ',' order by d)", "listagg(s, 'd')"]
     assert len({running({"l": text}).operator.arguments for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_the_old_row_of_a_group_has_the_key_that_was_emitted(
+    zeros: tuple[float, float], kind: pa.DataType
+) -> None:
+    columns = pa.schema([("f", kind), ("row_kind", pa.string())])
+    calls = tuple(parse_calls({"n": "count(*)"}))
+    tested = Running(Aggregate(columns.remove(1), ("f",), calls), columns)
+    out = [row for zero in zeros for row in tested.step([{"f": zero, "row_kind": "+I"}])]
+    assert [(str(row["f"]), row["n"]) for row in out] == [("0.0", 1), ("0.0", 1), ("0.0", 2)]

@@ -189,7 +189,7 @@ class Aggregate:
         first = np.empty(len(keys), np.int64)
         first[groups[::-1]] = np.arange(len(groups))[::-1]
         of_group = batch.select(list(self.keys)).cast(pa.schema(list(self.kept_columns)[: len(self.keys)]))
-        own = of_group.take(pa.array(first))
+        own = _one_zero(of_group.take(pa.array(first)))
         _check_keys(own.take(pa.array(groups)), of_group, self.keys)
         _check_keys(own.take(pa.array(number)), kept.select(list(self.keys)), self.keys)
         rows = kept.select(self.kept_columns.names).take(pa.array(place, mask=place < 0))
@@ -292,6 +292,15 @@ class Aggregate:
         return pc.divide(
             sums.cast(pa.float64(), safe=False), pc.if_else(some, counts, None).cast(pa.float64())
         )
+
+
+def _one_zero(keys: pa.Table) -> pa.Table:
+    """Return the keys with 0.0 for -0.0, which equals it. So each -U is what was emitted before."""
+    for index, field in enumerate(keys.schema):
+        if kinds.is_floating(field.type):
+            zero = pa.scalar(0, pa.float64()).cast(field.type)
+            keys = keys.set_column(index, field, pc.add(keys.column(index), zero))
+    return keys
 
 
 def _fitting(result: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
