@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Operator
 from penstock.errors import RowError, StateError
 from penstock.spark._task_context import batch_of_task
-from penstock.state.columns import Hashes, hash_columns, is_hashable, one_array, state_schema
+from penstock.state.columns import Hashes, hash_values, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
@@ -143,7 +143,6 @@ def _now_ms(rows: pa.Table) -> int:
 
 
 def _digest(rows: pa.Table) -> InputDigest:
-    """Return a digest that does not depend on the order of rows. Nested columns do not count."""
-    names = [field.name for field in rows.schema if is_hashable(field.type)]
-    hashes = hash_columns(rows, names)
+    """Return a digest that does not depend on the order of rows."""
+    hashes = hash_values(rows)
     return InputDigest(rows.num_rows, int(hashes.high.sum()) & _MASK, int(hashes.low.sum()) & _MASK)

@@ -6,7 +6,7 @@ equal keys have equal hashes, and `equal_columns` tells different keys with equa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,6 +135,40 @@ def hash_columns(table: pa.Table, names: Sequence[str]) -> Hashes:
     high, low = np.empty(table.num_rows, np.uint64), np.empty(table.num_rows, np.uint64)
     hash_rows([_plain(one_array(table.column(name))) for name in names], high, low)
     return Hashes(high, low)
+
+
+def hash_values(table: pa.Table) -> Hashes:
+    """Return the hashes of whole rows, also of their nested values. Equal rows have equal hashes."""
+    found = [each for name in table.column_names for each in _flat(one_array(table.column(name)))]
+    flat = pa.Table.from_arrays(found, names=[str(number) for number in range(len(found))])
+    return hash_columns(flat, flat.column_names)
+
+
+def _flat(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield columns that a hash can read and that differ if the values of a nested column differ."""
+    kind = array.type
+    if is_hashable(kind):
+        yield array
+        return
+    yield array.is_valid()
+    if kinds.is_null(kind):
+        return
+    if kinds.is_struct(kind):
+        for each in array.flatten():
+            yield from _flat(each)
+        return
+    if kinds.is_map(kind):
+        pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        array = array.cast(pa.list_(pair))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    places = np.arange(lengths.sum()) - np.repeat(starts, lengths)
+    elements = pa.Table.from_arrays([array.flatten(), pa.array(places)], ["element", "place"])
+    hashes = hash_values(elements)
+    yield pa.array(lengths)
+    for half in (hashes.high, hashes.low):
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(half, dtype=np.uint64)])
+        yield pa.array((sums[starts + lengths] - sums[starts]).view(np.int64))
 
 
 def no_parts(count: int) -> Hashes:

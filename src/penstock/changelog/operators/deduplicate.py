@@ -31,7 +31,7 @@ from penstock.state.columns import (
     Hashes,
     Places,
     hash_columns,
-    is_hashable,
+    hash_values,
     keys_of,
     one_array,
     state_rows,
@@ -99,7 +99,7 @@ class Deduplicate:
 
     def _order(self, rows: pa.Table, groups: Places, is_new: np.ndarray) -> Places:
         """Return the order in which the row that stays is the first of its group."""
-        content = hash_columns(rows, [field.name for field in rows.schema if is_hashable(field.type)])
+        content = hash_values(rows)
         ranked = ranks(rows, self.order_by)
         if self.keep == "last":
             dense = [np.unique(values, return_inverse=True)[1] for values in ranked]
