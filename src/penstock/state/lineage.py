@@ -96,13 +96,25 @@ def lineage_of(files: Files, run_id: str, batch_id: int) -> Lineage:
     newest = max((claim.epoch for claim in claims), default=0)
     found = [claim for claim in claims if claim.run_hash == run_hash]
     own = max(found, key=lambda claim: claim.epoch, default=Claim(newest + 1, batch_id, run_hash))
-    if own.epoch < newest:
+    if own.epoch < newest or _is_shared(own, claims):
         raise superseded(batch_id)
     return Lineage(claims | {own}, own, run_id, own in claims)
 
 
+def _is_shared(own: Claim, claims: Iterable[Claim]) -> bool:
+    """Return whether another run has the same epoch."""
+    return any(claim.epoch == own.epoch and claim.run_hash != own.run_hash for claim in claims)
+
+
 def write_claim(files: Files, claim: Claim) -> None:
-    """Write the claim of a run. Several tasks may do it at once."""
+    """Write the claim of a run. Several tasks may do it at once.
+
+    Of two runs that list the claims at once, the one that writes later sees the claim of the other. It has
+    written nothing else, and no task of either run begins after that. So at most one of them has manifests.
+
+    Raises:
+        StateError: another run has claimed the same epoch, or a later one.
+    """
     # HDFS does not rename a file to a name that another task has just taken
     try:
         with files.create(f"{RUNS}/{claim.name}") as sink:
@@ -110,14 +122,17 @@ def write_claim(files: Files, claim: Claim) -> None:
     except OSError:
         if claim not in read_claims(files):
             raise
+    claims = read_claims(files)
+    if _is_shared(claim, claims) or any(each.epoch > claim.epoch for each in claims):
+        raise superseded(claim.first_batch)
 
 
 def superseded(batch_id: int) -> StateError:
     """Return the error of a task whose run is not the newest one."""
     return StateError(
-        f"A newer run of the query has begun, and this task of batch {batch_id} belongs to an older run. "
-        "Nothing was written. If this query is still running, another driver uses its checkpoint: stop one "
-        "of them.",
+        f"A newer run of the query has begun, and this task of batch {batch_id} belongs to an older run, or "
+        "both began at once. Nothing was written. If this query is still running, another driver uses its "
+        "checkpoint: stop one of them.",
         batch_id=batch_id,
     )
 

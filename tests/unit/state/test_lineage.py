@@ -175,3 +175,29 @@ def test_a_state_without_claims_goes_on() -> None:
         files.delete(f"{lineage.RUNS}/{name}")
     assert lineage_of(files, "b", 2).own == Claim(1, 2, lineage_of(files, "b", 2).own.run_hash)  # type: ignore[union-attr]
     assert contents(store_in(files), 2) == {0: "1"}
+
+
+@pytest.mark.parametrize("first_batches", [(2, 2), (2, 1)])
+def test_of_two_runs_that_claim_at_once_at_most_one_writes(
+    first_batches: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run a lists the claims before b has written its own, and claims after it."""
+    files, write = MemoryFiles(), store.write_claim
+    for batch_id in range(2):
+        run_batch(store_in(files), BatchTask(QUERY, "z", batch_id), {0: str(batch_id), 1: str(batch_id)})
+    task_of_a, task_of_b = (
+        BatchTask(QUERY, run, batch) for run, batch in zip("ab", first_batches, strict=True)
+    )
+
+    def write_after_b(of_files: MemoryFiles, claim: Claim) -> None:
+        monkeypatch.setattr(store, "write_claim", write)
+        run_batch(store_in(files), task_of_b, {1: "b"})
+        write(of_files, claim)
+
+    monkeypatch.setattr(store, "write_claim", write_after_b)
+    for task in (task_of_a, task_of_a, BatchTask(QUERY, "b", task_of_b.batch_id + 1)):
+        with pytest.raises(StateError, match="or both began at once"):
+            store_in(files).begin(task)
+    expected = {0: str(task_of_b.batch_id - 1), 1: "b"}
+    assert contents(store_in(files), task_of_b.batch_id + 1, "c") == expected
+    run_batch(store_in(files), BatchTask(QUERY, "c", task_of_b.batch_id + 1), {0: "c"})
