@@ -14,7 +14,7 @@ from penstock.spark._keyed_task import _digest
 from penstock.state.columns import hash_values
 from tests.unit.changelog.running import Row, Running
 
-KINDS = {
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "list": (pa.list_(pa.string()), [["a"], ["b"], ["a", "b"], ["b", "a"], [], [None], None]),
     "struct": (
         pa.struct([("x", pa.int64()), ("y", pa.list_(pa.int8()))]),

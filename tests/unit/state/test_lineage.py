@@ -182,7 +182,7 @@ def test_of_two_runs_that_claim_at_once_at_most_one_writes(
     first_batches: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run a lists the claims before b has written its own, and claims after it."""
-    files, write = MemoryFiles(), store.write_claim
+    files, write = MemoryFiles(), lineage.write_claim
     for batch_id in range(2):
         run_batch(store_in(files), BatchTask(QUERY, "z", batch_id), {0: str(batch_id), 1: str(batch_id)})
     task_of_a, task_of_b = (
