@@ -53,6 +53,11 @@ EXPRESSIONS = [
     ("LOCALTIMESTAMP", "localtimestamp()"),
     ("UPPER(s)", "upper(`s`)"),
     ("SUBSTRING(s FROM 2 FOR 3)", "substring(`s`, 2, 3)"),
+    (
+        "SUBSTRING(s, i, l)",
+        "CASE WHEN `l` IS NULL OR `l` < 0 THEN NULL WHEN `i` < - char_length(`s`) THEN '' "
+        "ELSE substring(`s`, `i`, `l`) END",
+    ),
     ("POSITION('x' IN s)", "locate('x', `s`)"),
     ("TRIM(LEADING 'x' FROM s)", "trim(LEADING 'x' FROM `s`)"),
     ("EXTRACT(DAY FROM ts)", "CAST(dayofmonth(`ts`) AS BIGINT)"),
@@ -62,7 +67,7 @@ EXPRESSIONS = [
     ("DATE_FORMAT(ts, 'yyyy-MM-dd')", "date_format(`ts`, 'yyyy-MM-dd')"),
     ("TO_TIMESTAMP_LTZ(l, 3)", "timestamp_millis(`l`)"),
     ("GREATEST(i, l)", "CASE WHEN `i` IS NULL OR `l` IS NULL THEN NULL ELSE greatest(`i`, `l`) END"),
-    ("SPLIT_INDEX(s, '.', 1)", r"CASE WHEN 1 >= 0 THEN get(split(`s`, '\\Q.\\E'), 1) END"),
+    ("SPLIT_INDEX(s, '.', 1)", r"CASE WHEN `s` <> '' AND 1 >= 0 THEN get(split(`s`, '\\Q.\\E'), 1) END"),
     ("CAST(b AS STRING)", "CAST(upper(CAST(`b` AS STRING)) AS STRING)"),
     ("p / 2", "(`p` / CAST(2 AS INT))"),
     (
@@ -218,6 +223,20 @@ WRONG = [
         "SELECT COUNT(*) FROM TABLE(TUMBLE(t, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY 1",
         28,
         "`TABLE name`",
+    ),
+    ("SELECT TIMESTAMPADD(HOUR, 1, day) FROM t", 27, "TIMESTAMPADD of HOUR to a DATE is not served"),
+    ("SELECT i FROM t LEFT JOIN u", 27, "a LEFT JOIN needs ON or USING"),
+    ("SELECT i FROM t FETCH FIRST 5 PERCENT ROWS ONLY", 1, ""),
+    ("SELECT i FROM t ORDER BY i FETCH FIRST 5 ROWS WITH TIES", 1, ""),
+    (
+        "SELECT COUNT(*) FROM t GROUP BY HOP(ts, INTERVAL '7' MINUTE, INTERVAL '1' HOUR)",
+        33,
+        "a multiple of its slide",
+    ),
+    (
+        "SELECT TUMBLE_START(ts, INTERVAL '1' MINUTE) FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)",
+        8,
+        "TUMBLE_START has other intervals",
     ),
     ("SELECT i; SELECT i", 1, ""),
     ("SELECT x.nope / 2 FROM t x", 1, "Spark cannot tell the type of `x`.`nope`"),

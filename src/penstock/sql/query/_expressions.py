@@ -501,6 +501,10 @@ class Expressions:
         if name == "TIMESTAMPDIFF":
             return Piece(f"CAST({call} AS INT)", lambda: "int")
         kind = second.type
+        if kind == "date" and unit in ("SECOND", "MINUTE", "HOUR"):
+            self.refuse(
+                node, f"TIMESTAMPADD of {unit} to a DATE is not served. Write CAST(... AS TIMESTAMP)."
+            )
         return Piece(f"CAST({call} AS {kind.upper()})", lambda: kind)
 
     def _row(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:

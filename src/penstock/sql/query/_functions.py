@@ -113,12 +113,22 @@ def _regexp_replace(args: list[Piece]) -> str:
     return f"regexp_replace({args[0].text}, {args[1].text}, {plain})"
 
 
+def _substring(args: list[Piece]) -> str:
+    """Return SUBSTRING. Flink gives '' for a start before the text, and NULL for a negative length."""
+    text, start, *length = (each.text for each in args)
+    found = f"substring({', '.join([text, start, *length])})"
+    whens = [f"WHEN {each} IS NULL OR {each} < 0 THEN NULL" for each in length if not each.isdigit()]
+    if not start.isdigit():
+        whens.append(f"WHEN {start} < - char_length({text}) THEN ''")
+    return f"CASE {' '.join(whens)} ELSE {found} END" if whens else found
+
+
 def _split_index(args: list[Piece]) -> str:
     if not args[1].text.startswith("'") or len(args[1].text) <= 2:
         raise ValueError("expected a separator in quotes.")
     quoted = literal("\\Q" + args[1].text[1:-1].replace("\\\\", "\\").replace("\\'", "'") + "\\E")
     parts = f"split({args[0].text}, {quoted})"
-    return f"CASE WHEN {args[2].text} >= 0 THEN get({parts}, {args[2].text}) END"
+    return f"CASE WHEN {args[0].text} <> '' AND {args[2].text} >= 0 THEN get({parts}, {args[2].text}) END"
 
 
 def _whole(name: str) -> Callable[[list[Piece]], str]:
@@ -172,10 +182,10 @@ FUNCTIONS: dict[str, Function] = {
     "TRIM_TRAILING": Function(1, 2, lambda a: _trim("TRAILING", a), "string"),
     "LTRIM": Function(1, 1, "ltrim({0})", "string"),
     "RTRIM": Function(1, 1, "rtrim({0})", "string"),
-    "SUBSTRING": Function(2, 3, "substring({all})", "string"),
-    "SUBSTR": Function(2, 3, "substring({all})", "string"),
-    "SUBSTRING_FROM": Function(2, 2, "substring({all})", "string"),
-    "SUBSTRING_FROM_FOR": Function(3, 3, "substring({all})", "string"),
+    "SUBSTRING": Function(2, 3, _substring, "string"),
+    "SUBSTR": Function(2, 3, _substring, "string"),
+    "SUBSTRING_FROM": Function(2, 2, _substring, "string"),
+    "SUBSTRING_FROM_FOR": Function(3, 3, _substring, "string"),
     "REPLACE": Function(3, 3, "replace({all})", "string"),
     "POSITION_IN": Function(2, 2, _POSITION, "int"),
     "LOCATE": Function(2, 2, _POSITION, "int"),

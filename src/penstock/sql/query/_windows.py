@@ -86,6 +86,7 @@ def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
     missing = [name for name in _PARAMETERS[kind][2:] if name not in lengths and name != "OFFSET"]
     if missing:
         expressions.refuse(call, f"{kind} needs the interval {missing[0]}.")
+    _check_hop(expressions, call, kind, arguments.get("SIZE"), arguments.get("SLIDE"))
     time = quoted(column.expressions[0].name)
     partition = tuple(each.name for each in table.args.get("partition_by") or ())
     return WindowCall(kind, table.this, _spark_window(kind, time, lengths), partition)
@@ -105,8 +106,18 @@ def group_window(expressions: Expressions, call: exp.Expr) -> tuple[str, str, st
     lengths = {name: _length(expressions, call, node) for name, node in zip(names, args[1:], strict=False)}
     if kind == "HOP" and len(args) != 3:
         expressions.refuse(call, "HOP takes a time column and two intervals.")
+    if kind == "HOP":
+        _check_hop(expressions, call, kind, args[2], args[1])
     text = _spark_window(kind, expressions.text(args[0]), lengths)
     return kind, text, "session_window" if kind == "SESSION" else "window"
+
+
+def _check_hop(
+    expressions: Expressions, call: exp.Expr, kind: str, size: exp.Expr | None, slide: exp.Expr | None
+) -> None:
+    size_ms, slide_ms = interval_ms(size), interval_ms(slide)
+    if kind == "HOP" and size_ms and slide_ms and size_ms % slide_ms:
+        expressions.refuse(call, "the size of HOP has to be a multiple of its slide, as in Flink.")
 
 
 def _check_zone(expressions: Expressions, call: exp.Expr) -> None:

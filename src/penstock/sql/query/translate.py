@@ -188,6 +188,9 @@ class _Query:
             text = f" {expressions.order(tree.args['order'])}"
         limit = tree.args.get("limit")
         if limit is not None:
+            options = limit.args.get("limit_options")
+            if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+                expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
             count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
             if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
                 expressions.refuse(limit, "expected a number of rows.")
@@ -331,6 +334,8 @@ class _Select:
             inner.refuse(join, "LATERAL is not served yet. UNNEST is.")
         right = self._relation(join.this)
         on, using = join.args.get("on"), join.args.get("using")
+        if on is None and using is None and not method and side:
+            inner.refuse(join, f"a {side} JOIN needs ON or USING.")
         if on is None and using is None and not method:
             return f"{left} CROSS JOIN {right}"
         words = " ".join(filter(None, (method, side or "INNER", "OUTER" if side else "", "JOIN")))
@@ -394,16 +399,19 @@ class _Select:
                 kind, text, name = group_window(self._in, each)
                 self._window = _Window(kind, text)
                 self._in.replaced[id(each)] = text
-                self._replace_group_functions(kind, name)
+                self._replace_group_functions(kind, name, each)
         if self._window is not None and self._window.group_text == f"`{WINDOW}`":
             self._in.window_columns = dict(zip(COLUMNS, _parts(f"`{WINDOW}`"), strict=True))
 
-    def _replace_group_functions(self, kind: str, name: str) -> None:
+    def _replace_group_functions(self, kind: str, name: str, window: exp.Expr) -> None:
+        lengths = [interval_ms(each) for each in window.expressions[1:]]
         start, stop, last = _parts(name)
         texts = {f"{kind}_START": start, f"{kind}_END": stop, f"{kind}_ROWTIME": last}
         for node in self._tree.find_all(exp.Anonymous):
             word = str(node.this).upper()
             if word in texts and node.find_ancestor(exp.Select) is self._tree:
+                if [interval_ms(each) for each in node.expressions[1:]] != lengths:
+                    self._in.refuse(node, f"{word} has other intervals than the {kind} in GROUP BY.")
                 self._in.replaced[id(node)] = texts[word]
 
     def _group_by(self) -> str:
