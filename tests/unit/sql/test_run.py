@@ -166,3 +166,24 @@ def test_a_message_never_shows_a_secret() -> None:
     with pytest.raises(SqlError, match="a text in single quotes does not end") as error:
         parse_script("SET 'x.password' = 'hunter2")
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH ('properties.ssl.keystore.key' = 'hunter2\nhunter2')",
+        "WITH ('url' = 'http://user:hunter2@host/path')",
+        "WITH ('ssl.password' /* = 'x' */ = 'hunter2')",
+        "WITH ('ssl.password' -- the one\n = 'hunter2')",
+        "SET spark.x.password = hunter2;",
+    ],
+)
+def test_secrets_are_stars(text: str) -> None:
+    shown = without_secrets(text)
+    assert "hunter2" not in shown
+    assert len(shown) == len(text)
+
+
+def test_many_comments_behind_a_secret_option_are_read_in_time() -> None:
+    text = "'password'" + "/**/" * 5_000
+    assert without_secrets(text) == text

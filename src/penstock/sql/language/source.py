@@ -13,10 +13,17 @@ from dataclasses import dataclass
 from penstock.errors import SqlError
 
 _SHOWN_WIDTH = 100
-_SECRET_OPTION = re.compile(
-    r"('[^']*(?:password|jaas|secret|token|credential|basic-auth|api-?key)[^']*'\s*=?\s*')((?:[^']|'')*)",
-    re.IGNORECASE,
+_WORDS = r"(?:password|jaas|secret|token|credential|basic-auth|api-?key|keystore\.key)"
+_BETWEEN = r"(?:\s|=|/\*(?:(?!\*/).)*\*/|--[^\n]*\n)*"
+_SECRETS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        rf"('[^']*{_WORDS}[^']*'{_BETWEEN}')((?:[^']|'')*)",  # an option
+        rf"(\bSET\s+[\w.-]*{_WORDS}[\w.-]*\s*=\s*)([^\s;']+)",  # a setting without quotes
+        r"(://[^/\s:@']+:)([^@/\s']+)(?=@)",  # the password in an address
+    )
 )
+"""What stands before a secret, and the secret."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,10 @@ class Source:
 
 
 def without_secrets(text: str) -> str:
-    """Return a script of the same length in which the values of secret options are stars."""
-    return _SECRET_OPTION.sub(lambda found: found[1] + re.sub(r"[^\n]", "*", found[2]), text)
+    """Return a script of the same length, with stars for secret options and passwords in addresses."""
+    for pattern in _SECRETS:
+        text = pattern.sub(lambda found: found[1] + re.sub(r"[^\n]", "*", found[2]), text)
+    return text
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
