@@ -73,6 +73,11 @@ class Operator(Protocol):
         """Return the result of one batch. `now_ms` is its time."""
 
 
+def with_nullable(columns: pa.Schema) -> pa.Schema:
+    """Return the columns, each of which may be null."""
+    return pa.schema([field.with_nullable(True) for field in columns])
+
+
 def check_collisions(sorted_rows: pa.Table, keys: Sequence[str], is_same: Mask) -> None:
     """Raise StateError if a row has the hash of the row before it, and another key.
 

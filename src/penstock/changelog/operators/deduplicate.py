@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
 from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before
 from penstock.changelog.row_kinds import (
     INSERT,
@@ -67,7 +67,7 @@ class Deduplicate:
     @property
     def kept_columns(self) -> pa.Schema:
         """Return the columns that it keeps."""
-        return pa.schema([field.with_nullable(True) for field in self.columns])
+        return with_nullable(self.columns)
 
     @property
     def out_columns(self) -> pa.Schema:

@@ -19,25 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.changelog.operators.base import Find, Step, check_collisions
+from penstock.changelog.operators.base import Find, Step, with_nullable
+from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, ROW_KIND, kind_column, signs_of
 from penstock.errors import RowError
-from penstock.state.columns import (
-    Hashes,
-    Mask,
-    Places,
-    hash_columns,
-    keys_of,
-    one_array,
-    parts_of,
-    state_rows,
-)
+from penstock.state.columns import Mask, Places, hash_columns, one_array
 
 SIDE = "#side"
 """0 for a row of the left side, 1 for one of the right side."""
 KEY, LEFT, RIGHT = "#key ", "#left ", "#right "
 """Before the names of columns: the keys by number, and the columns of each side."""
-_COUNT = "#count"
 
 Names = tuple[tuple[str, tuple[str, ...]], ...]
 On = tuple[tuple[str, str], ...]
@@ -69,7 +60,7 @@ class Join:
     @property
     def keys(self) -> tuple[str, ...]:
         """Return the columns that are equal."""
-        return tuple(name for name in self.columns.names if name.startswith(KEY))
+        return keys_in(self.columns)
 
     @property
     def arguments(self) -> str:
@@ -79,35 +70,24 @@ class Join:
     @property
     def kept_columns(self) -> pa.Schema:
         """Return the columns that it keeps."""
-        return pa.schema([*(field.with_nullable(True) for field in self.columns), (_COUNT, pa.int64())])
+        return counted_columns(self.columns)
 
     @property
     def out_columns(self) -> pa.Schema:
         """Return the columns of the output."""
-        fields = [pa.field(name, self.columns.field(sources[0]).type) for name, sources in self.names]
-        return pa.schema([*fields, pa.field(ROW_KIND, pa.string(), nullable=False)])
+        return named_columns(self.columns, self.names)
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the changes of one batch and the rows to keep."""
         signs = signs_of(batch)
-        names = self.columns.names
-        new = batch.select(names).cast(pa.schema([field.with_nullable(True) for field in self.columns]))
+        new = batch.select(self.columns.names).cast(with_nullable(self.columns))
         has_key = np.ones(new.num_rows, bool)
         for name in self.keys:
             has_key &= pc.is_valid(one_array(new.column(name))).to_numpy(zero_copy_only=False)
         alone = self._without_key(new.filter(pa.array(~has_key)), signs[~has_key])
         rows = self._rows(new.filter(pa.array(has_key)), signs[has_key], find)
         out = _deletes_first(pa.concat_tables([alone, self._out(rows)]))
-        changed = np.flatnonzero(rows.before != rows.after)
-        values = rows.table.append_column(_COUNT, pa.array(rows.after)).take(pa.array(changed))
-        kept = state_rows(
-            values.cast(self.kept_columns),
-            rows.keys.take(changed),
-            rows.after[changed] == 0,
-            now_ms,
-            rows.parts.take(changed),
-        )
-        return Step(out, kept)
+        return Step(out, rows.to_keep(now_ms))
 
     def _without_key(self, rows: pa.Table, signs: Places) -> pa.Table:
         """Return the changes by rows with a null in their keys, which have no partner."""
@@ -124,26 +104,7 @@ class Join:
 
     def _rows(self, new: pa.Table, signs: Places, find: Find) -> _Rows:
         """Return the rows of all keys of the batch, each once, with their numbers before and after it."""
-        names = self.columns.names
-        new_keys = hash_columns(new, self.keys)
-        order = new_keys.order()
-        kept = find(new_keys.take(order[new_keys.take(order).starts()]))
-        table = pa.concat_tables([kept.select(names), new])
-        keys = Hashes.joined(keys_of(kept), new_keys)
-        parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
-        before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
-        change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs])
-        side = one_array(table.column(SIDE)).to_numpy()
-        order = np.lexsort((parts.low, parts.high, side, keys.low, keys.high))
-        is_first = keys.take(order).starts() | parts.take(order).starts()
-        ordered = table.take(pa.array(order))
-        check_collisions(ordered, names, ~is_first)
-        check_collisions(ordered, self.keys, ~keys.take(order).starts())
-        firsts = np.flatnonzero(is_first)
-        if len(firsts):
-            before, change = (np.add.reduceat(each[order], firsts) for each in (before, change))
-        at = order[firsts]
-        rows = _Rows(table.take(pa.array(at)), keys.take(at), parts.take(at), before, before + change)
+        rows = count_rows(_Rows, new, signs, self.keys, find, within=SIDE)
         if np.any(rows.after < 0):
             raise RowError(
                 "A -U or -D takes away a row that is not there. Nothing of this batch was written. The input "
@@ -208,6 +169,17 @@ def _deletes_first(out: pa.Table) -> pa.Table:
     return pa.concat_tables([out.filter(pc.invert(comes)), out.filter(comes)])
 
 
+def keys_in(columns: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that are equal in both inputs."""
+    return tuple(name for name in columns.names if name.startswith(KEY))
+
+
+def named_columns(columns: pa.Schema, names: Names) -> pa.Schema:
+    """Return the columns of the output of these names, and the row kind."""
+    fields = [pa.field(name, columns.field(sources[0]).type) for name, sources in names]
+    return pa.schema([*fields, pa.field(ROW_KIND, pa.string(), nullable=False)])
+
+
 def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa.Array]:
     """Return the columns of pairs of rows.
 
@@ -228,15 +200,8 @@ def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa
     return arrays
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(CountedRows):
     """The rows of all keys of a batch, sorted by key and side, with their numbers before and after it."""
-
-    table: pa.Table
-    keys: Hashes
-    parts: Hashes
-    before: Places
-    after: Places
 
     @property
     def side(self) -> Places:

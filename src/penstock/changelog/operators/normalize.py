@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
 from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before, sort
 from penstock.changelog.row_kinds import (
     DELETE,
@@ -145,7 +145,7 @@ class Normalize:
         key: the +U has the new one, and the old one is deleted.
         """
         rows = batch.select(self.columns.names).cast(self.columns)
-        rows = rows.cast(pa.schema([field.with_nullable(True) for field in self.columns]))
+        rows = rows.cast(with_nullable(self.columns))
         if not has_row_kind(batch.column_names):
             none = np.zeros(batch.num_rows, bool)
             return _Changes(rows, none, none, np.zeros(batch.num_rows, np.int64))

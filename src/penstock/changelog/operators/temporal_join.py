@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
-from penstock.changelog.operators.join import KEY, SIDE, Names, On, paired
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
+from penstock.changelog.operators.join import SIDE, Names, On, keys_in, named_columns, paired
 from penstock.changelog.operators.ordering import groups_of, rank, same_as_before
 from penstock.changelog.row_kinds import (
     DELETE,
@@ -83,7 +83,7 @@ class TemporalJoin:
     @property
     def keys(self) -> tuple[str, ...]:
         """Return the columns that are equal."""
-        return tuple(name for name in self.columns.names if name.startswith(KEY))
+        return keys_in(self.columns)
 
     @property
     def arguments(self) -> str:
@@ -93,14 +93,12 @@ class TemporalJoin:
     @property
     def kept_columns(self) -> pa.Schema:
         """Return the columns that it keeps."""
-        fields = [field.with_nullable(True) for field in self.columns]
-        return pa.schema([*fields, (_COUNT, pa.int64()), (_GONE, pa.bool_())])
+        return pa.schema([*with_nullable(self.columns), (_COUNT, pa.int64()), (_GONE, pa.bool_())])
 
     @property
     def out_columns(self) -> pa.Schema:
         """Return the columns of the output."""
-        fields = [pa.field(name, self.columns.field(sources[0]).type) for name, sources in self.names]
-        return pa.schema([*fields, pa.field(ROW_KIND, pa.string(), nullable=False)])
+        return named_columns(self.columns, self.names)
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the rows of one batch that the watermark has passed, and the rows to keep."""
@@ -128,7 +126,7 @@ class TemporalJoin:
 
     @property
     def _nullable(self) -> pa.Schema:
-        return pa.schema([field.with_nullable(True) for field in self.columns])
+        return with_nullable(self.columns)
 
     def _clocks(self, reserved: pa.Table, new: pa.Table) -> tuple[list[int], list[int]]:
         """Return the latest times of rows and versions, before and after the batch."""

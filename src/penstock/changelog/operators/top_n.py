@@ -14,21 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null
+from penstock.changelog.operators.base import Find, Step, check_not_null, with_nullable
+from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.operators.ordering import ranks
 from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
 from penstock.errors import RowError
-from penstock.state.columns import (
-    Hashes,
-    Places,
-    hash_columns,
-    keys_of,
-    one_array,
-    parts_of,
-    state_rows,
-)
-
-_COUNT = "#count"
+from penstock.state.columns import Hashes, Places
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class TopN:
     @property
     def kept_columns(self) -> pa.Schema:
         """Return the columns that it keeps."""
-        return pa.schema([*(field.with_nullable(True) for field in self.columns), (_COUNT, pa.int64())])
+        return counted_columns(self.columns)
 
     @property
     def out_columns(self) -> pa.Schema:
@@ -69,31 +60,10 @@ class TopN:
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the changes of one batch and the rows to keep."""
         check_not_null(batch, [name for name, _ in self.order_by], "in order_by")
-        names = self.columns.names
-        new = batch.select(names).cast(pa.schema([field.with_nullable(True) for field in self.columns]))
-        new_keys = hash_columns(new, self.keys)
-        order = new_keys.order()
-        kept = find(new_keys.take(order[new_keys.take(order).starts()]))
-        rows = pa.concat_tables([kept.select(names), new])
-        keys = Hashes.joined(keys_of(kept), new_keys)
-        parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
-        before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
-        change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs_of(batch)])
-        # One row for each key and part.
-        order = np.lexsort((parts.low, parts.high, keys.low, keys.high))
-        is_first = keys.take(order).starts() | parts.take(order).starts()
-        check_collisions(rows.take(pa.array(order)), names, ~is_first)
-        check_collisions(rows.take(pa.array(order)), self.keys, ~keys.take(order).starts())
-        firsts = np.flatnonzero(is_first)
-        before, change = _sums(before[order], firsts), _sums(change[order], firsts)
-        at = order[firsts]
-        rows, keys, parts = rows.take(pa.array(at)), keys.take(at), parts.take(at)
-        after = self._checked(before + change, rows)
-        out = self._out(rows, keys, parts, before, after)
-        changed = np.flatnonzero(after != before)
-        values = rows.append_column(_COUNT, pa.array(after)).take(pa.array(changed)).cast(self.kept_columns)
-        kept_now = state_rows(values, keys.take(changed), after[changed] == 0, now_ms, parts.take(changed))
-        return Step(out, kept_now)
+        new = batch.select(self.columns.names).cast(with_nullable(self.columns))
+        rows = count_rows(CountedRows, new, signs_of(batch), self.keys, find)
+        after = self._checked(rows.after, rows.table)
+        return Step(self._out(rows.table, rows.keys, rows.parts, rows.before, after), rows.to_keep(now_ms))
 
     def _checked(self, after: Places, rows: pa.Table) -> Places:
         """Return how often each row is there now.
@@ -135,7 +105,3 @@ class TopN:
         of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
         inside: Places = np.clip(self.count - of_group, 0, counts)
         return inside
-
-
-def _sums(values: Places, firsts: Places) -> Places:
-    return np.add.reduceat(values, firsts) if len(firsts) else values

@@ -1,0 +1,96 @@
+"""Rows of a changelog with the number of times that each is there: what `join` and `top_n` keep.
+
+Runs on executors. Invariant: each row of each key of a batch stands in the result once. Its number before the
+batch is the one that was kept; its number after it adds the signs of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Find, check_collisions, with_nullable
+from penstock.state.columns import Hashes, Places, hash_columns, keys_of, one_array, parts_of, state_rows
+
+_COUNT = "#count"
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """The rows of all keys of a batch, each once.
+
+    Attributes:
+        table: the rows.
+        keys: the hash of the key of each row.
+        parts: the hash of each row.
+        before: how often each row was there before the batch.
+        after: how often it is there after the batch. Less than 0 if more went than were there.
+    """
+
+    table: pa.Table
+    keys: Hashes
+    parts: Hashes
+    before: Places
+    after: Places
+
+    def to_keep(self, now_ms: int) -> pa.Table:
+        """Return the rows whose number has changed, as rows of the state."""
+        at = np.flatnonzero(self.before != self.after)
+        values = self.table.append_column(_COUNT, pa.array(self.after)).take(pa.array(at))
+        return state_rows(
+            values.cast(counted_columns(self.table.schema)),
+            self.keys.take(at),
+            self.after[at] == 0,
+            now_ms,
+            self.parts.take(at),
+        )
+
+
+Rows = TypeVar("Rows", bound=CountedRows)
+
+
+def counted_columns(columns: pa.Schema) -> pa.Schema:
+    """Return the columns to keep of rows with these columns."""
+    return with_nullable(columns).append(pa.field(_COUNT, pa.int64()))
+
+
+def count_rows(
+    kind: type[Rows], new: pa.Table, signs: Places, keys: Sequence[str], find: Find, within: str | None = None
+) -> Rows:
+    """Return the rows of all keys of a batch, sorted by key, then by the column `within`, then by part.
+
+    Args:
+        kind: the class of the result.
+        new: the rows of the batch; their columns may be null.
+        signs: +1 for each row that comes, -1 for each that goes.
+        keys: the columns by which rows are found.
+        find: returns what was kept.
+        within: an integer column.
+
+    Raises:
+        StateError: two different rows have one hash.
+    """
+    names = new.column_names
+    new_keys = hash_columns(new, keys)
+    order = new_keys.order()
+    kept = find(new_keys.take(order[new_keys.take(order).starts()]))
+    table = pa.concat_tables([kept.select(names), new])
+    hashes = Hashes.joined(keys_of(kept), new_keys)
+    parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
+    before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
+    change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs])
+    inner = [] if within is None else [one_array(table.column(within)).to_numpy()]
+    order = np.lexsort((parts.low, parts.high, *inner, hashes.low, hashes.high))
+    is_first = hashes.take(order).starts() | parts.take(order).starts()
+    ordered = table.take(pa.array(order))
+    check_collisions(ordered, names, ~is_first)
+    check_collisions(ordered, keys, ~hashes.take(order).starts())
+    firsts = np.flatnonzero(is_first)
+    if len(firsts):
+        before, change = (np.add.reduceat(each[order], firsts) for each in (before, change))
+    at = order[firsts]
+    return kind(table.take(pa.array(at)), hashes.take(at), parts.take(at), before, before + change)
