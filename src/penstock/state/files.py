@@ -108,11 +108,11 @@ class LocalFiles:
         self._path(path).unlink(missing_ok=True)
 
     def forget(self, path: str) -> bool:
-        """Return False: there are no copies."""
+        """Return False, because local files are read in place."""
         return False
 
     def keep_copies(self, folder: str, names: Collection[str]) -> None:
-        """Do nothing: there are no copies."""
+        """Do nothing, because local files are read in place."""
 
     def _path(self, path: str) -> Path:
         return Path(self.root, path)
