@@ -6,6 +6,7 @@ One build and one environment serve all tests of this file: PySpark alone is 450
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,9 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "assert fetch_token(AwsToken('eu-west-1')).lifetime_s > 60",
     "kerberos": "from penstock.security.tickets import load_gssapi; load_gssapi().Credentials",
     "prometheus": "from penstock.observe.serve.http import MetricsServer",
+    "otel": "from penstock.observe.serve.otlp import start_push; "
+    "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",
+    "sql": "from penstock.sql import Session",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }
 NEEDS_OF_THE_SYSTEM = {"kerberos": "krb5-config"}
@@ -189,4 +193,4 @@ def test_an_extra_that_compiles_against_the_system_brings_what_it_is_for(
 def test_each_extra_is_tried() -> None:
     declared = README.with_name("pyproject.toml").read_text()
     section = declared.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
-    assert {line.partition(" =")[0] for line in section.splitlines() if line} == set(EXTRAS)
+    assert set(re.findall(r"^([\w-]+) = \[", section, re.MULTILINE)) == set(EXTRAS)
