@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.query._expressions import Expressions
 from penstock.sql.query._sqlglot import DescriptorOf, IntervalOf, NamedArgument, TableArgument
+from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import literal, quoted
 
 WINDOW = "__window"
@@ -156,3 +156,12 @@ def _spark_window(kind: str, time: str, lengths: dict[str, str]) -> str:
     size, slide = lengths["SIZE"], lengths.get("SLIDE", lengths["SIZE"])
     offset = f", {lengths['OFFSET']}" if "OFFSET" in lengths else ""
     return f"window({time}, {size}, {slide}{offset})"
+
+
+def parts_of_window(window: str) -> tuple[str, str, str]:
+    """Return start, end and time of a window. Flink's start and end are TIMESTAMP without a zone.
+
+    Spark's own `window_time` is a microsecond before the end, Flink's is a millisecond before it.
+    """
+    start, stop = (f"CAST({window}.{side} AS TIMESTAMP_NTZ)" for side in ("start", "end"))
+    return start, stop, f"({window}.end - INTERVAL '0.001' SECOND)"

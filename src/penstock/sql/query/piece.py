@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Options
@@ -105,3 +105,9 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Return a text as a literal of Spark's SQL, which reads backslashes as the beginning of an escape."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def column_list(alias: Any) -> str:
+    """Return the columns of an alias of the parser in brackets; "" without any."""
+    columns = alias.args.get("columns") or []
+    return f"({', '.join(quoted(each.name) for each in columns)})" if columns else ""

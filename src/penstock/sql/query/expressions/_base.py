@@ -1,0 +1,95 @@
+"""The base of translating expressions: state of one SELECT, types on demand, and refusals with a place.
+
+Runs on the driver. Invariant: a node without a method is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+
+from penstock.errors import SqlError
+from penstock.sql.query._sqlglot import place_of
+from penstock.sql.query.piece import Binder, Feature, Piece, Script, UnknownTypeError
+
+Subquery = Callable[[exp.Expr], str]
+
+
+class Base:
+    """Finds the method of a node, and refuses nodes and parts without one."""
+
+    methods: ClassVar[dict[type, Callable[[Any, Any], Piece]]] = {}
+
+    def __init__(self, script: Script, binder: Binder, subquery: Subquery, features: list[Feature]) -> None:
+        self.script = script
+        self.binder = binder
+        self.features = features
+        self.from_text = ""
+        self.with_text: Callable[[], str] = str
+        self.window_columns: dict[str, str] = {}
+        self.replaced: dict[int, str] = {}
+        self._subquery = subquery
+        self._types: dict[str, str] = {}
+
+    def text(self, node: exp.Expr) -> str:
+        """Return the translation of an expression.
+
+        Raises:
+            SqlError: a part of it is not served.
+        """
+        return self.piece(node).text
+
+    def piece(self, node: exp.Expr) -> Piece:
+        """Return the translation of an expression, and its type on demand; see `text`."""
+        if id(node) in self.replaced:
+            return self._asked(self.replaced[id(node)])
+        method = self.methods.get(type(node))
+        if method is None:
+            self.refuse(node, f"{_shown(node)} is not served here.")
+        return method(self, node)
+
+    def refuse(self, node: exp.Expr, message: str) -> NoReturn:
+        """Raise the error for a part of the query."""
+        place = place_of(node)
+        parent = node.parent
+        while place is None and parent is not None:
+            place, parent = place_of(parent), parent.parent
+        raise self.error_at(place or 0, message)
+
+    def error_at(self, place: int, message: str) -> SqlError:
+        """Return the error for an offset in the query."""
+        return self.script.source.error(message, self.script.offset + place)
+
+    def batch_only(self, node: exp.Expr, name: str, instead: str) -> None:
+        """Note a part that Spark cannot stream."""
+        self.features.append(Feature(name, instead, self.script.offset + (place_of(node) or 0)))
+
+    def only(self, node: exp.Expr, *parts: str) -> None:
+        """Refuse a node that has other parts than these."""
+        for name, value in node.args.items():
+            if name not in parts and value not in (None, False, [], ""):
+                shown = value if isinstance(value, exp.Expr) else node
+                self.refuse(shown, f"{name.strip('_').upper()} is not served here.")
+
+    def _asked(self, text: str) -> Piece:
+        return Piece(text, lambda: self._type_of(text))
+
+    def _type_of(self, text: str) -> str:
+        if text not in self._types:
+            try:
+                found = self.binder.column_types(f"{self.with_text()}SELECT {text} AS x {self.from_text}")
+            except UnknownTypeError as error:
+                raise self.error_at(0, f"Spark cannot tell the type of {text}: {error}") from None
+            self._types[text] = found[0][1]
+        return self._types[text]
+
+
+def boolean(text: str) -> Piece:
+    """Return a piece of the type BOOLEAN."""
+    return Piece(text, lambda: "boolean")
+
+
+def _shown(node: exp.Expr) -> str:
+    return type(node).__name__.upper()

@@ -1,0 +1,231 @@
+"""Calls of functions and aggregates, with FILTER and OVER.
+
+Runs on the driver. Invariant: a function that is not in the tables of `_functions.py` is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+
+from penstock.sql.language.source import nearest
+from penstock.sql.query._functions import (
+    AGGREGATES,
+    EXTRACT_UNITS,
+    FUNCTIONS,
+    OVER_ONLY,
+    REFUSED,
+    SUFFIX,
+    TIME_UNITS,
+    Function,
+)
+from penstock.sql.query.expressions._values import NO_TEXTS, Values
+from penstock.sql.query.piece import Piece, quoted
+
+_NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentDate: "CURRENT_DATE"}
+_TEXTS_OF_TIMES = ("DATE_FORMAT", "FROM_UNIXTIME")
+
+
+class Calls(Values):
+    """Translates calls of functions and aggregates."""
+
+    def _call(self, node: exp.Expr) -> Piece:
+        return self._function(node, str(node.this), node.expressions)
+
+    def _word(self, node: exp.Expr) -> Piece:
+        self.only(node)
+        return self._function(node, _NO_BRACKETS[type(node)], [])
+
+    def _filter(self, node: exp.Expr) -> Piece:
+        return self._function(
+            node.this,
+            str(node.this.this),
+            node.this.expressions,
+            f" FILTER (WHERE {self.text(node.expression.this)})",
+        )
+
+    def _window(self, node: exp.Expr) -> Piece:
+        self.only(node, "this", "partition_by", "order", "spec", "over")
+        self.batch_only(
+            node,
+            "OVER",
+            "Use a window (TUMBLE, HOP, SESSION), or the operators of docs/changelogs.md.",
+        )
+        if type(node.this) is not exp.Anonymous:
+            self.refuse(node.this, "expected a function before OVER.")
+        parts = []
+        if node.args.get("partition_by"):
+            parts.append(f"PARTITION BY {', '.join(map(self.text, node.args['partition_by']))}")
+        if node.args.get("order") is not None:
+            parts.append(self.order(node.args["order"]))
+        if node.args.get("spec") is not None:
+            parts.append(self._frame(node.args["spec"]))
+        over = f" OVER ({' '.join(parts)})"
+        return self._function(node.this, str(node.this.this), node.this.expressions, over, is_over=True)
+
+    def order(self, node: exp.Expr) -> str:
+        """Return ORDER BY. Nulls are the smallest values in both systems."""
+        items = []
+        for each in node.expressions:
+            self.only(each, "this", "desc", "nulls_first")
+            nulls = each.args.get("nulls_first")
+            said = "" if nulls is None else f" NULLS {'FIRST' if nulls else 'LAST'}"
+            items.append(f"{self.text(each.this)}{' DESC' if each.args.get('desc') else ''}{said}")
+        return f"ORDER BY {', '.join(items)}"
+
+    def _frame(self, node: exp.Expr) -> str:
+        self.only(node, "kind", "start", "start_side", "end", "end_side")
+
+        def bound(value: Any, side: Any) -> str:
+            shown = value if isinstance(value, str) else self.text(value)
+            return f"{shown} {side}" if side else shown
+
+        start = bound(node.args["start"], node.args.get("start_side"))
+        stop = bound(node.args.get("end") or "CURRENT ROW", node.args.get("end_side"))
+        return f"{node.args['kind']} BETWEEN {start} AND {stop}"
+
+    def _function(
+        self,
+        node: exp.Expr,
+        written: str,
+        args: list[exp.Expr],
+        suffix: str = "",
+        *,
+        is_over: bool = False,
+    ) -> Piece:
+        name = written.upper()
+        special = self._special.get(name)
+        if special is not None and not suffix:
+            return special(self, node, args)
+        tables = {**(AGGREGATES | (OVER_ONLY if is_over else {}) if suffix else {**FUNCTIONS, **AGGREGATES})}
+        found = tables.get(name)
+        if found is None:
+            return self._other_function(node, written, args, suffix)
+        distinct = bool(args) and type(args[0]) is exp.Distinct
+        if distinct:
+            self.only(args[0], "expressions")
+            if name not in AGGREGATES:
+                self.refuse(node, f"DISTINCT is not served in {name}.")
+            self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
+            args = args[0].expressions
+        pieces = [self._argument(each) for each in args]
+        self._check_count(node, name, found, len(pieces))
+        if found.type == "string" and name not in _TEXTS_OF_TIMES:
+            self._check_texts(node, name, pieces)
+        if distinct:
+            pieces = [Piece(f"DISTINCT {pieces[0].text}", pieces[0].find_type), *pieces[1:]]
+        try:
+            text = found.apply(pieces).replace(SUFFIX, suffix)
+        except ValueError as error:
+            self.refuse(node, f"{name}: {error}")
+        return self._typed(found, text, pieces)
+
+    def _typed(self, found: Function, text: str, pieces: list[Piece]) -> Piece:
+        if found.type == "{0}":
+            return Piece(text, pieces[0].find_type)
+        return Piece(text, lambda: found.type) if found.type else self._asked(text)
+
+    def _check_texts(self, node: exp.Expr, name: str, pieces: list[Piece]) -> None:
+        """Refuse what Spark would make a text of, in another form than Flink."""
+        for each in pieces:
+            if each.type.startswith((*NO_TEXTS, "timestamp", "boolean")):
+                self.refuse(node, f"{name}: expected a STRING, got {each.type.upper()}. Write a CAST.")
+
+    def _argument(self, node: exp.Expr) -> Piece:
+        return Piece("*", lambda: "bigint") if type(node) is exp.Star else self.piece(node)
+
+    def _check_count(self, node: exp.Expr, name: str, found: Function, count: int) -> None:
+        if found.least <= count <= found.most:
+            return
+        wanted = str(found.least) if found.least == found.most else f"{found.least} to {found.most}"
+        if found.most >= 1_000:
+            wanted = f"at least {found.least}"
+        self.refuse(node, f"{name} takes {wanted} arguments, got {count}.")
+
+    def _other_function(self, node: exp.Expr, written: str, args: list[exp.Expr], suffix: str) -> Piece:
+        name = written.upper()
+        if self.binder.has_function(written) and not suffix:
+            return self._asked(f"{quoted(written)}({', '.join(map(self.text, args))})")
+        if name in REFUSED:
+            self.refuse(node, f"{name} is not served: {REFUSED[name]}")
+        if name in OVER_ONLY:
+            self.refuse(node, f"{name} needs OVER (...).")
+        known = [*FUNCTIONS, *AGGREGATES, *OVER_ONLY, *self._special]
+        return self.refuse(
+            node,
+            f"the function {written} is not one of those that are served.{nearest(name, known)} docs/sql.md "
+            "lists them. Others: CREATE FUNCTION ... LANGUAGE PYTHON.",
+        )
+
+    def _extract(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        unit = args[0].name.upper()
+        if unit not in EXTRACT_UNITS:
+            self.refuse(node, f"EXTRACT takes {', '.join(EXTRACT_UNITS)}, got {unit}.")
+        return self._function(node, EXTRACT_UNITS[unit], args[1:])
+
+    def _to_unit(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        this, unit = self.piece(args[0]), args[1].name.upper()
+        units = [each for each in TIME_UNITS if each != "WEEK"]
+        if unit not in units:  # weeks of Flink's begin on Sunday here, those of Spark on Monday
+            self.refuse(node, f"expected one of {', '.join(units)} after TO, got {unit}.")
+        kind = this.type
+        if kind not in ("timestamp", "timestamp_ntz", "date"):
+            self.refuse(node, f"expected a time before TO, got {kind.upper()}.")
+        floor = f"CAST(date_trunc('{unit}', {this.text}) AS {kind.upper()})"
+        if str(node.this).upper() == "FLOOR_TO":
+            return Piece(floor, lambda: kind)
+        above = f"CAST({floor} + INTERVAL '1' {unit} AS {kind.upper()})"
+        return Piece(f"CASE WHEN {floor} = {this.text} THEN {floor} ELSE {above} END", lambda: kind)
+
+    def _add_units(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        name, unit = str(node.this).upper(), args[0].name.upper()
+        if len(args) != 3 or unit not in TIME_UNITS:
+            self.refuse(node, f"{name} takes one of {', '.join(TIME_UNITS)} and two values.")
+        if name == "TIMESTAMPDIFF" and unit in ("MONTH", "QUARTER", "YEAR"):
+            self.refuse(
+                node, f"TIMESTAMPDIFF of {unit} is not served: at the end of a month Spark counts less."
+            )
+        first, second = self.piece(args[1]), self.piece(args[2])
+        call = f"{name.lower()}({unit}, {first.text}, {second.text})"
+        if name == "TIMESTAMPDIFF":
+            return Piece(f"CAST({call} AS INT)", lambda: "int")
+        kind = second.type
+        if kind == "date" and unit in ("SECOND", "MINUTE", "HOUR"):
+            self.refuse(
+                node, f"TIMESTAMPADD of {unit} to a DATE is not served. Write CAST(... AS TIMESTAMP)."
+            )
+        return Piece(f"CAST({call} AS {kind.upper()})", lambda: kind)
+
+    def _row(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        fields = ", ".join(f"'EXPR${place}', {self.text(each)}" for place, each in enumerate(args))
+        return self._asked(f"named_struct({fields})")
+
+    def _round(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        if len(args) not in (1, 2) or (len(args) == 2 and not str(args[1].this).isdigit()):
+            self.refuse(node, "ROUND takes a number, and how many digits to keep as a literal from 0.")
+        texts = ", ".join(map(self.text, args))
+        one = self.piece(args[0])
+        return (
+            Piece(f"round({texts})", one.find_type)
+            if one.type == "double"
+            else self._asked(f"round({texts})")
+        )
+
+    _special: ClassVar[dict[str, Callable[[Any, exp.Expr, list[exp.Expr]], Piece]]] = {
+        "EXTRACT": _extract,
+        "CEIL_TO": _to_unit,
+        "FLOOR_TO": _to_unit,
+        "TIMESTAMPADD": _add_units,
+        "TIMESTAMPDIFF": _add_units,
+        "ROW": _row,
+        "ROUND": _round,
+    }
+    methods: ClassVar[dict[type, Callable[[Any, Any], Piece]]] = {
+        **Values.methods,
+        exp.Anonymous: _call,
+        **dict.fromkeys(_NO_BRACKETS, _word),
+        exp.Filter: _filter,
+        exp.Window: _window,
+    }

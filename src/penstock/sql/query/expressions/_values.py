@@ -1,0 +1,106 @@
+"""Values that are made of values: CASE, ARRAY, MAP, an element, CAST.
+
+Runs on the driver. Invariant: a CAST to a text gives the text of Flink, or is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.parse import parse_flink_type
+from penstock.sql.query._sqlglot import CastTo
+from penstock.sql.query.expressions._operators import Operators
+from penstock.sql.query.piece import Piece
+from penstock.sql.query.spark_types import spark_type
+
+NO_TEXTS = ("array", "map", "struct", "interval")
+
+
+class Values(Operators):
+    """Translates values that are made of values."""
+
+    def _case(self, node: exp.Expr) -> Piece:
+        self.only(node, "this", "ifs", "default")
+        this = f" {self.text(node.this)}" if node.this is not None and node.this != "" else ""
+        whens = " ".join(
+            f"WHEN {self.text(each.this)} THEN {self.text(each.args['true'])}" for each in node.args["ifs"]
+        )
+        default = node.args.get("default")
+        return self._asked(f"CASE{this} {whens}{f' ELSE {self.text(default)}' if default else ''} END")
+
+    def _array(self, node: exp.Expr) -> Piece:
+        return self._asked(f"array({', '.join(map(self.text, node.expressions))})")
+
+    def _bracket(self, node: exp.Expr) -> Piece:
+        self.only(node, "this", "expressions", "offset", "safe")
+        items = node.expressions
+        if type(node.this) is exp.Column and node.this.name.upper() == "MAP" and len(items) != 1:
+            if len(items) % 2:
+                self.refuse(node, "MAP[...] has as many keys as values.")
+            return self._asked(f"map({', '.join(map(self.text, items))})")
+        if len(items) != 1:
+            self.refuse(node, "expected one index or key in [].")
+        base, index = self.piece(node.this), self.piece(items[0])
+        if base.type.startswith("array"):
+            if isinstance(items[0], (exp.Literal, exp.Neg)) and not str(items[0].this).isdigit():
+                self.refuse(items[0], "the index of an array is a number from 1.")
+            return self._asked(f"get({base.text}, CAST({index.text} AS INT) - 1)")
+        if base.type.startswith("map"):
+            return self._asked(f"try_element_at({base.text}, {index.text})")
+        return self.refuse(node, f"expected an ARRAY or MAP before [], got {base.type.upper()}.")
+
+    def _cast(self, node: exp.Expr) -> Piece:
+        offset = self.script.offset + node.args["start"]
+        kind = parse_flink_type(node.args["text"], self.script.source, offset)
+        inner = self.piece(node.this)
+        if kind.name in ("STRING", "VARCHAR", "CHAR"):
+            inner = self._as_text(node, inner)
+        try:
+            target = spark_type(kind)
+            text = _cast_text(inner, kind, target, "try_cast" if node.args.get("is_try") else "CAST")
+        except ValueError as error:
+            raise self.script.source.error(str(error), offset) from None
+        return self._asked(text)
+
+    def _as_text(self, node: exp.Expr, inner: Piece) -> Piece:
+        """Refuse a CAST to a text that would look different, and write booleans as Flink does."""
+        if inner.type.startswith("timestamp"):
+            self.refuse(
+                node,
+                "a CAST of a TIMESTAMP to a text is not served: Spark leaves out zeros of the fraction. "
+                "Use DATE_FORMAT(..., 'yyyy-MM-dd HH:mm:ss.SSS').",
+            )
+        if inner.type.startswith(NO_TEXTS):
+            self.refuse(node, f"a CAST of {inner.type.upper()} to a text is not served.")
+        if inner.type == "boolean":
+            return Piece(f"upper(CAST({inner.text} AS STRING))", lambda: "string")
+        return inner
+
+    methods: ClassVar[dict[type, Callable[[Any, Any], Piece]]] = {
+        **Operators.methods,
+        exp.Case: _case,
+        exp.Array: _array,
+        exp.Bracket: _bracket,
+        CastTo: _cast,
+    }
+
+
+def _cast_text(inner: Piece, kind: FlinkType, target: str, word: str) -> str:
+    """Return a CAST with the length or precision of Flink's type."""
+    text = f"{word}({inner.text} AS {target})"
+    length = kind.args[0] if kind.args else None
+    if kind.name in ("BINARY", "VARBINARY") and length not in (None, 2**31 - 1):
+        raise ValueError(f"CAST AS {kind.name}({length}) is not served. Use BYTES.")
+    if kind.name == "CHAR":
+        return f"rpad({text}, {length or 1}, ' ')"
+    if kind.name == "VARCHAR" and length not in (None, 2**31 - 1):
+        return f"substring({text}, 1, {length})"
+    if kind.name in ("TIMESTAMP", "TIMESTAMP_LTZ") and length is not None and length < 6:
+        step = f"CAST('{10.0**-length:.{max(length, 0)}f}' AS DECIMAL(18,6))"
+        beyond = f"CAST(extract(SECOND FROM {text}) % {step} AS DECIMAL(18,6))"
+        return f"({text} - make_dt_interval(0, 0, 0, {beyond}))"
+    return text
