@@ -6,15 +6,13 @@ read; the query does not notice.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import CheckpointError
-from penstock.observe.progress import kafka_positions
-from penstock.source.checkpoint_offset import Positions, SourceOffset
+from penstock.observe.progress import kafka_positions, start_positions
+from penstock.source.checkpoint_offset import Positions
 
 _POLL_S = 0.2
 
@@ -49,17 +47,11 @@ def progress(query: Any, timeout: float | None = None, *, console: Any = None) -
     Raises:
         StreamingQueryException: the query failed.
     """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - lazy
+    from rich.progress import Progress  # noqa: PLC0415 - lazy
 
     deadline_s = None if timeout is None else time.monotonic() + timeout
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} records, {task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
     meter = _Meter()
-    with Progress(*columns, console=console) as shown:
+    with Progress(*bar_columns(), console=console) as shown:
         task = shown.add_task(query.name or "query", total=0, rate="")
         begun_s = time.monotonic()
         while True:
@@ -69,6 +61,19 @@ def progress(query: Any, timeout: float | None = None, *, console: Any = None) -
             shown.update(task, completed=passed.done, total=passed.total, rate=f"{rate:,.0f}/s")
             if has_ended or (deadline_s is not None and time.monotonic() >= deadline_s):
                 return has_ended
+
+
+def bar_columns() -> tuple[Any, ...]:
+    """Return the columns of a bar of `rich`. A task has the field `rate`; without a total it only counts."""
+    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - lazy
+    from rich.text import Text  # noqa: PLC0415 - lazy
+
+    class _Records(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            of_total = "" if task.total is None else f" of {task.total:,.0f}"
+            return Text(f"{task.completed:,.0f}{of_total} records, {task.fields['rate']}")
+
+    return TextColumn("{task.description}"), BarColumn(), _Records(), TimeRemainingColumn()
 
 
 class _Meter:
@@ -83,7 +88,7 @@ class _Meter:
             return Passed(0, 0, 0)
         for report in reports:
             for number, source in enumerate(report.sources):
-                if number not in self._starts and (start := _start_of(source)) is not None:
+                if number not in self._starts and (start := start_positions(source)) is not None:
                     self._starts[number] = start
         done = total = 0
         for number, source in enumerate(reports[-1].sources):
@@ -100,15 +105,3 @@ def _passed(start: Mapping[Any, int], source: Any) -> tuple[int, int]:
     done = {tp: max(0, position - start.get(tp, 0)) for tp, position in end.items()}
     left = [max(0, last - end[tp]) for tp, last in (latest or {}).items() if tp in end]
     return sum(done.values()), sum(done.values()) + sum(left)
-
-
-def _start_of(source: Any) -> Positions | None:
-    """Return where the first batch of this run started; None if the source does not read Kafka."""
-    start = kafka_positions(source.startOffset)
-    if start is not None:
-        return start
-    try:
-        end = json.loads(source.endOffset) if isinstance(source.endOffset, str) else source.endOffset
-        return SourceOffset.from_json(end).markers.whole_start
-    except (ValueError, TypeError, AttributeError, CheckpointError):
-        return None

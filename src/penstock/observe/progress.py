@@ -7,7 +7,7 @@ Kafka topics, penstock's and Spark's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import CheckpointError
@@ -50,6 +50,51 @@ def looks_of_progress(
         for tp, position in positions.items()
         if tp in latest
     }
+
+
+def start_positions(source: Any) -> Positions | None:
+    """Return where the batch of a progress report started; None if the source does not read Kafka.
+
+    The first batch of a query has no start offset. penstock's own source says in the end offset where it
+    began.
+
+    Args:
+        source: of a `StreamingQueryProgress`.
+    """
+    start = kafka_positions(source.startOffset)
+    if start is not None:
+        return start
+    try:
+        end = json.loads(source.endOffset) if isinstance(source.endOffset, str) else source.endOffset
+        return SourceOffset.from_json(end).markers.whole_start
+    except (ValueError, TypeError, AttributeError, CheckpointError):
+        return None
+
+
+_GROWING_STATE = {
+    "stateStoreSave": "an aggregation",
+    "sessionWindowStateStoreSave": "an aggregation over session windows",
+    "dedupe": "dropDuplicates",
+    "symmetricHashJoin": "a join of two streams",
+}
+"""Spark's names of operators whose state only a watermark bounds, and what users call them."""
+
+
+def state_warnings(operators: Iterable[str], event_time: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each operator whose state grows without end; none if there is a watermark.
+
+    Args:
+        operators: the names of the query's stateful operators.
+        event_time: the statistics of event time in the same report.
+    """
+    if "watermark" in event_time:
+        return []
+    return [
+        f"The query has {_GROWING_STATE[name]} and no watermark, so its state grows without end. Call "
+        "withWatermark before it, or limit the state by other means."
+        for name in dict.fromkeys(operators)
+        if name in _GROWING_STATE
+    ]
 
 
 def offsets_behind_latest(looks: Mapping[TopicPartition, PartitionLook]) -> dict[str, str]:

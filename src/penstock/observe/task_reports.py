@@ -29,7 +29,9 @@ _TOTALS = (
     "decodeErrors.skipped",
     "decodeErrors.deadLetters",
     "decodeErrors.ignored",
+    "offsetsDone",
 )
+"""Flink's names where there are some. `offsetsDone`: the sizes of the splits that were read to their ends."""
 _GAUGE = "currentEmitEventTimeLag"
 
 

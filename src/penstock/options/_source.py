@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from penstock.errors import MissingOptionError, OptionError
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options import _spark as spark
 from penstock.options import flink, metrics
 from penstock.options._custom_offsets import custom_starting, custom_stopping
@@ -76,6 +76,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
         max_future_skew_ms=given.value_or_default(flink.MAX_FUTURE_SKEW),
         metrics=_metrics(given),
+        progress_to=_progress_to(given, streaming),
     )
 
 
@@ -123,13 +124,18 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
         packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
         metrics=_metrics(given),
+        progress_to=_progress_to(given, streaming),
     )
 
 
 def _metrics(given: GivenOptions) -> MetricsSettings | None:
     port = given.value(metrics.HTTP_PORT)
     if port is None:
-        others = [option.key for option in metrics.METRICS_OPTIONS if given.has(option)]
+        others = [
+            option.key
+            for option in metrics.METRICS_OPTIONS
+            if option is not metrics.PROGRESS_REPORT_TO and given.has(option)
+        ]
         if others:
             raise MissingOptionError(
                 f"Option '{others[0]}' needs '{metrics.HTTP_PORT.key}', which turns metrics on.",
@@ -142,7 +148,19 @@ def _metrics(given: GivenOptions) -> MetricsSettings | None:
         tasks_host=given.value_or_default(metrics.TASKS_HOST),
         topic_partitions_max=given.value_or_default(metrics.TOPIC_PARTITIONS_MAX),
         aliases=given.value(metrics.ALIASES) or (),
+        stalled_after_ms=given.value_or_default(metrics.STALLED_AFTER),
+        blocked_after_ms=given.value_or_default(metrics.BLOCKED_AFTER),
     )
+
+
+def _progress_to(given: GivenOptions, streaming: bool) -> tuple[str, int, str] | None:
+    if streaming and given.has(metrics.PROGRESS_REPORT_TO):
+        raise UnsupportedOptionError(
+            f"Option '{metrics.PROGRESS_REPORT_TO.key}' is for batch reads. Nothing was read. Leave it "
+            "out, and call penstock.progress(query) for the progress of a stream.",
+            option=metrics.PROGRESS_REPORT_TO.key,
+        )
+    return given.value(metrics.PROGRESS_REPORT_TO)
 
 
 def _min_offsets(given: GivenOptions) -> int | None:

@@ -166,6 +166,8 @@ class MetricsSettings:
         tasks_host: of the interface where tasks send their figures.
         topic_partitions_max: how many topic partitions are served one by one; the others only in totals.
         aliases: sets of names that are served besides penstock's.
+        stalled_after_ms: how long a topic partition with records to read may stand still until it is STALLED.
+        blocked_after_ms: how long a transaction may be open until its readers are BLOCKED_BY_TRANSACTION.
     """
 
     http_port: int
@@ -173,6 +175,8 @@ class MetricsSettings:
     tasks_host: str = "127.0.0.1"
     topic_partitions_max: int = 1_000
     aliases: tuple[str, ...] = ()
+    stalled_after_ms: int = 60_000
+    blocked_after_ms: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,7 @@ class SourceConfig:
         packs_small_ranges: whether small ranges of topic partitions share a task.
         discovery: how often topic partitions are discovered (Spark's dialect: with every batch).
         metrics: None means that nothing is served, sent or counted by tasks.
+        progress_to: host, port and token of a `penstock.batch_progress()`; batch reads only.
     """
 
     properties: KafkaProperties
@@ -213,6 +218,7 @@ class SourceConfig:
     idle_timeout_ms: int = IDLE_TIMEOUT_MS
     max_future_skew_ms: int = MAX_FUTURE_SKEW_MS
     metrics: MetricsSettings | None = None
+    progress_to: tuple[str, int, str] | None = None
 
     def at(self, now_ms: int) -> SourceConfig:
         """Return the config with times instead of times before now. `now_ms` is used for both ends."""

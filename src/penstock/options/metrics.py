@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.options.config import MetricsSettings
 from penstock.options.declare import Dialect, Option, Side, declared_in
-from penstock.options.values import POSITIVE_INT, TEXT, ValueType, integer, parse_words
+from penstock.options.values import DURATION, POSITIVE_INT, TEXT, ValueType, integer, parse_words
 
 ALIAS_SETS = ("flink", "kafka-lag-exporter")
 _OFF = "none: metrics are off, and cost nothing"
@@ -15,6 +15,11 @@ def _parse_aliases(text: str) -> tuple[str, ...]:
     if not set(words) <= set(ALIAS_SETS):
         raise ValueError(f"names of {', '.join(ALIAS_SETS)}, separated by commas")
     return words
+
+
+def _parse_address(text: str) -> tuple[str, int, str]:
+    host, port, token = text.rsplit(":", 2)
+    return host, int(port), token
 
 
 HTTP_PORT = Option(
@@ -61,6 +66,32 @@ ALIASES = Option(
     ValueType("list", f"{', '.join(ALIAS_SETS)}; separated by `,`", _parse_aliases),
     "Serve the same values also under the names of Flink's Prometheus reporter or of kafka-lag-exporter. "
     "(Ours.)",
+    default_text="none",
+)
+STALLED_AFTER = Option(
+    "metrics.stalled-after",
+    Dialect.SHARED,
+    Side.SOURCE,
+    DURATION,
+    "The health of a topic partition is STALLED if its position has not moved for this time while there were "
+    "records to read. Set it to more than the trigger interval plus the time of a batch. (Ours.)",
+    default=MetricsSettings.stalled_after_ms,
+)
+BLOCKED_AFTER = Option(
+    "metrics.blocked-after",
+    Dialect.SHARED,
+    Side.SOURCE,
+    DURATION,
+    "The health of a topic partition is BLOCKED_BY_TRANSACTION if a transaction that has been open for this "
+    "time keeps its readers back. (Ours.)",
+    default=MetricsSettings.blocked_after_ms,
+)
+PROGRESS_REPORT_TO = Option(
+    "progress.report-to",
+    Dialect.SHARED,
+    Side.SOURCE,
+    ValueType("address", "what `penstock.batch_progress()` gives", _parse_address),
+    "Batch reads: where tasks send how much they have read. `penstock.batch_progress()` sets it. (Ours.)",
     default_text="none",
 )
 

@@ -34,6 +34,11 @@ class Split:
 
     ranges: tuple[SplitRange, ...]
 
+    @property
+    def size(self) -> int:
+        """Return how many offsets the ranges have together."""
+        return sum(len(each.offset_range) for each in self.ranges)
+
     def __reduce__(self) -> tuple[Callable[..., Split], tuple[tuple[_Plain, ...]]]:
         """Pickle plain values: a split may have hundreds of ranges, and dataclasses pickle slowly."""
         return _split, (

@@ -48,7 +48,14 @@ class PenstockReader(DataSourceReader):
         ReadRights(connections).check(
             each.offset_range.topic_partition for split in splits for each in split.ranges
         )
-        return [SplitPartition(split) for split in splits]
+        if self._config.progress_to is None:
+            return [SplitPartition(split) for split in splits]
+        from penstock.observe.batch_reports import tell_plan  # noqa: PLC0415 - only if somebody watches
+        from penstock.observe.task_reports import ReportAddress  # noqa: PLC0415 - the same
+
+        report_to = ReportAddress(*self._config.progress_to)
+        tell_plan(report_to, sum(split.size for split in splits))
+        return [SplitPartition(split, report_to) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one split."""

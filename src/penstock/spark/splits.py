@@ -59,7 +59,7 @@ def read_rows(
     if partition.report_to is None:
         yield from _rows(batches, row_maker)
         return
-    with closing(_counted(batches, partition.report_to, row_maker)) as counted:
+    with closing(_counted(batches, partition, partition.report_to, row_maker)) as counted:
         yield from _rows(counted, row_maker)
 
 
@@ -71,18 +71,23 @@ def _rows(batches: Iterator[pa.RecordBatch], row_maker: RecordsToRows) -> Iterat
 
 
 def _counted(
-    batches: Iterator[pa.RecordBatch], report_to: ReportAddress, row_maker: RecordsToRows
+    batches: Iterator[pa.RecordBatch],
+    partition: SplitPartition,
+    report_to: ReportAddress,
+    row_maker: RecordsToRows,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the batches of a task, and send its figures to the driver. Close it after an error."""
     from penstock.observe.task_reports import Sender  # noqa: PLC0415 - only with metrics
     from penstock.source.metrics import SplitMetrics  # noqa: PLC0415 - only with metrics
 
-    counts, sender = SplitMetrics(), Sender(report_to)
+    counts, sender, offsets_done = SplitMetrics(), Sender(report_to), 0
     try:
         for records in batches:
             counts.emitted(records)
             sender.report({**counts.snapshot(), **row_maker.outcomes()})
             yield records
+        offsets_done = partition.split.size
     finally:
-        sender.report({**counts.snapshot(), **row_maker.outcomes()}, is_last=True)
+        values = {**counts.snapshot(), **row_maker.outcomes(), "offsetsDone": offsets_done}
+        sender.report(values, is_last=True)
         sender.close()

@@ -24,9 +24,19 @@ def test_metrics_are_off_by_default_and_on_with_a_port(options: dict[str, str]) 
         "metrics.tasks.host": "10.0.0.7",
         "metrics.topic-partitions.max": "5",
         "metrics.aliases": "flink, kafka-lag-exporter",
+        "metrics.stalled-after": "15 min",
+        "metrics.blocked-after": "0",
     }
     parsed = parse_read({**on, **more}, streaming=True).source.metrics
-    assert parsed == MetricsSettings(0, "0.0.0.0", "10.0.0.7", 5, ("flink", "kafka-lag-exporter"))  # noqa: S104
+    assert parsed == MetricsSettings(
+        0,
+        "0.0.0.0",  # noqa: S104 - only parsed
+        "10.0.0.7",
+        5,
+        ("flink", "kafka-lag-exporter"),
+        stalled_after_ms=900_000,
+        blocked_after_ms=0,
+    )
 
 
 def test_an_option_without_the_port_would_do_nothing() -> None:
@@ -41,6 +51,7 @@ def test_an_option_without_the_port_would_do_nothing() -> None:
         ("metrics.http.port", "auto"),
         ("metrics.aliases", "burrow"),
         ("metrics.topic-partitions.max", "0"),
+        ("metrics.stalled-after", "-1 s"),
     ],
 )
 def test_another_value_is_refused(key: str, value: str) -> None:
