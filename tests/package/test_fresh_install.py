@@ -38,6 +38,7 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "prometheus": "from penstock.observe.serve.http import MetricsServer",
     "otel": "from penstock.observe.serve.otlp import start_push; "
     "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",
+    "lineage": "from penstock.lineage import Listener; Listener('n').close()",
     "sql": "from penstock.sql import Session",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }

@@ -28,6 +28,8 @@ EXTRAS = {
     "gssapi": "kerberos",
     "prometheus_client": "prometheus",
     "opentelemetry": "otel",
+    "openlineage": "lineage",
+    "attrs": "lineage",
     "sqlglot": "sql",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""

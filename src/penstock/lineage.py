@@ -1,0 +1,156 @@
+"""`penstock.lineage.Listener`: OpenLineage's events of streaming queries.
+
+Runs in the user's program, on Spark classic and Connect. Needs `penstock[lineage]`. Invariant: a query never
+fails or waits because of its lineage.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pyspark
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from penstock.errors import OptionError
+from penstock.observe.lineage.datasets import Input, Output
+from penstock.observe.lineage.outbox import Outbox
+from penstock.observe.lineage.run import Described, Run
+
+__all__ = ["Input", "Listener", "Output"]
+
+_log = logging.getLogger(__name__)
+
+_CLOSE_TIMEOUT_S = 10.0
+
+
+class Listener(StreamingQueryListener):
+    """Sends START, RUNNING and COMPLETE or FAIL for each query that is described.
+
+        lineage = penstock.lineage.Listener(namespace="shop")
+        lineage.describe(
+            "orders-copy",
+            inputs=[penstock.lineage.Input(source_options, orders.schema)],
+            outputs=[penstock.lineage.Output(sink_options, rows.schema)],
+        )
+        spark.streams.addListener(lineage)
+        rows.writeStream.queryName("orders-copy")....start()
+
+    A job is the name of a query, a run is Spark's run of it. OpenLineage's own client sends the events. Its
+    variables (`OPENLINEAGE_URL`, ...) or its file `openlineage.yml` say where to.
+
+    Args:
+        namespace: of the jobs; None: `OPENLINEAGE_NAMESPACE`, or "default".
+        client: an `OpenLineageClient`; None: a new one.
+        running_every_s: the shortest time between two RUNNING events of a query, in seconds.
+
+    Raises:
+        OptionError: `openlineage-python` is not installed.
+    """
+
+    def __init__(
+        self, namespace: str | None = None, *, client: Any = None, running_every_s: float = 60.0
+    ) -> None:
+        self._namespace = namespace or os.environ.get("OPENLINEAGE_NAMESPACE") or "default"
+        self._client = _client() if client is None else client
+        self._running_every_s = running_every_s
+        self._outbox = Outbox(self._client.emit)
+        self._lock = threading.Lock()
+        self._described: dict[str, Described] = {}
+        self._runs: dict[str, Run] = {}
+        self._told_at_s: dict[str, float] = {}
+
+    def describe(self, name: str, inputs: Sequence[Input] = (), outputs: Sequence[Output] = ()) -> None:
+        """Say what a query reads and writes, before it is started.
+
+        Args:
+            name: of the query (`queryName`).
+            inputs: its reads of Kafka, in the order of the query.
+            outputs: its writes to Kafka.
+        """
+        with self._lock:
+            self._described[name] = Described(tuple(inputs), tuple(outputs))
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Wait until the events of now are sent. Return whether they are."""
+        return self._outbox.flush(timeout_s)
+
+    def close(self) -> None:
+        """Send what waits, and end the thread. Remove the listener from Spark first."""
+        self._outbox.close()
+        self._client.close(_CLOSE_TIMEOUT_S)
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Send START."""
+        self._run_of(event.name, str(event.runId))
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Send RUNNING, if the last one is old enough."""
+        try:
+            progress = event.progress
+            run_id = str(progress.runId)
+            run = self._run_of(progress.name, run_id)
+            if run is None:
+                return
+            with self._lock:
+                run.add(progress)
+                now_s = time.monotonic()
+                is_due = now_s - self._told_at_s.get(run_id, float("-inf")) >= self._running_every_s
+                if is_due:
+                    self._told_at_s[run_id] = now_s
+            if is_due:
+                self._tell(run, "RUNNING")
+        except Exception:  # noqa: BLE001 - a listener must not end its thread
+            _log.exception("A progress report is missing in the lineage. The query is not affected.")
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Send COMPLETE, or FAIL with the error."""
+        run_id = str(event.runId)
+        with self._lock:
+            run = self._runs.pop(run_id, None)
+            self._told_at_s.pop(run_id, None)
+        if run is not None:
+            self._tell(run, "COMPLETE" if event.exception is None else "FAIL", event.exception)
+
+    def _run_of(self, name: str | None, run_id: str) -> Run | None:
+        """Return the run, and send START if it is new; None if the query is not described."""
+        with self._lock:
+            if run_id in self._runs:
+                return self._runs[run_id]
+            described = self._described.get(name or "")
+            if described is None:
+                _log.info("Query %s is not described, so it has no lineage.", name)
+                return None
+            run = self._runs[run_id] = Run(run_id, str(name), described)
+        self._tell(run, "START")
+        return run
+
+    def _tell(self, run: Run, state: str, error: str | None = None) -> None:
+        with self._lock:
+            as_of_now = run.copy()
+
+        def make() -> Any:
+            from penstock.observe.lineage.events import event_of  # noqa: PLC0415 - needs the extra
+
+            return event_of(as_of_now, state, self._namespace, pyspark.__version__, error)
+
+        self._outbox.put(make, is_needed=state != "RUNNING")
+
+
+def _client() -> Any:
+    try:
+        from openlineage.client import OpenLineageClient  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise OptionError(
+            "Events of OpenLineage need the package openlineage-python, which is not installed. Install "
+            "penstock[lineage].",
+            option="lineage",
+        ) from error
+    return OpenLineageClient()

@@ -1,0 +1,293 @@
+"""OpenLineage's events: read back with OpenLineage's own classes, sent by its own transports."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openlineage.client import OpenLineageClient
+from openlineage.client.event_v2 import RunEvent
+from openlineage.client.serde import Serde
+from openlineage.client.transport.file import FileConfig, FileTransport
+from openlineage.client.transport.http import HttpConfig, HttpTransport
+from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from penstock.errors import OptionError
+from penstock.lineage import Input, Listener, Output
+from penstock.observe.lineage.datasets import namespace_of
+from penstock.observe.lineage.events import PRODUCER
+from penstock.observe.lineage.outbox import Outbox
+from penstock.options.config import KafkaProperties
+from tests.http_server import QuietHandler, serving
+from tests.unit.test_listener import ID, RUN, progress, source
+
+SECRET = "hunter2"  # noqa: S105 - the test looks for it
+BROKERS = "kafka-1:9092,kafka-2:9092"
+READ = {
+    "properties.bootstrap.servers": BROKERS,
+    "properties.sasl.jaas.config": SECRET,
+    "topic": "t;u",
+}
+WRITE = {"kafka.bootstrap.servers": BROKERS, "kafka.ssl.key.password": SECRET, "topic": "copy"}
+PLACE = StructType([StructField("city", StringType())])
+SCHEMA = StructType([StructField("id", LongType()), StructField("place", PLACE)])
+
+
+class Collected:
+    """A client that keeps what it gets, checked by OpenLineage's own classes."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.is_closed = False
+
+    def emit(self, event: Any) -> None:
+        assert type(event) is RunEvent
+        self.events.append(json.loads(Serde.to_json(event)))
+
+    def close(self, timeout_s: float) -> bool:
+        self.is_closed = True
+        return True
+
+
+@pytest.fixture
+def client() -> Collected:
+    return Collected()
+
+
+@pytest.fixture
+def listener(client: Collected) -> Iterator[Listener]:
+    listener = Listener("shop", client=client, running_every_s=0)
+    listener.describe("orders", [Input(READ, SCHEMA)], [Output(WRITE, SCHEMA)])
+    yield listener
+    listener.close()
+    assert client.is_closed
+
+
+def started(name: str | None = "orders") -> QueryStartedEvent:
+    at = "2026-11-22T15:04:00.250Z"
+    given: dict[str, Any] = {"id": ID, "runId": RUN, "name": name, "timestamp": at, "jobTags": []}
+    return QueryStartedEvent.fromJson(given)
+
+
+def ended(exception: str | None = None) -> QueryTerminatedEvent:
+    return QueryTerminatedEvent.fromJson(
+        {"id": ID, "runId": RUN, "exception": exception, "errorClassOnException": None}
+    )
+
+
+def batch(start: Any, end: Any, batch_id: int = 0) -> Any:
+    return progress({**source(end, end), "startOffset": start}, batch_id=batch_id)
+
+
+def test_a_run_is_told_from_start_to_end(listener: Listener, client: Collected) -> None:
+    listener.onQueryStarted(started())
+    first = {'$penstock/1 start {"t":{"0":2}}': {}, "t": {"0": 5, "1": 1}}
+    listener.onQueryProgress(batch(None, first))
+    listener.onQueryProgress(batch({"t": {"0": 5, "1": 1}}, {"t": {"0": 9, "1": 1}, "u": {"0": 3}}, 1))
+    listener.onQueryTerminated(ended())
+    assert listener.flush()
+    assert [each["eventType"] for each in client.events] == ["START", "RUNNING", "RUNNING", "COMPLETE"]
+    for event in client.events:
+        assert event["run"]["runId"] == RUN
+        assert (event["job"]["namespace"], event["job"]["name"]) == ("shop", "orders")
+        assert event["producer"] == PRODUCER
+        assert [each["name"] for each in event["inputs"]] == ["t", "u"]
+        assert {each["namespace"] for each in event["inputs"] + event["outputs"]} == {"kafka://kafka-1:9092"}
+        assert SECRET not in json.dumps(event)
+    start, _, _, last = client.events
+    assert [each.get("inputFacets", {}) for each in start["inputs"]] == [{}, {}]
+    t, u = (each["inputFacets"]["penstock_kafkaOffsets"]["partitions"] for each in last["inputs"])
+    assert t == [
+        {"partition": 0, "startOffset": 2, "endOffset": 9},
+        {"partition": 1, "startOffset": 0, "endOffset": 1},
+    ]
+    assert u == [{"partition": 0, "startOffset": 0, "endOffset": 3}]
+    assert [each["name"] for each in last["outputs"]] == ["copy"]
+    assert last["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 8
+    fields = last["outputs"][0]["facets"]["schema"]["fields"]
+    assert [(each["name"], each["type"]) for each in fields] == [
+        ("id", "bigint"),
+        ("place", "struct<city:string>"),
+    ]
+    assert fields[1]["fields"][0]["name"] == "city"
+    assert last["job"]["facets"]["jobType"]["processingType"] == "STREAMING"
+    assert last["run"]["facets"]["processing_engine"]["name"] == "spark"
+
+
+def test_a_failed_run_says_why(listener: Listener, client: Collected) -> None:
+    listener.onQueryStarted(started())
+    listener.onQueryTerminated(ended("the broker is gone\nat line 1"))
+    listener.flush()
+    facet = client.events[-1]["run"]["facets"]["errorMessage"]
+    assert client.events[-1]["eventType"] == "FAIL"
+    assert (facet["message"], facet["stackTrace"]) == ("the broker is gone", "at line 1")
+
+
+def test_every_facet_names_its_producer_and_its_schema(listener: Listener, client: Collected) -> None:
+    listener.onQueryStarted(started())
+    listener.onQueryProgress(batch({"t": {"0": 0}}, {"t": {"0": 4}}))
+    listener.onQueryTerminated(ended("why"))
+    listener.flush()
+    facets = [facet for event in client.events for facet in _facets(event)]
+    assert len(facets) > 12
+    for facet in facets:
+        assert facet["_producer"] == PRODUCER
+        assert ":" in facet["_schemaURL"]
+
+
+def _facets(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    holders = [event["run"], event["job"], *event["inputs"], *event["outputs"]]
+    for holder in holders:
+        for key in ("facets", "inputFacets", "outputFacets"):
+            yield from holder.get(key, {}).values()
+
+
+def test_rows_are_counted_where_a_source_reads_one_topic(listener: Listener, client: Collected) -> None:
+    for batch_id in range(2):
+        listener.onQueryProgress(batch({"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, batch_id))
+    listener.flush()
+    t, u = client.events[-1]["inputs"]
+    assert t["inputFacets"]["inputStatistics"]["rowCount"] == 8
+    assert u.get("inputFacets", {}) == {}
+
+
+def test_a_query_that_is_not_described_has_no_lineage(listener: Listener, client: Collected) -> None:
+    listener.onQueryStarted(started("other"))
+    listener.onQueryStarted(started(None))
+    listener.onQueryTerminated(ended())
+    listener.flush()
+    assert client.events == []
+
+
+def test_running_is_told_now_and_then(client: Collected) -> None:
+    listener = Listener("shop", client=client, running_every_s=3_600)
+    listener.describe("orders", [Input({**READ, "topic": "t"})])
+    for batch_id in range(5):  # its start was before the listener was added
+        listener.onQueryProgress(batch({"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, batch_id))
+    listener.onQueryTerminated(ended())
+    listener.close()
+    assert [each["eventType"] for each in client.events] == ["START", "RUNNING", "COMPLETE"]
+    (t,) = client.events[-1]["inputs"]
+    assert t["inputFacets"]["penstock_kafkaOffsets"]["partitions"][0] == {
+        "partition": 0,
+        "startOffset": 0,
+        "endOffset": 5,
+    }
+
+
+def test_two_inputs_are_told_apart_by_their_topics_and_then_by_their_order(client: Collected) -> None:
+    listener = Listener("shop", client=client, running_every_s=0)
+    pattern = {"properties.bootstrap.servers": "b:1", "topic-pattern": "u.*"}
+    same = {**READ, "topic": "t", "properties.bootstrap.servers": "c:1"}
+    listener.describe("orders", [Input({**READ, "topic": "t"}), Input(same), Input(pattern)])
+    listener.onQueryProgress(
+        progress(
+            *(
+                {**source(end, end), "startOffset": end}
+                for end in ({"t": {"0": 1}}, {"t": {"0": 2}}, {"u7": {"0": 3}})
+            )
+        )
+    )
+    listener.close()
+    found = {(each["namespace"], each["name"]): _ends(each) for each in client.events[-1]["inputs"]}
+    assert found == {
+        ("kafka://kafka-1:9092", "t"): [1],
+        ("kafka://c:1", "t"): [2],
+        ("kafka://b:1", "u7"): [3],
+    }
+
+
+def _ends(dataset: dict[str, Any]) -> list[int]:
+    partitions = dataset["inputFacets"]["penstock_kafkaOffsets"]["partitions"]
+    return [each["endOffset"] for each in partitions]
+
+
+def test_a_file_and_an_http_end_get_the_events(tmp_path: Path) -> None:
+    got: list[dict[str, Any]] = []
+
+    class Backend(QuietHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send(201, b"")
+
+    file = tmp_path / "events.json"
+    with serving(Backend) as url:
+        for transport in (
+            FileTransport(FileConfig(log_file_path=str(file), append=True)),
+            HttpTransport(HttpConfig(url=url)),
+        ):
+            listener = Listener("shop", client=OpenLineageClient(transport=transport))
+            listener.describe("orders", outputs=[Output(WRITE)])
+            listener.onQueryStarted(started())
+            listener.close()
+    assert [each["eventType"] for each in got] == ["START"]
+    written = json.loads(file.read_text())
+    assert {**written, "eventTime": ""} == {**got[0], "eventTime": ""}
+
+
+def test_the_environment_says_where_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "events.json"
+    monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "of-the-environment")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(file))
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__APPEND", "true")
+    listener = Listener()
+    listener.describe("orders")
+    listener.onQueryStarted(started())
+    listener.close()
+    assert json.loads(file.read_text())["job"]["namespace"] == "of-the-environment"
+
+
+def test_a_backend_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(_: Any) -> None:
+        raise OSError("no route to host")
+
+    outbox = Outbox(fails)
+    with caplog.at_level(logging.WARNING):
+        outbox.put(lambda: 1, is_needed=True)
+        assert outbox.flush(60)
+        outbox.close()
+    assert "no route to host. The query is not affected." in caplog.text
+    outbox.put(lambda: 1, is_needed=True)  # closed
+
+
+def test_a_slow_backend_costs_no_memory_and_loses_no_end() -> None:
+    may_go, sent = threading.Event(), []
+
+    def slow(event: str) -> None:
+        may_go.wait(60)
+        sent.append(event)
+
+    outbox = Outbox(slow)
+    make: Callable[[str], Callable[[], str]] = lambda text: lambda: text  # noqa: E731 - a line
+    for _ in range(500):
+        outbox.put(make("RUNNING"), is_needed=False)
+    outbox.put(make("COMPLETE"), is_needed=True)
+    assert not outbox.flush(0)
+    may_go.set()
+    outbox.close()
+    assert (len(sent), sent[-1]) == (101, "COMPLETE")
+
+
+def test_the_name_of_a_cluster_is_its_first_server() -> None:
+    for servers, name in [
+        (" b:1 , a:2", "kafka://b:1"),
+        ("SASL_SSL://b:1", "kafka://b:1"),
+        (None, "kafka://unknown"),
+    ]:
+        items = () if servers is None else (("bootstrap.servers", servers),)
+        assert namespace_of(KafkaProperties(items)) == name
+
+
+def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys  # noqa: PLC0415
+
+    monkeypatch.setitem(sys.modules, "openlineage.client", None)
+    with pytest.raises(OptionError, match=r"Install penstock\[lineage\]"):
+        Listener()
