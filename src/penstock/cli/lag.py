@@ -33,8 +33,10 @@ _LOOK_TIMEOUT_MS = 5_000
 """How long a look waits for a topic partition that does not answer."""
 
 Checkpoint = Annotated[
-    Path | None,
-    typer.Option(help="The checkpointLocation of a query, running or not, in a folder of this machine."),
+    str | None,
+    typer.Option(
+        help="The checkpointLocation of a query, running or not: a path of this machine, s3://, hdfs:// ..."
+    ),
 ]
 Group = Annotated[str | None, typer.Option(help="A consumer group, of any consumer.")]
 Source = Annotated[
@@ -116,7 +118,7 @@ def lag(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _watch(
     connections: KafkaConnections,
     properties: KafkaProperties,
-    who: tuple[Path | None, str | None, int | None],
+    who: tuple[str | None, str | None, int | None],
     rules: HealthRules,
     seconds: float,
 ) -> tuple[Reader, Report]:
@@ -137,7 +139,7 @@ def _watch(
         reader = find_reader(connections, *who)
 
 
-def check_named(checkpoint: Path | None, group: str | None) -> None:
+def check_named(checkpoint: str | None, group: str | None) -> None:
     """Raise unless exactly one reader is named."""
     if (checkpoint is None) == (group is None):
         raise MissingOptionError(
@@ -166,7 +168,7 @@ def make_observer(connections: KafkaConnections, properties: KafkaProperties) ->
 
 
 def find_reader(
-    connections: KafkaConnections, checkpoint: Path | None, group: str | None, source: int | None
+    connections: KafkaConnections, checkpoint: str | Path | None, group: str | None, source: int | None
 ) -> Reader:
     """Read where the reader stands.
 
@@ -189,7 +191,7 @@ def find_reader(
     return Reader({"group": group}, positions)
 
 
-def _of_checkpoint(folder: Path, source: int | None) -> Reader:
+def _of_checkpoint(folder: str | Path, source: int | None) -> Reader:
     from penstock.observe.checkpoint import read_checkpoint  # noqa: PLC0415 - lazy
 
     try:

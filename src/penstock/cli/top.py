@@ -1,40 +1,44 @@
 """`penstock top`: queries and consumer groups on one screen, looked at again and again.
 
-Runs on any machine that reaches the brokers. Invariants: nothing is changed, in Kafka or in a checkpoint; a
-reader that cannot be looked at now is shown with its error, and the others go on.
+Runs on any machine that reaches the brokers, or the HTTP ends of the queries. Invariants: nothing is changed,
+in Kafka or in a checkpoint; a reader that cannot be looked at now is shown with its error, and the others go
+on.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli._watched import Watched, WatchedReader, WatchedUrl
 from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
 from penstock.cli.lag import (
     BlockedAfter,
     ReadsUncommitted,
     StalledAfter,
-    find_reader,
     health_rules,
     make_observer,
 )
-from penstock.errors import MissingOptionError, PenstockError
+from penstock.errors import MissingOptionError
 
 if TYPE_CHECKING:
     from penstock.cli.top_shown import Shown
-    from penstock.client.net.connection import KafkaConnections
-    from penstock.observe.health import HealthRules
-    from penstock.observe.look import Observer
 
 
 def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
     checkpoint: Annotated[
-        list[Path] | None, typer.Option(help="The checkpointLocation of a query; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="The checkpointLocation of a query (a path, or s3://, hdfs:// ...); may be repeated."
+        ),
+    ] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(help="The HTTP end of a running query, http://host:port; may be repeated."),
     ] = None,
     group: Annotated[list[str] | None, typer.Option(help="A consumer group; may be repeated.")] = None,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
@@ -50,34 +54,44 @@ def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
     bootstrap_server: OptionalServers = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Show the lag, health and rates of queries (--checkpoint) and groups (--group), until Ctrl-C."""
+    """Show the lag, health and rates of queries (--url, --checkpoint) and groups (--group), until Ctrl-C."""
+    if not (checkpoint or group or url):
+        raise MissingOptionError(
+            "Name what to watch: --checkpoint PATH, --group NAME or --url http://host:port, each as often as "
+            "you like.",
+            option="--checkpoint",
+        )
+    watched: list[Watched] = [WatchedUrl(each) for each in url or ()]
+    with ExitStack() as stack:
+        if checkpoint or group:
+            rules = health_rules(stalled_after, blocked_after, read_uncommitted=read_uncommitted)
+            properties = client_properties(bootstrap_server, command_config)
+            connections = stack.enter_context(connected(properties))
+            of_folders: list[tuple[str | None, str | None]] = [(each, None) for each in checkpoint or ()]
+            readers = [*of_folders, *((None, each) for each in group or ())]
+            watched[:0] = [
+                WatchedReader(*each, connections, make_observer(connections, properties), rules)
+                for each in readers
+            ]
+        _show(_frames(watched, interval, looks), partitions, is_endless=looks == 0)
+
+
+def _show(frames: Iterator[list[Shown]], partitions: int, *, is_endless: bool) -> None:
+    """Draw each frame in place; into a file or a pipe, print one after the other."""
     from rich.console import Console  # noqa: PLC0415 - lazy
     from rich.live import Live  # noqa: PLC0415 - lazy
 
     from penstock.cli.top_shown import screen  # noqa: PLC0415 - lazy
 
-    named: list[Path | str] = [*(checkpoint or ()), *(group or ())]
-    if not named:
-        raise MissingOptionError(
-            "Name what to watch: --checkpoint PATH or --group NAME, each as often as you like.",
-            option="--checkpoint",
-        )
-    rules = health_rules(stalled_after, blocked_after, read_uncommitted=read_uncommitted)
-    properties = client_properties(bootstrap_server, command_config)
     console = Console()
-    with connected(properties) as connections:
-        watched = [
-            Watched(each, connections, make_observer(connections, properties), rules) for each in named
-        ]
-        frames = _frames(watched, interval, looks)
-        with suppress(KeyboardInterrupt):
-            if not console.is_terminal:
-                for shown in frames:
-                    console.print(screen(shown, partitions))
-                return
-            with Live(console=console, auto_refresh=False, screen=looks == 0) as live:
-                for shown in frames:
-                    live.update(screen(shown, partitions), refresh=True)
+    with suppress(KeyboardInterrupt):
+        if not console.is_terminal:
+            for shown in frames:
+                console.print(screen(shown, partitions))
+            return
+        with Live(console=console, auto_refresh=False, screen=is_endless) as live:
+            for shown in frames:
+                live.update(screen(shown, partitions), refresh=True)
 
 
 def _frames(watched: Sequence[Watched], interval_s: float, looks: int) -> Iterator[list[Shown]]:
@@ -89,42 +103,3 @@ def _frames(watched: Sequence[Watched], interval_s: float, looks: int) -> Iterat
         if count == looks:
             return
         time.sleep(interval_s)
-
-
-class Watched:
-    """One reader on the screen.
-
-    Args:
-        who: a checkpoint folder, or (a text) a group.
-        connections: to the cluster.
-        observer: of the cluster.
-        rules: of the health.
-    """
-
-    def __init__(
-        self, who: Path | str, connections: KafkaConnections, observer: Observer, rules: HealthRules
-    ) -> None:
-        from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
-
-        self._checkpoint = who if isinstance(who, Path) else None
-        self._group = None if isinstance(who, Path) else who
-        self._connections = connections
-        self._observer = observer
-        self._rules = rules
-        self._monitor: Monitor | None = None
-
-    def look(self) -> Shown:
-        """Look once. An error becomes what is shown."""
-        from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
-        from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
-
-        name = str(self._checkpoint or self._group)
-        try:
-            reader = find_reader(self._connections, self._checkpoint, self._group, None)
-        except PenstockError as error:
-            return Shown(name, None, None, error.message)
-        if self._monitor is None:
-            self._monitor = Monitor(self._rules, reader.history)
-        found = self._observer.look(reader.positions)
-        report = self._monitor.add(found.partitions, found.errors)
-        return Shown(name, reader.named.get("batch_id"), report, None)

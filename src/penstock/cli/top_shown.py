@@ -15,6 +15,7 @@ from rich.text import Text
 from penstock.cli.lag_shown import duration
 from penstock.observe.health import Health
 from penstock.observe.monitor import Report, Row
+from penstock.observe.sentences import sentences
 
 _REASONS_SHOWN = 5
 _STYLES = {
@@ -28,12 +29,21 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is known of one reader: a report, or the error why there is none."""
+    """What is known of one reader: a report, or the error why there is none.
+
+    Attributes:
+        name: the checkpoint, the group or the URL.
+        batch_id: the last batch that is done; None if unknown.
+        report: None with an error.
+        error: why there is no report.
+        sinks: a sentence about each sink that reports to the query.
+    """
 
     name: str
     batch_id: int | None
     report: Report | None
     error: str | None
+    sinks: tuple[str, ...] = ()
 
 
 def screen(readers: Sequence[Shown], partitions: int) -> RenderableType:
@@ -41,6 +51,7 @@ def screen(readers: Sequence[Shown], partitions: int) -> RenderableType:
     parts: list[RenderableType] = [_readers(readers)]
     for reader in readers:
         parts += [Text(f"{reader.name}: {line}", style="yellow") for line in _sentences(reader)]
+        parts += [Text(f"{reader.name}: {line}") for line in reader.sinks]
     if partitions:
         parts += [_partitions(each.name, each.report, partitions) for each in readers if each.report]
     return Group(*parts)
@@ -79,8 +90,7 @@ def _cells(reader: Shown) -> list[Text | str]:
 def _sentences(reader: Shown) -> list[str]:
     if reader.report is None:
         return [reader.error or ""]
-    errors = [f"no answer for {tp}: {error.message}" for tp, error in sorted(reader.report.errors.items())]
-    return [*reader.report.reasons, *errors][:_REASONS_SHOWN]
+    return sentences(reader.report, _REASONS_SHOWN)
 
 
 def _partitions(name: str, report: Report, count: int) -> Table:
@@ -94,6 +104,7 @@ def _partitions(name: str, report: Report, count: int) -> Table:
     for heading in ("position", "log end", "lag", "seconds"):
         table.add_column(heading, justify="right")
     table.add_column("health")
+    table.add_column("open transaction", overflow="fold")
     for row in worst:
         look = row.look
         table.add_row(
@@ -103,5 +114,6 @@ def _partitions(name: str, report: Report, count: int) -> Table:
             f"{look.records:,}",
             "-" if look.age_ms is None else f"{look.age_ms / 1000:,.1f}",
             Text(row.verdict.health.value, style=_STYLES[row.verdict.health]),
+            "-" if look.holder is None else str(look.holder),
         )
     return table

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CheckpointError, OptionError
+from penstock.observe._folders import Folder, open_folder, without_secrets
 from penstock.observe.health import Sample
 from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import TopicPartition
@@ -45,31 +46,32 @@ class CheckpointState:
     history: Mapping[TopicPartition, Sequence[Sample]]
 
 
-def read_checkpoint(folder: Path, source: int | None = None) -> CheckpointState:
+def read_checkpoint(location: str | Path, source: int | None = None) -> CheckpointState:
     """Read where a query stands.
 
     Args:
-        folder: its `checkpointLocation`, on this machine or mounted.
+        location: its `checkpointLocation`: a path of this machine, or a URI of a store that pyarrow reads.
         source: the number of a source in the query, from 0; None for all that read Kafka.
 
     Raises:
         CheckpointError: the folder is not a checkpoint, or a file in it cannot be read.
         OptionError: there is no such source, or two sources read the same topic partition.
     """
-    planned, committed = _batches(folder / "offsets"), _batches(folder / "commits")
+    folder, shown = open_folder(location), without_secrets(str(location))
+    planned, committed = _batches(folder, "offsets"), _batches(folder, "commits")
     if not planned:
         raise CheckpointError(
-            f"Expected the checkpoint of a query in {folder}, found no batch in its folder offsets. Give the "
+            f"Expected the checkpoint of a query in {shown}, found no batch in its folder offsets. Give the "
             "checkpointLocation of the query. A query that has planned no batch yet has no position.",
-            folder=str(folder),
+            folder=shown,
         )
     done = [batch_id for batch_id in committed if batch_id in planned]
     after_done = [batch_id for batch_id in planned if not done or batch_id > done[-1]]
     return CheckpointState(
-        query_id=_query_id(folder / "metadata"),
+        query_id=_query_id(folder),
         batch_id=done[-1] if done else None,
         planned_batch_id=after_done[0] if after_done else None,
-        committed_at_ms=_time_ms(folder / "commits" / str(done[-1])) if done else None,
+        committed_at_ms=_time_ms(folder, f"commits/{done[-1]}") if done else None,
         positions=_positions(folder, done[-1], source)
         if done
         else _start_of_first(folder, planned[0], source),
@@ -77,41 +79,38 @@ def read_checkpoint(folder: Path, source: int | None = None) -> CheckpointState:
     )
 
 
-def _batches(folder: Path) -> list[int]:
+def _batches(folder: Folder, log: str) -> list[int]:
     """Return the batches of a log, in order. Spark's temporary files and checksums have other names."""
-    try:
-        names = [each.name for each in folder.iterdir()]
-    except OSError:
-        return []
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    return sorted(int(name) for name in folder.names(log) if name.isascii() and name.isdigit())
 
 
-def _history(folder: Path, batches: Sequence[int], source: int | None) -> dict[TopicPartition, list[Sample]]:
+def _history(
+    folder: Folder, batches: Sequence[int], source: int | None
+) -> dict[TopicPartition, list[Sample]]:
     history: dict[TopicPartition, list[Sample]] = {}
     for batch_id in batches:
-        at_ms = _time_ms(folder / "commits" / str(batch_id))
+        at_ms = _time_ms(folder, f"commits/{batch_id}")
         for topic_partition, position in _positions(folder, batch_id, source).items():
             history.setdefault(topic_partition, []).append(Sample(at_ms, position))
     return history
 
 
-def _positions(folder: Path, batch_id: int, source: int | None) -> Positions:
+def _positions(folder: Folder, batch_id: int, source: int | None) -> Positions:
     """Return the positions at the end of a batch, over the sources that read Kafka."""
     merged: dict[TopicPartition, int] = {}
-    for offset in _kafka_offsets(folder / "offsets" / str(batch_id), source):
+    for offset in _kafka_offsets(folder, batch_id, source):
         _merge(merged, offset.positions)
     return merged
 
 
-def _start_of_first(folder: Path, batch_id: int, source: int | None) -> Positions:
+def _start_of_first(folder: Folder, batch_id: int, source: int | None) -> Positions:
     """Return where the first batch starts, while it is not done. Spark's own source does not say it."""
     merged: dict[TopicPartition, int] = {}
-    for offset in _kafka_offsets(folder / "offsets" / str(batch_id), source):
+    for offset in _kafka_offsets(folder, batch_id, source):
         if offset.markers.whole_start is None:
             raise CheckpointError(
-                f"The query in {folder} has not finished its first batch, and its checkpoint does not say "
-                "where that batch starts. Ask again later.",
-                folder=str(folder),
+                "The query has not finished its first batch, and its checkpoint does not say where that "
+                "batch starts. Ask again later.",
             )
         _merge(merged, offset.markers.whole_start)
     return merged
@@ -127,9 +126,10 @@ def _merge(merged: dict[TopicPartition, int], positions: Positions) -> None:
     merged.update(positions)
 
 
-def _kafka_offsets(path: Path, source: int | None) -> list[SourceOffset]:
+def _kafka_offsets(folder: Folder, batch_id: int, source: int | None) -> list[SourceOffset]:
     """Return the offsets in one file of the log, of the sources that read Kafka."""
-    lines = _lines(path)
+    path = f"offsets/{batch_id}"
+    lines = _lines(folder, path)
     if source is None:
         found = [offset for line in lines if (offset := _kafka_offset(line)) is not None]
     elif source < len(lines):
@@ -143,22 +143,22 @@ def _kafka_offsets(path: Path, source: int | None) -> list[SourceOffset]:
     if not found:
         raise CheckpointError(
             f"No source in {path} has the offsets of Kafka topics. The query reads something else.",
-            path=str(path),
+            path=path,
         )
     return found
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(folder: Folder, path: str) -> list[str]:
     """Return the line of each source."""
     try:
-        version, *lines = path.read_text(encoding="utf-8").split("\n")
+        version, *lines = folder.text(path).split("\n")
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"Cannot read {path} of a checkpoint: {error}", path=str(path)) from error
+        raise CheckpointError(f"Cannot read {path} of a checkpoint: {error}", path=path) from error
     if version not in ("v1", "v2"):
         raise CheckpointError(
             f"Expected version v1 or v2 of Spark's offset log in {path}, found {version[:20]!r}. "
             "A newer Spark wrote it.",
-            path=str(path),
+            path=path,
         )
     lines = lines[1:]  # without the metadata
     if version == "v2":  # "name:{...}"
@@ -178,22 +178,22 @@ def _kafka_offset(line: str) -> SourceOffset | None:
     return SourceOffset.from_json(raw) if is_of_kafka else None
 
 
-def _json_of(line: str, path: Path) -> Any:
+def _json_of(line: str, path: str) -> Any:
     try:
         return {} if line == _NOT_READ_YET else json.loads(line)
     except ValueError as error:
-        raise CheckpointError(f"Expected JSON in {path}: {error}", path=str(path)) from error
+        raise CheckpointError(f"Expected JSON in {path}: {error}", path=path) from error
 
 
-def _query_id(path: Path) -> str | None:
+def _query_id(folder: Folder) -> str | None:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["id"])
+        return str(json.loads(folder.text("metadata"))["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _time_ms(path: Path) -> int:
+def _time_ms(folder: Folder, name: str) -> int:
     try:
-        return path.stat().st_mtime_ns // 1_000_000
+        return folder.time_ms(name)
     except OSError as error:
-        raise CheckpointError(f"Cannot read {path} of a checkpoint: {error}", path=str(path)) from error
+        raise CheckpointError(f"Cannot read {name} of a checkpoint: {error}", path=name) from error

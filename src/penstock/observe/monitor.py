@@ -158,6 +158,7 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         "topic": row.topic_partition.topic,
         "partition": row.topic_partition.partition,
         "health": row.verdict.health.value,
+        "reason": row.verdict.reason,
         "position": look.position,
         "log_start_offset": look.log_start,
         "last_stable_offset": look.last_stable,

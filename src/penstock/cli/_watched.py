@@ -1,0 +1,141 @@
+"""The readers that `penstock top` watches: by a checkpoint, by a group, by the HTTP end of a query.
+
+Runs on the machine of the command. Invariant: a reader that cannot be looked at now is shown with its error.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.cli.lag import find_reader
+from penstock.errors import ClientError, OptionError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.cli.top_shown import Shown
+    from penstock.client.net.connection import KafkaConnections
+    from penstock.observe.health import HealthRules
+    from penstock.observe.look import Observer
+    from penstock.observe.monitor import Monitor, Report
+
+_URL_TIMEOUT_MS = 10_000
+_OK = 200
+
+
+class Watched(Protocol):
+    """One reader on the screen."""
+
+    def look(self) -> Shown:
+        """Look once. An error becomes what is shown."""
+
+
+class WatchedReader:
+    """A reader whose position is known and whose cluster is asked here.
+
+    Args:
+        checkpoint: the folder of a query; None for a group.
+        group: a consumer group; None for a query.
+        connections: to the cluster.
+        observer: of the cluster.
+        rules: of the health.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | None,
+        group: str | None,
+        connections: KafkaConnections,
+        observer: Observer,
+        rules: HealthRules,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._group = group
+        self._connections = connections
+        self._observer = observer
+        self._rules = rules
+        self._monitor: Monitor | None = None
+
+    def look(self) -> Shown:
+        """Look once. An error becomes what is shown."""
+        from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
+        from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
+
+        name = str(self._checkpoint or self._group)
+        try:
+            reader = find_reader(self._connections, self._checkpoint, self._group, None)
+        except PenstockError as error:
+            return Shown(name, None, None, error.message)
+        if self._monitor is None:
+            self._monitor = Monitor(self._rules, reader.history)
+        found = self._observer.look(reader.positions)
+        report = self._monitor.add(found.partitions, found.errors)
+        return Shown(name, reader.named.get("batch_id"), report, None)
+
+
+class WatchedUrl:
+    """A running query that is asked itself. Its own options decide the rules of the health.
+
+    Args:
+        url: of its HTTP end, `http://host:port`; `/lag` may follow.
+
+    Raises:
+        OptionError: the text is not a URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise OptionError(
+                f"Expected --url http://host:port (host and metrics.http.port of a query), got {url!r}.",
+                option="--url",
+                value=url,
+            )
+        self._name = url
+        self._url = url.rstrip("/").removesuffix("/lag") + "/lag"
+
+    def look(self) -> Shown:
+        """Ask once. An error becomes what is shown."""
+        from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
+
+        try:
+            report, sinks = self._ask()
+        except PenstockError as error:
+            return Shown(self._name, None, None, error.message)
+        return Shown(self._name, None, report, None, sinks)
+
+    def _ask(self) -> tuple[Report, tuple[str, ...]]:
+        """Return the report, and a sentence about each sink."""
+        from penstock.observe.report_reader import report_from_json  # noqa: PLC0415 - lazy
+        from penstock.security.http import http_request  # noqa: PLC0415 - lazy
+
+        try:
+            status, body = http_request("GET", self._url, headers={}, timeout_ms=_URL_TIMEOUT_MS)
+            data = json.loads(body)
+            if status != _OK:
+                said = data.get("error", "") if isinstance(data, dict) else ""
+                raise ClientError(f"{self._url} answered with status {status}. {said}")
+            report = report_from_json(data, time.time_ns() // 1_000_000)
+            return report, tuple(_sentence(each) for each in data.get("sinks", ()))
+        except (OSError, http.client.HTTPException) as error:
+            raise ClientError(f"Cannot reach {self._url}: {error}. The query may have ended.") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ClientError(
+                f"{self._url} is not the HTTP end of a query of penstock: {error}. Give the port that its "
+                "option metrics.http.port names."
+            ) from error
+
+
+def _sentence(sink: Any) -> str:
+    """Return what a sink has open, and its last batch."""
+    gauges, totals = sink["gauges"], sink["totals"]
+    parts = [f"sink {sink['name']} ({sink['guarantee']}): {totals['records']:,} records"]
+    if sink["guarantee"] == "exactly-once":
+        parts.append(f"{gauges.get('open_transactions', 0)} transactions open")
+        if sink["oldest_transaction_ms"]:
+            parts.append(f"the oldest for {sink['oldest_transaction_ms'] / 1000:.0f} s")
+        if gauges.get("unfinished_batches"):
+            parts.append(f"{gauges['unfinished_batches']} decided batches unfinished")
+    if sink["failed"]:
+        parts.append(f"{sink['failed']} batches given up")
+    return ", ".join(parts)

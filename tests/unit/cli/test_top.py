@@ -1,0 +1,73 @@
+"""`penstock top` of running queries by their HTTP ends, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app
+from penstock.errors import MissingOptionError, OptionError
+from penstock.observe.serve.http import MetricsServer
+from penstock.options.config import MetricsSettings
+from tests.http_server import QuietHandler, serving
+from tests.unit.observe.test_serve import CONFIG, NOW_MS, Served
+
+
+class Other(QuietHandler):
+    """A server that is not penstock's."""
+
+    def do_GET(self) -> None:
+        self.send(200, b"{}")
+
+
+def top(*urls: str) -> str:
+    given = [part for url in urls for part in ("--url", url)]
+    arguments = ["top", *given, "--looks", "1", "--partitions", "5"]
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served()
+
+
+@pytest.fixture
+def url(served: Served) -> Iterator[str]:
+    server = MetricsServer(served.view, MetricsSettings(0), CONFIG)
+    yield f"http://127.0.0.1:{server.port}"
+    server.close()
+
+
+@pytest.mark.parametrize("end", ["", "/", "/lag"])
+def test_a_running_query_is_shown_with_its_sinks(served: Served, url: str, end: str) -> None:
+    assert "no batch was planned yet" in top(url)
+    served.plan()
+    message = {"sink": "orders", "guarantee": "exactly-once", "values": {}}
+    served.sinks.take({**message, "event": "begun"})
+    opened = {"open_transactions": 2, "oldest_opened_at_ms": NOW_MS}
+    served.sinks.take({**message, "event": "prepared", "values": opened})
+    shown = top(url + end)
+    assert "no answer for gone-0: no leader" in shown
+    assert "transaction billing (producer 3) has kept back readers of b-1" in shown
+    assert "sink orders (exactly-once): 0 records, 2 transactions open, the oldest for" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert [url + end, "BLOCKED_BY_TRANSACTION", "-", "5", "60.0", "4", "-", "-", "-"] in rows
+    assert ["a-0", "5", "9", "4", "2.5", "OK", "-"] in rows
+
+
+def test_a_query_that_ended_and_another_server_are_shown_with_the_reason(url: str) -> None:
+    with serving(Other) as other:
+        shown = top("http://127.0.0.1:1", other)
+    assert "Cannot reach http://127.0.0.1:1/lag" in shown
+    assert f"{other}/lag is not the HTTP end of a query of penstock" in shown
+
+
+def test_what_to_watch_has_to_be_named() -> None:
+    with pytest.raises(MissingOptionError, match="--url http://host:port"):
+        CliRunner().invoke(app, ["top"], catch_exceptions=False)
+    with pytest.raises(OptionError, match="Expected --url http://host:port"):
+        top("driver:9250")

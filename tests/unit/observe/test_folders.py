@@ -1,0 +1,102 @@
+"""Checkpoints in stores that pyarrow reads."""
+
+from __future__ import annotations
+
+import os
+from email.utils import formatdate
+from pathlib import Path
+from unittest.mock import patch
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from penstock.errors import CheckpointError
+from penstock.observe import _folders
+from penstock.observe.checkpoint import read_checkpoint
+from tests.checkpoint_files import write_checkpoint
+from tests.http_server import QuietHandler, serving
+
+
+def s3_of(root: Path) -> type[QuietHandler]:
+    """A server that answers the requests of S3 that a reader makes. `root` holds the buckets."""
+
+    class S3(QuietHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            query = parse_qs(parts.query)
+            file = root / unquote(parts.path).lstrip("/")
+            if "list-type" in query:
+                self.send(200, self._listing(file, query.get("prefix", [""])[0]), "application/xml")
+            elif file.is_file():
+                self.send(200, file.read_bytes(), "binary/octet-stream")
+            else:
+                self.send(404, b"")
+
+        def do_HEAD(self) -> None:
+            file = root / unquote(urlsplit(self.path).path).lstrip("/")
+            self.send_response(200 if file.is_file() else 404)
+            self.send_header("Content-Length", str(file.stat().st_size if file.is_file() else 0))
+            self.send_header("Last-Modified", formatdate(usegmt=True))
+            self.end_headers()
+
+        def _listing(self, bucket: Path, prefix: str) -> bytes:
+            keys = sorted(str(file.relative_to(bucket)) for file in bucket.rglob("*") if file.is_file())
+            contents = "".join(
+                f"<Contents><Key>{key}</Key><LastModified>2026-11-22T15:04:05.000Z</LastModified>"
+                f"<Size>{(bucket / key).stat().st_size}</Size></Contents>"
+                for key in keys
+                if key.startswith(prefix)
+            )
+            return f"<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>".encode()
+
+    return S3
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    _folders._remote.cache_clear()
+
+
+def test_a_uri_is_read_as_a_path_is(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "c", {"t": {"0": 1}}, {"t": {"0": 5}})
+    assert read_checkpoint(f"file://{folder}") == read_checkpoint(folder) == read_checkpoint(str(folder))
+    assert read_checkpoint(f"file://{folder}/").batch_id == 1
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_a_checkpoint_in_s3_is_read(tmp_path: Path, scheme: str) -> None:
+    folder = write_checkpoint(tmp_path / "bucket" / "jobs" / "c", {"t": {"0": 1}}, {"t": {"0": 5}})
+    with serving(s3_of(tmp_path)) as url:
+        options = f"endpoint_override={urlsplit(url).netloc}&scheme=http&region=us-east-1"
+        found = read_checkpoint(f"{scheme}://key:secret@bucket/jobs/c?{options}")
+        with pytest.raises(CheckpointError, match=f"{scheme}://bucket/none, found no batch"):
+            read_checkpoint(f"{scheme}://key:secret@bucket/none?{options}")
+    assert (found.batch_id, found.positions) == (1, read_checkpoint(folder).positions)
+    assert found.committed_at_ms == 1_795_359_845_000
+
+
+def test_a_file_is_read_again_only_if_it_has_changed(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "c", {"t": {"0": 1}})
+    uri = f"file://{folder}"
+    store = _folders.open_folder(uri)
+    assert isinstance(store, _folders.RemoteFolder)
+    read_checkpoint(uri)
+    with patch.object(store, "_store", wraps=store._store) as watched:
+        before = read_checkpoint(uri).positions
+        opened = [call.args[0] for call in watched.open_input_file.call_args_list]
+    assert [name.rpartition("/")[2] for name in opened] == ["metadata"], "there is none"
+    file = folder / "offsets" / "0"
+    file.write_text(file.read_text().replace("1}", "3}"))
+    os.utime(file, (1, 1))
+    assert list(read_checkpoint(uri).positions.values()) == [3] != list(before.values())
+
+
+def test_a_folder_that_does_not_exist_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"query in file://{tmp_path}/none, found no batch"):
+        read_checkpoint(f"file://{tmp_path}/none")
+
+
+def test_a_store_that_pyarrow_does_not_know_is_an_error_without_secrets() -> None:
+    with pytest.raises(CheckpointError, match=r"ftp://host/c: .*pyarrow") as raised:
+        read_checkpoint("ftp://user:hunter2@host/c?secret=hunter2")
+    assert "hunter2" not in f"{raised.value} {raised.value.facts}"
