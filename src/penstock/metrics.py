@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -18,7 +18,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.observe.health import HealthRules
 from penstock.observe.monitor import Monitor, report_to_json
-from penstock.observe.progress import looks_of_progress, offsets_behind_latest
+from penstock.observe.progress import looks_of_progress, offsets_behind_latest, state_warnings
+from penstock.observe.query_reports import report_query
 
 _log = logging.getLogger(__name__)
 
@@ -33,23 +34,30 @@ class Listener(StreamingQueryListener):
 
     The figures of a query are a dict that `json.dumps` takes: `query_id`, `run_id`, `name`, `batch_id`,
     `timestamp`, `input_rows`, `input_rows_per_second`, `processed_rows_per_second`, `batch_ms` (Spark's
-    `durationMs`), and `sources`. Each source that reads Kafka has its `number` and `description`, `metrics`
-    (`minOffsetsBehindLatest`, `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest`, texts as Spark has them),
-    `health`, `reasons`, `lag_records`, `rates`, `topic_partitions`. The lag is from the end of the batch to
-    the ends of the logs when it was planned.
+    `durationMs`), `warnings` (sentences, e.g. an aggregation without a watermark), and `sources`.
+
+    Each source that reads Kafka has its `number` and `description`, `metrics` (`minOffsetsBehindLatest`,
+    `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest`, texts as Spark has them), `health`, `reasons`,
+    `lag_records`, `rates`, `topic_partitions`. The lag is from the end of the batch to the ends of the logs
+    when it was planned.
 
     Args:
         on_progress: gets the figures after each report, on Spark's listener thread; None: nothing is called.
         rules: of the health.
+        pages: the port of the page (`metrics.http.port` of the source) for the names of queries. The page
+            then also shows the warnings of its query. The driver must run on this machine.
     """
 
     def __init__(
         self,
         on_progress: Callable[[dict[str, Any]], None] | None = None,
         rules: HealthRules | None = None,
+        *,
+        pages: Mapping[str, int] | None = None,
     ) -> None:
         self._on_progress = on_progress
         self._rules = rules or HealthRules()
+        self._pages = dict(pages or {})
         self._lock = threading.Lock()
         self._latest: dict[str, dict[str, Any]] = {}
         self._monitors: dict[tuple[str, int], Monitor] = {}
@@ -68,6 +76,8 @@ class Listener(StreamingQueryListener):
             figures = self._figures(event.progress)
             with self._lock:
                 self._latest[figures["query_id"]] = figures
+            if (port := self._pages.get(figures["name"])) is not None:
+                report_query(port, figures["warnings"])
             if self._on_progress is not None:
                 self._on_progress(figures)
         except Exception:  # noqa: BLE001 - a listener must not end its thread
@@ -95,6 +105,9 @@ class Listener(StreamingQueryListener):
             "input_rows_per_second": progress.inputRowsPerSecond,
             "processed_rows_per_second": progress.processedRowsPerSecond,
             "batch_ms": dict(progress.durationMs),
+            "warnings": state_warnings(
+                (each.operatorName for each in progress.stateOperators), progress.eventTime or {}
+            ),
             "sources": [
                 shown
                 for number, source in enumerate(progress.sources)

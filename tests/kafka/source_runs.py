@@ -62,13 +62,21 @@ class Query:
         """Make batches until there are no new records."""
         rows: list[Row] = []
         for _ in range(BATCHES_AT_MOST):
-            start = self.checkpoint[-1] if self.checkpoint else _through_text(reader.initialOffset())
-            end = _through_text(reader.latestOffset(start, reader.getDefaultReadLimit()))
-            if json.dumps(end) == json.dumps(start):
+            found = self.trigger(reader)
+            if found is None:
                 return sorted(rows)
-            rows += [row for split in reader.partitions(start, end) for row in _rows(reader.read(split))]
-            self.checkpoint.append(end)
+            rows += found
         raise AssertionError(f"still new offsets after {BATCHES_AT_MOST} batches: {self.checkpoint[-2:]}")
+
+    def trigger(self, reader: PenstockStreamReader) -> list[Row] | None:
+        """Make one batch and return its rows; None without new offsets."""
+        start = self.checkpoint[-1] if self.checkpoint else _through_text(reader.initialOffset())
+        end = _through_text(reader.latestOffset(start, reader.getDefaultReadLimit()))
+        if json.dumps(end) == json.dumps(start):
+            return None
+        rows = [row for split in reader.partitions(start, end) for row in _rows(reader.read(split))]
+        self.checkpoint.append(end)
+        return rows
 
 
 def _through_text(offset: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import logging
 import socket
 import time
 import urllib.request
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import MissingOptionError
-from penstock.observe.health import HealthRules
-from penstock.observe.serve import start
 from penstock.spark._stream_reader import PenstockStreamReader
 from tests import judge
 from tests.checkpoint_files import write_checkpoint
@@ -93,12 +90,10 @@ def test_a_running_source_shows_what_other_tools_compute(bootstrap: str, make_to
         assert read(reader, "/readyz") == "ok\n"
 
 
-def test_an_open_transaction_of_another_program_is_named(
-    bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(start, "HealthRules", partial(HealthRules, blocked_after_ms=0))
+def test_an_open_transaction_of_another_program_is_named(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    query = Query(options(bootstrap, topic, properties_isolation_level="read_committed"))
+    given = options(bootstrap, topic, properties_isolation_level="read_committed")
+    query = Query({**given, "metrics.blocked-after": "0"})
     foreign = judge.transactional_producer(bootstrap, f"foreign-{topic}")
     foreign.begin_transaction()
     judge.send(foreign, topic, [b"1"])
@@ -117,6 +112,18 @@ def test_an_open_transaction_of_another_program_is_named(
             assert (row["lag_records"], row["readable_records"]) == (1, 0)
     finally:
         foreign.abort_transaction(60)
+
+
+@pytest.mark.parametrize(("after", "health"), [("0", "STALLED"), ("10 min", "OK")])
+def test_an_option_says_how_long_a_source_may_stand_still(
+    bootstrap: str, make_topic: MakeTopic, after: str, health: str
+) -> None:
+    topic = make_topic()
+    judge.produce(bootstrap, topic, b"1")
+    query = Query({**options(bootstrap, topic), "metrics.stalled-after": after})
+    with query.running() as reader:
+        reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())  # planned, and not read
+        assert json.loads(read(reader, "/lag"))["health"] == health
 
 
 def test_a_port_in_use_is_a_warning_and_the_query_runs(

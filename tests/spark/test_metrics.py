@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import urllib.request
+import uuid
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
+from rich.console import Console
 
+import penstock
+import penstock.lineage
 from penstock.devbroker.ports import free_ports
 from penstock.metrics import Listener
 from tests import judge
 from tests.fix_broker import MakeTopic
-from tests.spark.queries import read_stream, stopped
+from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stopped
 from tests.waiting import wait_until
 
 
@@ -73,3 +79,106 @@ def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
 def _behind(listener: Listener, query_id: str) -> str | None:
     figures = listener.latest().get(query_id)
     return figures["sources"][0]["metrics"]["maxOffsetsBehindLatest"] if figures else None
+
+
+def test_the_page_warns_of_an_aggregation_without_a_watermark(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, (port,) = make_topic(), free_ports(1)
+    judge.produce(bootstrap, topic, b"a", b"b")
+    name = f"q{port}"
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "metrics.http.port": str(port),
+    }
+
+    def warned() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/page.json", timeout=60) as answer:
+            return any("an aggregation and no watermark" in each for each in json.load(answer)["warnings"])
+
+    listener = Listener(pages={name: port})
+    spark.streams.addListener(listener)
+    try:
+        counts = read_stream(spark, "penstock", options).groupBy("value").count()
+        start = counts.writeStream.format("noop").outputMode("complete").queryName(name)
+        with stopped(start.option("checkpointLocation", str(tmp_path / "checkpoint")).start()) as query:
+            query.processAllAvailable()
+            wait_until(warned, "the warning on the page")
+    finally:
+        spark.streams.removeListener(listener)
+
+
+def test_a_batch_read_shows_how_far_it_is(spark: SparkSession, bootstrap: str, make_topic: MakeTopic) -> None:
+    topic, output = make_topic(2), io.StringIO()
+    judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=number % 2) for number in range(10)))
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
+    with penstock.batch_progress(console=Console(file=output, width=200, force_terminal=True)) as watched:
+        rows = read_batch(spark, "penstock", {**options, **watched})
+        assert rows.count() == 10
+        rows.write.format("noop").mode("overwrite").save()
+    assert "20 of 20 records" in output.getvalue()
+
+
+class Sent:
+    """An OpenLineage client that keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def emit(self, event: Any) -> None:
+        self.events.append(event)
+
+    def states(self) -> list[str]:
+        return [each.eventType.value for each in self.events]
+
+    def close(self, timeout_s: float) -> None:
+        pass
+
+
+def check_listeners(session: Any, bootstrap: str, topic: str, checkpoint: Path) -> None:
+    """A query of any kind of Spark is seen by both listeners, from its start to its end."""
+    judge.produce(bootstrap, topic, b"1", b"2", b"3")
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    reports: list[dict[str, Any]] = []
+    client, name = Sent(), f"q{uuid.uuid4().hex}"
+    metrics = Listener(reports.append)
+    lineage = penstock.lineage.Listener("tests", client=client, running_every_s=0)
+    rows = read_stream(session, "penstock", options)
+    lineage.describe(name, [penstock.lineage.Input(options, rows.schema)])
+    for each in (metrics, lineage):
+        session.streams.addListener(each)
+    try:
+        start = rows.writeStream.format("noop").queryName(name).trigger(availableNow=True)
+        query = start.option("checkpointLocation", str(checkpoint)).start()
+        with stopped(query):
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+        wait_until(lambda: "COMPLETE" in client.states(), "the end of the run")
+    finally:
+        for each in (metrics, lineage):
+            session.streams.removeListener(each)
+        lineage.close()
+    assert client.states()[0] == "START"
+    assert {each.run.runId for each in client.events} == {str(query.runId)}
+    (dataset,) = client.events[-1].inputs
+    assert (dataset.name, dataset.namespace) == (topic, f"kafka://{bootstrap.split(',', maxsplit=1)[0]}")
+    facets = dataset.inputFacets
+    assert facets["inputStatistics"].rowCount == 3
+    assert facets["penstock_kafkaOffsets"].partitions == [{"partition": 0, "startOffset": 0, "endOffset": 3}]
+    assert [each.name for each in dataset.facets["schema"].fields][:2] == ["key", "value"]
+    (figures,) = [each for each in reports if each["input_rows"]]
+    assert figures["sources"][0]["metrics"]["maxOffsetsBehindLatest"] == "0"
+    assert figures["sources"][0]["topic_partitions"][0]["position"] == 3
+
+
+def test_listeners_see_a_query(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    check_listeners(spark, bootstrap, make_topic(), tmp_path / "checkpoint")
+
+
+def test_listeners_see_a_query_of_connect(
+    connect_spark: Any, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    check_listeners(connect_spark, bootstrap, make_topic(), tmp_path / "checkpoint")

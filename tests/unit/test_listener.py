@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
 
 from penstock.metrics import Listener, json_lines
+from penstock.observe import sink_reports
 from penstock.observe.health import HealthRules
+from penstock.observe.query_reports import QueryBoard
+from penstock.observe.sink_reports import announce
+from penstock.observe.task_reports import Receiver
+from tests.waiting import wait_until
 
 ID, RUN = "5bd6ff4e-0c0f-4a6e-8b0e-7a3cf0c1d001", "5bd6ff4e-0c0f-4a6e-8b0e-7a3cf0c1d002"
 
@@ -28,7 +34,9 @@ def source(end: Any, latest: Any, **metrics: str) -> dict[str, Any]:
     }
 
 
-def progress(*sources: dict[str, Any], batch_id: int = 0, second: int = 0) -> QueryProgressEvent:
+def progress(
+    *sources: dict[str, Any], batch_id: int = 0, second: int = 0, changed: Any = None
+) -> QueryProgressEvent:
     given = {
         "id": ID,
         "runId": RUN,
@@ -46,7 +54,7 @@ def progress(*sources: dict[str, Any], batch_id: int = 0, second: int = 0) -> Qu
         "sink": {"description": "noop", "numOutputRows": 4, "metrics": {}},
         "observedMetrics": {},
     }
-    return QueryProgressEvent(StreamingQueryProgress.fromJson(given))
+    return QueryProgressEvent(StreamingQueryProgress.fromJson({**given, **(changed or {})}))
 
 
 def test_the_figures_have_sparks_names_and_the_health() -> None:
@@ -120,3 +128,53 @@ def test_a_query_that_ended_is_forgotten() -> None:
         )
     )
     assert (listener.latest(), listener._monitors) == ({}, {})
+
+
+def operator(name: str) -> dict[str, Any]:
+    counts = (
+        *("numRowsTotal", "numRowsUpdated", "numRowsRemoved", "allUpdatesTimeMs", "allRemovalsTimeMs"),
+        *("commitTimeMs", "memoryUsedBytes", "numRowsDroppedByWatermark", "numShufflePartitions"),
+        "numStateStoreInstances",
+    )
+    return {"operatorName": name, "customMetrics": {}, **dict.fromkeys(counts, 0)}
+
+
+@pytest.mark.parametrize(
+    ("operators", "event_time", "words"),
+    [
+        (["stateStoreSave"], {}, ["an aggregation and no watermark"]),
+        (["dedupe", "symmetricHashJoin"], {}, ["dropDuplicates", "a join of two streams"]),
+        (["stateStoreSave"], {"watermark": "2026-11-22T15:04:05.000Z"}, []),
+        (["globalLimit"], {}, []),
+        ([], {}, []),
+    ],
+)
+def test_state_without_a_watermark_is_a_warning(
+    operators: list[str], event_time: dict[str, str], words: list[str]
+) -> None:
+    listener = Listener()
+    changed = {"stateOperators": [operator(name) for name in operators], "eventTime": event_time}
+    listener.onQueryProgress(progress(changed=changed))
+    found = listener.latest()[ID]["warnings"]
+    assert len(found) == len(words)
+    for warning, word in zip(found, words, strict=True):
+        assert word in warning
+
+
+def test_the_page_of_a_query_gets_its_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_reports, "_FOLDER", tmp_path / "metrics")
+    board = QueryBoard()
+    receiver = Receiver("127.0.0.1", board.take)
+    try:
+        announce(9250, receiver.address)
+        listener = Listener(pages={"orders": 9250, "other": 9251})
+        listener.onQueryProgress(progress(changed={"stateOperators": [operator("dedupe")]}))
+        wait_until(board.warnings, "the warning")
+        assert "dropDuplicates" in board.warnings()[0]
+        listener.onQueryProgress(progress())
+        wait_until(lambda: not board.warnings(), "the warning is taken back")
+    finally:
+        receiver.close()
+    listener.onQueryProgress(progress())  # the source has ended
+    board.take({"warnings": ["x" * 1_000, 7, *"abcdefghijklm"]})
+    assert (len(board.warnings()), max(map(len, board.warnings()))) == (10, 300)

@@ -146,12 +146,22 @@ def report(port: int, name: str, guarantee: str, event: SinkEvent, values: Mappi
         values: numbers under the names of `TOTALS` and `GAUGES`.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
-        address = _find(port)
-        message = {"token": address.token, "sink": name, "guarantee": guarantee, "event": event.value}
-        text = json.dumps({**message, "values": dict(values)}).encode()
-        with socket.socket(family_of(address.host), socket.SOCK_DGRAM) as sender:
-            sender.setblocking(False)
-            sender.sendto(text, (address.host, address.port))
+        message = {"sink": name, "guarantee": guarantee, "event": event.value, "values": dict(values)}
+        send_to(port, message)
+
+
+def send_to(port: int, message: Mapping[str, Any]) -> None:
+    """Send a message to the source whose HTTP end has this port. Do not wait.
+
+    Raises:
+        OSError: no such source runs on this machine, or it cannot be reached now.
+        ValueError: the file of the source is damaged.
+    """
+    address = _find(port)
+    with socket.socket(family_of(address.host), socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        text = json.dumps({"token": address.token, **message}).encode()
+        sender.sendto(text, (address.host, address.port))
 
 
 def announce(port: int, address: ReportAddress) -> Path | None:

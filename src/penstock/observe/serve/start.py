@@ -11,12 +11,13 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import OptionError
 from penstock.observe.health import HealthRules
 from penstock.observe.look import Observer
+from penstock.observe.query_reports import QueryBoard
 from penstock.observe.sink_reports import SinkBoard, announce
 from penstock.observe.task_reports import Receiver, ReportAddress, nothing_yet
 from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfig
@@ -51,16 +52,21 @@ class SourceExposure:
         from penstock.observe.serve.http import MetricsServer  # noqa: PLC0415 - after the check
         from penstock.observe.serve.view import SourceView  # noqa: PLC0415 - after the check
 
-        sinks = SinkBoard()
-        self._receiver = _receiver(settings, sinks)
+        sinks, query = SinkBoard(), QueryBoard()
+        self._receiver = _receiver(settings, sinks, query)
         self._announced: Path | None = None
         view = SourceView(
             metrics,
             Observer(connections, config, _LOOK_TIMEOUT_MS),
-            HealthRules(reads_committed=config.isolation_level is IsolationLevel.READ_COMMITTED),
+            HealthRules(
+                stalled_after_ms=settings.stalled_after_ms,
+                blocked_after_ms=settings.blocked_after_ms,
+                reads_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
+            ),
             of_tasks=self._of_tasks,
             group_id=config.group_id or "",
             sinks=sinks.states,
+            query_warnings=query.warnings,
         )
         self._push = _push(view, settings)
         self._server: MetricsServer | None = None
@@ -98,9 +104,14 @@ class SourceExposure:
         return nothing_yet() if self._receiver is None else self._receiver.snapshot()
 
 
-def _receiver(settings: MetricsSettings, sinks: SinkBoard) -> Receiver | None:
+def _receiver(settings: MetricsSettings, sinks: SinkBoard, query: QueryBoard) -> Receiver | None:
+    def take(message: Mapping[str, Any]) -> None:
+        """Give a message to both; each ignores what is not its own."""
+        sinks.take(message)
+        query.take(message)
+
     try:
-        return Receiver(settings.tasks_host, sinks.take)
+        return Receiver(settings.tasks_host, take)
     except OSError as error:
         _log.warning(
             "Cannot receive the figures of tasks at %s: %s. Their numbers of records and bytes stay 0.",

@@ -40,6 +40,7 @@ class SourceView:
         of_tasks: returns the totals that tasks have sent, by Flink's names.
         group_id: the consumer group to which offsets are committed; empty without one.
         sinks: returns the sinks of the query, by name.
+        query_warnings: returns what a listener has reported of the query.
         clock_s: monotonic.
     """
 
@@ -52,6 +53,7 @@ class SourceView:
         of_tasks: Callable[[], dict[str, int]],
         group_id: str = "",
         sinks: Callable[[], dict[str, SinkState]] = dict,
+        query_warnings: Callable[[], tuple[str, ...]] = tuple,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = group_id
@@ -60,6 +62,7 @@ class SourceView:
         self._monitor = Monitor(rules)
         self._of_tasks = of_tasks
         self._sinks = sinks
+        self._query_warnings = query_warnings
         self._clock_s = clock_s
         self._refresh_lock = threading.Lock()
         self._report: Report | None = None
@@ -101,6 +104,10 @@ class SourceView:
     def sinks(self) -> dict[str, SinkState]:
         """Return the sinks of the query, by name."""
         return self._sinks()
+
+    def query_warnings(self) -> tuple[str, ...]:
+        """Return what a listener has reported of the query: sentences about what weakens it."""
+        return self._query_warnings()
 
     def committed(self) -> dict[TopicPartition, int]:
         """Return the offsets that this run has committed to the consumer group."""

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.observe.monitor import Report, report_to_json
+from penstock.observe.sentences import sentences
 from penstock.observe.serve.page.guarantee import promise, warnings
 from penstock.observe.serve.view import SourceView
 from penstock.observe.sink_reports import SinkState
@@ -30,6 +31,7 @@ from penstock.types import Where
 
 HIDDEN = "(hidden)"
 _DATA_VERSION = 1
+_SENTENCES_SHOWN = 5
 
 
 def page_data(
@@ -50,12 +52,13 @@ def page_data(
         "title": title_of(config.subscription),
         "group": config.group_id,
         "report": None if report is None else _report(report, topic_partitions_max),
+        "sentences": [] if report is None else sentences(report, _SENTENCES_SHOWN),
         "totals": view.totals(),
         "history": view.history(),
         "batches": [asdict(each) for each in view.batch_times()],
         "sinks": sinks_to_json(sinks, now_ms),
         "promise": promise(sinks),
-        "warnings": warnings(config, sinks),
+        "warnings": [*warnings(config, sinks), *view.query_warnings()],
         "options": resolved_options(config),
     }
 
@@ -97,7 +100,7 @@ def resolved_options(config: SourceConfig) -> list[tuple[str, str]]:
     shown = [
         (each.name.replace("_", " "), _text(getattr(config, each.name)))
         for each in fields(config)
-        if each.name not in ("properties", "metrics")
+        if each.name not in ("properties", "metrics", "progress_to")
     ]
     return [*shown, *_properties(config.properties)]
 

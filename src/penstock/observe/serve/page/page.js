@@ -86,8 +86,7 @@ function showHead(data) {
   const word = report ? report.health : "no batch yet";
   if (health.textContent !== word) health.textContent = word;
   health.className = "pill " + (report ? parts.tone(report.health) : "");
-  const errors = report ? Object.entries(report.errors).map(([name, text]) => "No answer for " + name + ": " + text) : [];
-  const said = report ? [...report.reasons, ...errors].slice(0, 5) : [];
+  const said = data.sentences;
   const reasons = byId("reasons");
   reasons.hidden = said.length === 0;
   reasons.className = "reasons " + (report && parts.tone(report.health) === "bad" ? "" : "warn");
