@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,16 @@ from penstock.cli.lag import NOT_OK_STATUS
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.holders import describe_producers
+from penstock.devbroker.jars import kafka_tools_jars
+from penstock.devbroker.java import find_java
 from penstock.errors import CheckpointError, MissingOptionError, OptionError
 from penstock.types import TopicPartition as OurTopicPartition
-from tests import judge
+from tests import judge, quick_jvm
 from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
+from tests.kafka.source_cases import committed
+from tests.kafka.source_runs import Query
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def run_lag(bootstrap: str, *arguments: str, status: int = 0) -> str:
@@ -46,6 +53,59 @@ def lags_of_librdkafka(bootstrap: str, group: str) -> dict[tuple[str, int], int]
         }
     finally:
         consumer.close()
+
+
+def lags_of_kafkas_tool(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """What kafka-consumer-groups prints."""
+    jars = ":".join(map(str, kafka_tools_jars()))
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    arguments = ["--bootstrap-server", bootstrap, "--describe", "--group", group]
+    command = [str(find_java()), *quick_jvm.OPTIONS.split(), "-cp", jars, tool, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, *rows = [
+        line.split() for line in done.stdout.splitlines() if line.strip() and "no active members" not in line
+    ]
+    topic, partition, lag = (header.index(name) for name in ("TOPIC", "PARTITION", "LAG"))
+    return {(row[topic], int(row[partition])): int(row[lag]) for row in rows}
+
+
+def test_kafkas_own_tool_shows_the_same_lag_of_a_running_query(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(3)
+    judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=p) for p in (0, 0, 0, 1, 1)))
+    judge.produce_in_transaction(bootstrap, topic, judge.Record(b"v", partition=2), transactional_id=topic)
+    options = {
+        "properties.bootstrap.servers": bootstrap,
+        "properties.group.id": topic,
+        "properties.isolation.level": "read_committed",
+        "topic": topic,
+        "metrics.http.port": "0",
+    }
+    query = Query(options)
+    with query.running() as reader:
+        assert len(query.catch_up(reader)) == 6
+        wait_until(
+            lambda: committed(bootstrap, topic, topic, 3) == {0: 3, 1: 2, 2: 2}, "the commit of offsets"
+        )
+        judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=p) for p in (0, 0, 2, 2, 2)))
+        judge.produce_in_transaction(
+            bootstrap, topic, judge.Record(b"v", partition=2), transactional_id=topic
+        )
+        of_kafka = lags_of_kafkas_tool(bootstrap, topic)
+        assert of_kafka == {(topic, 0): 2, (topic, 1): 0, (topic, 2): 5}, "a marker is an offset, too"
+        assert _lags(asked(bootstrap, "--group", topic)) == of_kafka
+        assert reader._exposure is not None
+        url = f"http://127.0.0.1:{reader._exposure.port}/lag"
+
+        def served() -> dict[tuple[str, int], int]:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+                return _lags(json.load(answer))
+
+        wait_until(lambda: served() == of_kafka, "the same lag at the query's own end")
+
+
+def _lags(found: dict[str, Any]) -> dict[tuple[str, int], int]:
+    return {(row["topic"], row["partition"]): row["lag_records"] for row in found["topic_partitions"]}
 
 
 def test_the_lag_of_a_group_is_the_one_of_other_tools(bootstrap: str, make_topic: MakeTopic) -> None:

@@ -55,6 +55,12 @@ KAFKA_JARS = JarSet(
     ),
     pins_file="kafka.sha256",
 )
+KAFKA_TOOLS_JARS = JarSet(
+    name=f"kafka-tools-{KAFKA_VERSION}",
+    title=f"the command-line tools of Apache Kafka {KAFKA_VERSION}",
+    coordinates=(Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION),),
+    pins_file="kafka_tools.sha256",
+)
 SPARK_KAFKA_CONNECTOR_JARS = JarSet(
     name="spark-sql-kafka-4.2.0",
     title="Spark's own Kafka connector 4.2.0",
@@ -92,6 +98,13 @@ def kafka_jars(progress: Progress = print_progress) -> list[Path]:
             kafka_home=kafka_home,
         )
     return jars
+
+
+def kafka_tools_jars(progress: Progress = print_progress) -> list[Path]:
+    """Return the class path of Kafka's own command-line tools, which tests compare penstock with."""
+    if os.environ.get("KAFKA_HOME"):
+        return kafka_jars(progress)
+    return [*kafka_jars(progress), *ensure_jars(KAFKA_TOOLS_JARS, progress)]
 
 
 def spark_kafka_connector_jars(progress: Progress = print_progress) -> list[Path]:
@@ -175,6 +188,6 @@ def _fetch(jar_set: JarSet, folder: Path, pins: dict[str, str], progress: Progre
 
 def fetch_all() -> None:
     """Fetch all jars before they are needed (called by the Makefile)."""
-    kafka_jars()
+    kafka_tools_jars()
     spark_kafka_connector_jars()
     spark_avro_jars()
