@@ -14,16 +14,32 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from benchmarks import exactly_once, harness, machine, micro_batches, planning, report, streaming
+from benchmarks import (
+    exactly_once,
+    harness,
+    machine,
+    metrics_cost,
+    micro_batches,
+    planning,
+    report,
+    streaming,
+)
 from benchmarks.cases import CASES
 from benchmarks.flink import FlinkSession
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, fill
 from benchmarks.systems import PENSTOCK, Bench, prepared
 
-MEASURES = ("streams", "shortest-trigger", "exactly-once-10s-batches", "planning", "micro-batches")
-STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES = MEASURES
+MEASURES = (
+    "streams",
+    "shortest-trigger",
+    "exactly-once-10s-batches",
+    "planning",
+    "micro-batches",
+    "metrics-cost",
+)
+STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES, METRICS_COST = MEASURES
 PLANNED_PARTITIONS = 2_000
-BATCHES = 3
+BATCHES, SMALL_BATCHES = 3, 20
 
 
 def main() -> None:
@@ -111,6 +127,8 @@ def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace
         console.print(f"{PLANNING}: {planned}")
     if MICRO_BATCHES in arguments.measures:
         found |= micro_batches.measure(bench, 1, BATCHES, console.print)
+    if METRICS_COST in arguments.measures:
+        found |= metrics_cost.measure(bench, rounds, SMALL_BATCHES, console.print)
 
 
 if __name__ == "__main__":

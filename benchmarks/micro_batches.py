@@ -95,41 +95,41 @@ def as_measures(many: Figures, shuffled: Figures) -> Measures:
 
 def many_partitions(bench: Bench, rounds: int, batches: int) -> Figures:
     """Milliseconds of a batch of ten records from each of 2,000 topic partitions."""
-    topic = _topic(bench, MANY_PARTITIONS)
+    topic = new_topic(bench, MANY_PARTITIONS)
     count = MANY_PARTITIONS * RECORDS_EACH
     for _ in range(WARM_UP_BATCHES + batches + 1):
         _fill(bench, topic, _orders(range(count), MANY_PARTITIONS))
 
     def run(system: str) -> list[float]:
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(count)}
-        rows = read(_of(bench, topic), system, options, streaming=True)
-        return _batches_ms(rows.writeStream.format("noop"), batches, count)
+        rows = read(reading(bench, topic), system, options, streaming=True)
+        return batches_ms(rows.writeStream.format("noop"), batches, count)
 
-    return _in_turn((PENSTOCK, SPARK_TUNED), rounds, run)
+    return in_turn((PENSTOCK, SPARK_TUNED), rounds, run)
 
 
 def shuffle(bench: Bench, rounds: int, batches: int) -> Figures:
     """Milliseconds of writing a batch of 1,000 rows behind 200 shuffle partitions."""
-    topic = _topic(bench, PARTITION_COUNT)
+    topic = new_topic(bench, PARTITION_COUNT)
     for _ in range(WARM_UP_BATCHES + batches + 1):
         _fill(bench, topic, _orders(range(SHUFFLED_ROWS), PARTITION_COUNT))
 
     def run(guarantee: str) -> list[float]:
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(SHUFFLED_ROWS)}
-        rows = read(_of(bench, topic), PENSTOCK, options, streaming=True).select("key", "value")
+        rows = read(reading(bench, topic), PENSTOCK, options, streaming=True).select("key", "value")
         rows = rows.repartition(SHUFFLE_PARTITIONS, "key")
         writing = {"sink.delivery-guarantee": guarantee}
         if guarantee == EXACTLY_ONCE:
             writing["sink.transactional-id-prefix"] = uuid.uuid4().hex
         found = write_options(bench, PENSTOCK, **writing)
-        return _batches_ms(rows.writeStream.format("penstock").options(**found), batches, SHUFFLED_ROWS)
+        return batches_ms(rows.writeStream.format("penstock").options(**found), batches, SHUFFLED_ROWS)
 
-    return _in_turn(GUARANTEES, rounds, run)
+    return in_turn(GUARANTEES, rounds, run)
 
 
 def filter_by_timestamp(bench: Bench, rounds: int, _batches: int) -> Figures:
     """Milliseconds of counting one hour of a day that a topic holds, the timestamps in order."""
-    topic = _topic(bench, PARTITION_COUNT)
+    topic = new_topic(bench, PARTITION_COUNT)
     _fill(bench, topic, _orders(range(DAY_RECORDS), PARTITION_COUNT, DAY_MS / DAY_RECORDS))
     begin_s = (DAY_BEGIN_MS + 12 * 3_600_000) / 1_000
     column = F.col("timestamp")
@@ -140,13 +140,13 @@ def filter_by_timestamp(bench: Bench, rounds: int, _batches: int) -> Figures:
 
     def run(system: str) -> list[float]:
         began_s = time.perf_counter()
-        assert read(_of(bench, topic), system).where(is_wanted).count() == DAY_RECORDS // 24
+        assert read(reading(bench, topic), system).where(is_wanted).count() == DAY_RECORDS // 24
         return [(time.perf_counter() - began_s) * 1_000]
 
-    return _in_turn((PENSTOCK, SPARK_DEFAULT, SPARK_TUNED), rounds + 1, run)
+    return in_turn((PENSTOCK, SPARK_DEFAULT, SPARK_TUNED), rounds + 1, run)
 
 
-def _in_turn(systems: Iterable[str], rounds: int, run: Callable[[str], list[float]]) -> Figures:
+def in_turn(systems: Iterable[str], rounds: int, run: Callable[[str], list[float]]) -> Figures:
     found: dict[str, list[float]] = {system: [] for system in systems}
     for _ in range(rounds):
         for system, times_ms in found.items():
@@ -154,7 +154,7 @@ def _in_turn(systems: Iterable[str], rounds: int, run: Callable[[str], list[floa
     return {system: round(statistics.median(times_ms), 1) for system, times_ms in found.items()}
 
 
-def _batches_ms(writer: DataStreamWriter, batch_count: int, records: int) -> list[float]:
+def batches_ms(writer: DataStreamWriter, batch_count: int, records: int) -> list[float]:
     """Durations of batches of that many records, the first ones left out."""
     with tempfile.TemporaryDirectory() as folder:
         query = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).start()
@@ -178,11 +178,11 @@ def _durations_ms(query: StreamingQuery, batch_count: int, records: int) -> list
     return [found[each] for each in sorted(found)][WARM_UP_BATCHES:]
 
 
-def _of(bench: Bench, topic: str) -> Bench:
+def reading(bench: Bench, topic: str) -> Bench:
     return Bench(bench.spark, bench.bootstrap_servers, topic, bench.output_topic, 0)
 
 
-def _topic(bench: Bench, partition_count: int) -> str:
+def new_topic(bench: Bench, partition_count: int) -> str:
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     make_topic(bench.bootstrap_servers, topic, partition_count)
     return topic

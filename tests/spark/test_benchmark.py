@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks import exactly_once, harness, micro_batches, planning, streaming
+from benchmarks import exactly_once, harness, metrics_cost, micro_batches, planning, streaming
 from benchmarks.cases import CASES
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
 from benchmarks.measured import Measured
@@ -70,6 +70,16 @@ def test_small_batches_are_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     found = micro_batches.measure(bench, 1, 2, say=str)
     assert found[micro_batches.MANY_MEASURE][PENSTOCK][micro_batches.TIMES_AS_FAST] > 0
     assert found[micro_batches.SHUFFLE_MEASURE][PENSTOCK][micro_batches.EXACTLY_ONCE_RATIO] > 0
+
+
+def test_the_cost_of_metrics_is_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SMALL_RECORDS": 20, "SCRAPED_PARTITIONS": 50, "WARM_UP_BATCHES": 0}.items():
+        monkeypatch.setattr(metrics_cost, name, value)
+    monkeypatch.setattr(micro_batches, "WARM_UP_BATCHES", 0)
+    found = metrics_cost.measure(bench, 1, 2, say=str)
+    assert set(found) == {metrics_cost.RAW, metrics_cost.SMALL, metrics_cost.SCRAPE}
+    for name in (metrics_cost.RAW, metrics_cost.SMALL):
+        assert found[name][PENSTOCK][metrics_cost.RATIO] > 0
 
 
 def test_exactly_once_is_timed_beside_at_least_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import exactly_once, micro_batches, planning, report, streaming
+from benchmarks import exactly_once, metrics_cost, micro_batches, planning, report, streaming
 from benchmarks.__main__ import EXACTLY_ONCE, PLANNED_PARTITIONS
 from benchmarks.cases import CASES
 from benchmarks.harness import WrongAnswerError, check_answer
@@ -92,6 +92,9 @@ def test_the_bounds_name_what_is_measured() -> None:
     }
     found: Measures = {measure: {PENSTOCK: dict.fromkeys(names, 1.0)} for measure, names in figures.items()}
     found |= micro_batches.as_measures(MILLISECONDS_BY_SYSTEM, MILLISECONDS)
+    of_metrics = {metrics_cost.WITHOUT: 100.0, metrics_cost.WITH: 101.0}
+    found |= metrics_cost.as_measures(of_metrics, of_metrics, 0.5)
+    assert found[metrics_cost.RAW][PENSTOCK][metrics_cost.RATIO] == 1.01
     found[streaming.SMALL] = streams("cpu_ms_per_200_ms", streaming.CPU_RATIO)
     found[streaming.SHORTEST] = streams("p50_ms", streaming.P50_RATIO)
     for measure, systems in bounds["figures"].items():
