@@ -13,7 +13,7 @@ load_profile()
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
 
-SHARED_BROKERS = ("cluster3", "guarded")
+SHARED = ("cluster3", "guarded", "mortal_broker", "connect_spark")
 """Fixtures that one worker of xdist should start for all (`--dist loadgroup`), because that takes long."""
 KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat", "package", "page"}
 MARKER_OF = {"contract": "unit", "compat": "spark"}
@@ -27,9 +27,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             msg = f"{item.nodeid}: tests live in one of {sorted(KINDS)}"
             raise pytest.UsageError(msg)
         item.add_marker(MARKER_OF.get(kind, kind))
-        shared = [name for name in SHARED_BROKERS if name in getattr(item, "fixturenames", ())]
+        shared = [name for name in SHARED if name in _fixtures_of(item)]
         if shared and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group(shared[0]))
+    # Or a worker would be alone with one of them at the end. Otherwise the order stays random.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _fixtures_of(item: pytest.Item) -> set[str]:
+    """Return the fixtures that a test names, also those that it names as a parameter."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return {*getattr(item, "fixturenames", ()), *(each for each in parameters if isinstance(each, str))}
 
 
 def pytest_collection_finish() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from penstock.devbroker import DevCluster
 from tests import judge
+from tests.waiting import wait_until
 
 START_TIMEOUT_S = 300.0
 """Long, because brokers start together with Spark. A broker that ended is noticed at once."""
@@ -38,7 +39,7 @@ class MakeTopic(Protocol):
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[DevCluster]:
-    """One broker, shared by the whole run. Do not kill, pause or restart it: see `own_broker`."""
+    """One broker, shared by the whole run. Do not kill, pause or restart it: see `mortal_broker`."""
     with DevCluster(properties=NEVER_FENCED, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
 
@@ -59,10 +60,39 @@ def guarded() -> Iterator[DevCluster]:
 
 
 @pytest.fixture(scope="session")
-def cluster3() -> Iterator[DevCluster]:
-    """Three brokers, shared by the run. Leave all of them running as you found them."""
+def _three_brokers() -> Iterator[DevCluster]:
     with DevCluster(3, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster3(_three_brokers: DevCluster) -> Iterator[DevCluster]:
+    """Three brokers, shared by the tests that kill some of them. All run and are in sync after each test."""
+    yield _three_brokers
+    _revive(_three_brokers)
+    admin = judge.admin(_three_brokers.bootstrap_servers)
+    wait_until(lambda: not judge.lagging_replicas(admin), "all replicas to be in sync")
+
+
+@pytest.fixture(scope="session")
+def _mortal_broker() -> Iterator[DevCluster]:
+    with DevCluster(start_timeout_s=START_TIMEOUT_S) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mortal_broker(_mortal_broker: DevCluster) -> Iterator[DevCluster]:
+    """One broker, shared by the tests that kill, pause or restart it. It runs after each test."""
+    yield _mortal_broker
+    _revive(_mortal_broker)
+
+
+def _revive(cluster: DevCluster) -> None:
+    for node_id in cluster.node_ids:
+        if cluster.is_alive(node_id):
+            cluster.resume(node_id)
+        else:
+            cluster.restart(node_id)
 
 
 @pytest.fixture
@@ -84,7 +114,7 @@ def make_cluster() -> Iterator[Callable[..., DevCluster]]:
 
 @pytest.fixture
 def own_broker(make_cluster: Callable[..., DevCluster]) -> DevCluster:
-    """One broker that this test alone uses, and may kill."""
+    """One broker that this test alone uses. `mortal_broker` is enough for a test that kills or pauses it."""
     return make_cluster()
 
 

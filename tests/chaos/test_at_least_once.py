@@ -78,32 +78,32 @@ def test_killed_python_workers_lose_nothing(
 
 
 def test_a_restarted_broker_loses_nothing(
-    own_broker: DevCluster, make_topic: MakeTopic, start_copy: StartJob
+    mortal_broker: DevCluster, make_topic: MakeTopic, start_copy: StartJob
 ) -> None:
-    source = make_topic(PARTITION_COUNT, cluster=own_broker)
-    target = make_topic(PARTITION_COUNT, cluster=own_broker, suffix="-copy")
-    wanted = fill(own_broker, source)
-    with start_copy(own_broker, source, target, "--drain") as job:
+    source = make_topic(PARTITION_COUNT, cluster=mortal_broker)
+    target = make_topic(PARTITION_COUNT, cluster=mortal_broker, suffix="-copy")
+    wanted = fill(mortal_broker, source)
+    with start_copy(mortal_broker, source, target, "--drain") as job:
         job.wait_for_batch(1)
-        own_broker.kill()
-        own_broker.restart()
+        mortal_broker.kill()
+        mortal_broker.restart()
         job.wait_until_done()
-    assert_nothing_lost(own_broker, target, wanted)
+    assert_nothing_lost(mortal_broker, target, wanted)
 
 
 def test_a_paused_broker_only_delays(
-    own_broker: DevCluster, make_topic: MakeTopic, start_copy: StartJob
+    mortal_broker: DevCluster, make_topic: MakeTopic, start_copy: StartJob
 ) -> None:
-    source = make_topic(PARTITION_COUNT, cluster=own_broker)
-    target = make_topic(PARTITION_COUNT, cluster=own_broker, suffix="-copy")
-    wanted = fill(own_broker, source)
-    with start_copy(own_broker, source, target, "--drain") as job:
+    source = make_topic(PARTITION_COUNT, cluster=mortal_broker)
+    target = make_topic(PARTITION_COUNT, cluster=mortal_broker, suffix="-copy")
+    wanted = fill(mortal_broker, source)
+    with start_copy(mortal_broker, source, target, "--drain") as job:
         job.wait_for_batch(1)
-        own_broker.pause()
-        resume = threading.Timer(5, own_broker.resume)
+        mortal_broker.pause()
+        resume = threading.Timer(5, mortal_broker.resume)
         resume.start()
         try:
             job.wait_until_done()
         finally:
             resume.join()
-    assert_nothing_lost(own_broker, target, wanted)
+    assert_nothing_lost(mortal_broker, target, wanted)

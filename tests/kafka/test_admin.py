@@ -229,13 +229,13 @@ def test_no_broker_is_named(topic_name: str) -> None:
                 ask()
 
 
-def test_a_restart_is_waited_for(own_broker: DevCluster, topic_name: str) -> None:
-    with connected(own_broker.bootstrap_servers) as connections:
+def test_a_restart_is_waited_for(mortal_broker: DevCluster, topic_name: str) -> None:
+    with connected(mortal_broker.bootstrap_servers) as connections:
         create_topics(connections, {topic_name: NewTopic(2)})
         wanted = dict.fromkeys(partitions_of(topic_name, 2), LogEnd.LATEST)
         assert list_offsets(connections, wanted) == dict.fromkeys(wanted, 0)
-        own_broker.restart()
-        judge.produce(own_broker.bootstrap_servers, topic_name, *many(3))
+        mortal_broker.restart()
+        judge.produce(mortal_broker.bootstrap_servers, topic_name, *many(3))
         assert list_offsets(connections, wanted)[TopicPartition(topic_name, 0)] == 3
 
 

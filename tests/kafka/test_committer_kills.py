@@ -94,6 +94,7 @@ def run_to_the_end(job: Job, *, kills_max: int, between: Callable[[], None] = la
     pytest.fail(f"the job does not end by itself:\n{job.error_output[-3000:]}")
 
 
+@pytest.mark.long
 def test_killed_drivers(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
     topic = make_topic(3)
     job = Job(bootstrap, topic, tmp_path / "commits", seed=1)
@@ -102,23 +103,21 @@ def test_killed_drivers(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -
     check(bootstrap, topic)
 
 
-def test_killed_drivers_and_brokers(
-    make_cluster: Callable[..., DevCluster], make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    cluster = make_cluster(3)
-    topic = make_topic(3, cluster=cluster)
-    job = Job(cluster.bootstrap_servers, topic, tmp_path / "commits", seed=3)
+@pytest.mark.long
+def test_killed_drivers_and_brokers(cluster3: DevCluster, make_topic: MakeTopic, tmp_path: Path) -> None:
+    topic = make_topic(3, cluster=cluster3)
+    job = Job(cluster3.bootstrap_servers, topic, tmp_path / "commits", seed=3)
     killed: list[int] = []
 
     def kill_or_restart_a_broker() -> None:
         """A broker dies during one run of the job, and comes back during the next."""
         if killed:
-            cluster.restart(killed.pop())
+            cluster3.restart(killed.pop())
         else:
-            killed.append(job.random.choice(cluster.node_ids))
-            cluster.kill(killed[0])
+            killed.append(job.random.choice(cluster3.node_ids))
+            cluster3.kill(killed[0])
 
     run_to_the_end(job, kills_max=3, between=kill_or_restart_a_broker)
     for node_id in killed:
-        cluster.restart(node_id)
-    check(cluster.bootstrap_servers, topic)
+        cluster3.restart(node_id)
+    check(cluster3.bootstrap_servers, topic)

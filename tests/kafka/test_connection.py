@@ -84,8 +84,8 @@ def test_any_broker_answers(connections: KafkaConnections) -> None:
     assert connections.request(brokers_only(), node_id=1).cluster_id == response.cluster_id
 
 
-def test_asking_creates_no_topic(bootstrap: str, topic_name: str, own_broker: DevCluster) -> None:
-    with connected(own_broker.bootstrap_servers) as connections:
+def test_asking_creates_no_topic(bootstrap: str, topic_name: str) -> None:
+    with connected(bootstrap) as connections:
         assert fetch_metadata(connections, [topic_name]).topics[topic_name].error_code == 3
         assert topic_name not in describe_topics(connections)
 
@@ -255,28 +255,28 @@ def test_an_unknown_node_fails_at_once(connections: KafkaConnections) -> None:
 # ----- brokers that fail meanwhile
 
 
-def test_a_broker_that_does_not_answer_is_a_timeout_and_then_usable_again(own_broker: DevCluster) -> None:
-    with connected(own_broker.bootstrap_servers) as connections:
+def test_a_broker_that_does_not_answer_is_a_timeout_and_then_usable_again(mortal_broker: DevCluster) -> None:
+    with connected(mortal_broker.bootstrap_servers) as connections:
         connections.learn_brokers(connections.request(brokers_only()))
-        own_broker.pause()
+        mortal_broker.pause()
         started = time.monotonic()
         with pytest.raises(RequestTimeoutError):
             connections.request(brokers_only(), node_id=1, timeout_ms=500)
         assert time.monotonic() - started < 20
-        own_broker.resume()
+        mortal_broker.resume()
         assert connections.request(brokers_only()).brokers
 
 
-def test_a_broker_that_dies_fails_what_is_in_flight_and_is_found_again(own_broker: DevCluster) -> None:
-    with connected(own_broker.bootstrap_servers) as connections:
+def test_a_broker_that_dies_fails_what_is_in_flight_and_is_found_again(mortal_broker: DevCluster) -> None:
+    with connected(mortal_broker.bootstrap_servers) as connections:
         connections.learn_brokers(connections.request(brokers_only()))
-        own_broker.pause()
+        mortal_broker.pause()
         pendings = [connections.send(brokers_only(), 1) for _ in range(3)]
-        own_broker.kill()
+        mortal_broker.kill()
         for pending in pendings:
             with pytest.raises(BrokerUnavailableError):
                 pending.result(10_000)
-        own_broker.restart()
+        mortal_broker.restart()
         assert connections.request(brokers_only()).brokers
 
 

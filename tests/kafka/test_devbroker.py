@@ -119,18 +119,18 @@ def test_three_brokers_go_on_when_one_is_killed(cluster3: DevCluster, make_topic
 
 @pytest.mark.parametrize("is_crash", [True, False])
 def test_a_restart_keeps_address_and_data(
-    own_broker: DevCluster, make_topic: MakeTopic, *, is_crash: bool
+    mortal_broker: DevCluster, make_topic: MakeTopic, *, is_crash: bool
 ) -> None:
-    server, topic = own_broker.bootstrap_servers, make_topic(2, cluster=own_broker)
+    server, topic = mortal_broker.bootstrap_servers, make_topic(2, cluster=mortal_broker)
     written = judge.produce(server, topic, judge.Record(b"a", partition=0), judge.Record(b"b", partition=1))
-    old_pid = own_broker.pid()
+    old_pid = mortal_broker.pid()
     if is_crash:
-        own_broker.kill()
-        assert not own_broker.is_alive()
-        assert own_broker.pid() is None
-    own_broker.restart()
-    assert own_broker.bootstrap_servers == server
-    assert own_broker.pid() not in {None, old_pid}
+        mortal_broker.kill()
+        assert not mortal_broker.is_alive()
+        assert mortal_broker.pid() is None
+    mortal_broker.restart()
+    assert mortal_broker.bootstrap_servers == server
+    assert mortal_broker.pid() not in {None, old_pid}
     judge.wait_for_leaders(server, topic, 2)
     assert judge.consume_all(server, topic) == written
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -324,33 +324,33 @@ def test_no_broker_is_an_error_in_time() -> None:
         assert time.monotonic() - started < 20
 
 
-def test_a_broker_that_restarts_is_waited_for(own_broker: DevCluster, topic_name: str) -> None:
-    bootstrap = own_broker.bootstrap_servers
+def test_a_broker_that_restarts_is_waited_for(mortal_broker: DevCluster, topic_name: str) -> None:
+    bootstrap = mortal_broker.bootstrap_servers
     judge.create_topic(bootstrap, topic_name)
     judge.produce(bootstrap, topic_name, *many(400), config=SMALL_BATCHES)
     with connected(bootstrap) as connections:
         reader = read(connections, topic_name, settings=SMALL, max_rows=1)
         got = as_records([next(reader)])
-        own_broker.restart()
+        mortal_broker.restart()
         got += as_records(reader)
     assert got == judge.consume_all(bootstrap, topic_name)
     assert len(got) == 400
 
 
-def test_a_broker_that_hangs_is_an_error_in_time(own_broker: DevCluster, topic_name: str) -> None:
-    bootstrap = own_broker.bootstrap_servers
+def test_a_broker_that_hangs_is_an_error_in_time(mortal_broker: DevCluster, topic_name: str) -> None:
+    bootstrap = mortal_broker.bootstrap_servers
     judge.create_topic(bootstrap, topic_name)
     judge.produce(bootstrap, topic_name, *many(400), config=SMALL_BATCHES)
     hasty = dataclasses.replace(SMALL, request_timeout_ms=500, default_api_timeout_ms=2_000)
     with connected(bootstrap, request_timeout_ms=500) as connections:
         reader = read(connections, topic_name, settings=hasty, max_rows=1)
         next(reader)
-        own_broker.pause()
+        mortal_broker.pause()
         started = time.monotonic()
         with pytest.raises(FetchError, match="made no progress for 2000 ms"):
             list(reader)
         assert time.monotonic() - started < 20
-        own_broker.resume()
+        mortal_broker.resume()
         assert len(values(read(connections, topic_name))) == 400
 
 
@@ -539,23 +539,20 @@ def test_latest_under_read_committed_is_the_last_stable_offset(
     producer.abort_transaction(30)
 
 
-def test_an_unclean_leader_election_is_an_error_that_says_so(
-    make_cluster: Callable[..., DevCluster], topic_name: str
-) -> None:
+def test_an_unclean_leader_election_is_an_error_that_says_so(cluster3: DevCluster, topic_name: str) -> None:
     """Of two replicas the one that lags behind becomes the leader, and records that were read are gone."""
-    cluster = make_cluster(3)
-    bootstrap = cluster.bootstrap_servers
+    bootstrap = cluster3.bootstrap_servers
     configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     with connected(bootstrap) as connections:
         create_topics(connections, {topic_name: NewTopic(replicas={0: [1, 2]}, configs=configs)})
         judge.produce(bootstrap, topic_name, *many(10), config=SMALL_BATCHES)
-        cluster.kill(2)
+        cluster3.kill(2)
         judge.produce(bootstrap, topic_name, *many(300), config=SMALL_BATCHES)
         reader = read(connections, topic_name, settings=SMALL, max_rows=10)
         got = [record for _ in range(10) for record in as_records([next(reader)])]
         assert len(got) == 100
-        cluster.kill(1)
-        cluster.restart(2)
+        cluster3.kill(1)
+        cluster3.restart(2)
         wait_until(lambda: leader_of(bootstrap, topic_name) == 2, "broker 2 leads")
         with pytest.raises(LogTruncatedError, match="was truncated: records were read up to offset"):
             list(reader)

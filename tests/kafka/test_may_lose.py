@@ -80,19 +80,19 @@ def test_failures_that_are_only_logged(
 
 
 def test_a_write_without_a_flush_may_lose_what_it_reported_as_written(
-    own_broker: DevCluster, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
+    mortal_broker: DevCluster, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bootstrap, topic = own_broker.bootstrap_servers, make_topic(1, cluster=own_broker)
+    bootstrap, topic = mortal_broker.bootstrap_servers, make_topic(1, cluster=mortal_broker)
     loses = config(producer(bootstrap, topic))
     said = [record for record in caplog.records if "so records may be LOST" in record.getMessage()]
     assert len(said) == 1
     write_rows(loses, rows(b"1"))
     wait_until(lambda: written(bootstrap, topic) == [b"1"], "the record arrives by itself")
-    own_broker.pause()
+    mortal_broker.pause()
     write_rows(loses, rows(b"2"))  # it returns, although no broker can have the record
-    own_broker.kill()
+    mortal_broker.kill()
     wait_until(lambda: "may be LOST" in caplog.text, "the loss is logged")
-    own_broker.restart()
+    mortal_broker.restart()
     assert written(bootstrap, topic) == [b"1"]
     write_rows(loses, rows(b"3"))
     wait_until(lambda: written(bootstrap, topic) == [b"1", b"3"], "a new producer continues")

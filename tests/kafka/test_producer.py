@@ -303,11 +303,11 @@ class LosingConnections:
 
 @pytest.mark.parametrize(("timestamp_ms", "lost_count"), [(None, 5), (LONG_AGO_MS, 1)])
 def test_a_broker_that_restarted_and_forgot_doubles_nothing(
-    own_broker: DevCluster, make_topic: MakeTopic, timestamp_ms: int | None, lost_count: int
+    mortal_broker: DevCluster, make_topic: MakeTopic, timestamp_ms: int | None, lost_count: int
 ) -> None:
     """Answers to several batches die with the broker. It then refuses resent batches or would double them."""
-    bootstrap = own_broker.bootstrap_servers
-    topic = make_topic(cluster=own_broker, config={"retention.ms": "-1"})
+    bootstrap = mortal_broker.bootstrap_servers
+    topic = make_topic(cluster=mortal_broker, config={"retention.ms": "-1"})
     connections = KafkaConnections(connection_settings_to(bootstrap))
     losing = LosingConnections(connections)
     identity = request_identity(connections, 10_000)
@@ -323,7 +323,7 @@ def test_a_broker_that_restarted_and_forgot_doubles_nothing(
         wait_until(lambda: len(losing.real) == lost_count, "as many batches are under way as may be")
         for pending in losing.real:
             assert pending.result(5_000) is not None, "the broker wrote it"
-        own_broker.restart()
+        mortal_broker.restart()
         losing.break_off()
         producer.flush()
         assert values_of(bootstrap, topic) == values
@@ -333,10 +333,10 @@ def test_a_broker_that_restarted_and_forgot_doubles_nothing(
 
 
 def test_a_killed_broker_that_comes_back_has_everything_once(
-    own_broker: DevCluster, make_topic: MakeTopic, open_to: OpenProducer
+    mortal_broker: DevCluster, make_topic: MakeTopic, open_to: OpenProducer
 ) -> None:
-    bootstrap = own_broker.bootstrap_servers
-    topic = make_topic(partitions=2, cluster=own_broker)
+    bootstrap = mortal_broker.bootstrap_servers
+    topic = make_topic(partitions=2, cluster=mortal_broker)
     producer = open_to(bootstrap, **SMALL_BATCHES)
     producer.topic(topic)
     values = numbered(0, 2_000)
@@ -345,8 +345,8 @@ def test_a_killed_broker_that_comes_back_has_everything_once(
         for partition in range(2):
             append(producer, TopicPartition(topic, partition), values[first : first + 100])
         if first == 600:
-            own_broker.kill()
-            restart = threading.Thread(target=own_broker.restart)
+            mortal_broker.kill()
+            restart = threading.Thread(target=mortal_broker.restart)
             restart.start()
     producer.flush()
     assert restart is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from penstock.client.cluster.log_offsets import commit_offsets, committed_offsets
@@ -166,17 +164,14 @@ def test_a_topic_that_was_created_again_after_planning_is_noticed_by_the_task(
         assert positions(query.catch_up(reader)) == {0: [0, 1, 2, 3, 4, 5]}
 
 
-def test_a_commit_finds_the_coordinator_that_took_over(
-    make_cluster: Callable[..., DevCluster], make_topic: MakeTopic
-) -> None:
-    cluster = make_cluster(3)
-    bootstrap = cluster.bootstrap_servers
-    topic = make_topic(cluster=cluster)
+def test_a_commit_finds_the_coordinator_that_took_over(cluster3: DevCluster, make_topic: MakeTopic) -> None:
+    bootstrap = cluster3.bootstrap_servers
+    topic = make_topic(cluster=cluster3)
     here = TopicPartition(topic, 0)
     with connected(bootstrap) as connections:
         assert commit_offsets(connections, "moved", {here: 0}) == {}
         before = judge.group_coordinator(bootstrap, "moved")
-        cluster.kill(before)
+        cluster3.kill(before)
         assert commit_offsets(connections, "moved", {here: 7}) == {}
         assert judge.group_coordinator(bootstrap, "moved") != before
         assert committed_offsets(connections, "moved", [here]) == {here: 7}

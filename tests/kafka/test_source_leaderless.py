@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from confluent_kafka.admin import NewTopic
 
 from penstock.devbroker import DevCluster
@@ -28,14 +26,13 @@ def partitions(rows: list[Row]) -> set[int]:
 
 
 def test_one_without_a_leader_at_the_start_waits_alone_and_begins_where_the_user_said(
-    make_cluster: Callable[..., DevCluster], topic_name: str
+    cluster3: DevCluster, topic_name: str
 ) -> None:
-    cluster = make_cluster(3)
-    bootstrap = cluster.bootstrap_servers
-    topic_on_each_broker(cluster, topic_name)
+    bootstrap = cluster3.bootstrap_servers
+    topic_on_each_broker(cluster3, topic_name)
     old = [Record(b"old", partition=partition) for partition in range(3)]
     judge.produce(bootstrap, topic_name, *old)
-    cluster.kill(VICTIM)
+    cluster3.kill(VICTIM)
     options = {
         "properties.bootstrap.servers": bootstrap,
         "properties.default.api.timeout.ms": "6000",
@@ -50,7 +47,7 @@ def test_one_without_a_leader_at_the_start_waits_alone_and_begins_where_the_user
     with query.running() as reader:
         rows = query.catch_up(reader)
         assert (partitions(rows), len(rows)) == ({0, 1}, 2), "the others are read meanwhile"
-        cluster.restart(VICTIM)
+        cluster3.restart(VICTIM)
         judge.wait_for_leaders(bootstrap, topic_name, 3)
         wait_until(
             lambda: query.catch_up(reader) == [] and "2" in query.checkpoint[-1][topic_name],

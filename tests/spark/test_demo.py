@@ -25,6 +25,7 @@ def processes_with(marker: bytes) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for what is left in /proc")
 def test_the_demo_is_right_and_leaves_nothing_running(tmp_path: Path) -> None:
     marker = f"PENSTOCK_DEMO_RUN={uuid.uuid4()}"

@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
 from penstock.devbroker import DevCluster
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -77,6 +79,7 @@ def kept_in(folder: Path) -> dict[str, bytes]:
     return kept
 
 
+@pytest.mark.long
 def test_nothing_that_a_job_prints_or_keeps_holds_a_secret(
     guarded: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

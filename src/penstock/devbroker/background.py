@@ -24,6 +24,7 @@ from penstock.devbroker.cluster import DevCluster
 from penstock.devbroker.ivy import Progress
 from penstock.devbroker.jars import kafka_jars, print_progress
 from penstock.devbroker.paths import locked
+from penstock.devbroker.rehearsal import make_archive_beside
 from penstock.devbroker.state import ClusterState, StateFolder
 from penstock.errors import DevBrokerError
 
@@ -162,6 +163,7 @@ def _run(state_folder: StateFolder, run_id: str, request: ClusterRequest) -> Non
                 request.brokers, request.properties, data_dir=request.data_dir, port=request.port
             ) as cluster:
                 state_folder.write(_state_of(cluster, run_id, request))
+                make_archive_beside()
                 while not stopping.wait(_POLL_INTERVAL_S) and not state_folder.is_asked_to_stop(run_id):
                     pass
         finally:

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -28,6 +28,7 @@ from penstock.devbroker.properties import (
     check_user_properties,
     server_properties,
 )
+from penstock.devbroker.shared_classes import archive_key, find_archive, flags_to_use
 from penstock.devbroker.storage import bootstrap_checkpoint, random_kafka_uuid
 from penstock.errors import DevBrokerError
 
@@ -148,11 +149,13 @@ class DevCluster:
         if self._nodes:
             raise DevBrokerError("The cluster was started already.")
         jars = kafka_jars(self._progress)
-        self._java_command = [str(find_java()), *_JVM_FLAGS, "-cp", ":".join(map(str, jars))]
+        is_cached = not os.environ.get("KAFKA_HOME")  # nothing is kept in a folder of the user
+        java_command = [str(find_java()), *_JVM_FLAGS, "-cp", ":".join(map(str, jars))]
+        self._java_command = [*java_command, *(self._class_flags(jars) if is_cached else ())]
         try:
             if self._data_dir is None:
                 self._temporary = Path(tempfile.mkdtemp(prefix="penstock-broker-"))
-            self._make_nodes(keep_in=None if os.environ.get("KAFKA_HOME") else jars[0].parent)
+            self._make_nodes(java_command, keep_in=jars[0].parent if is_cached else None)
             self._launch_all()
         except BaseException:
             self.stop()
@@ -192,6 +195,9 @@ class DevCluster:
         node.launch(self._java_command)
         self._wait_until_ready([node], {node_id})
 
+    def _class_flags(self, jars: Sequence[Path]) -> list[str]:
+        return flags_to_use(find_archive(jars[0].parent, archive_key(find_java(), jars)))
+
     def _require_started(self) -> None:
         if not self._addresses:
             raise DevBrokerError(
@@ -206,7 +212,7 @@ class DevCluster:
             )
         return self._nodes[node_id]
 
-    def _make_nodes(self, *, keep_in: Path | None) -> None:
+    def _make_nodes(self, java_command: Sequence[str], *, keep_in: Path | None) -> None:
         node_ids = range(1, self._broker_count + 1)
         is_temporary = self._temporary is not None
         nodes = {
@@ -223,7 +229,7 @@ class DevCluster:
         self._cluster_id = cluster_ids.pop() or "" if cluster_ids else random_kafka_uuid()
         new_nodes = [node for node in nodes.values() if node.cluster_id is None]
         if new_nodes:
-            bootstrap = bootstrap_checkpoint(self._java_command, keep_in)
+            bootstrap = bootstrap_checkpoint(java_command, keep_in)
             for node in new_nodes:
                 node.format_data(self._cluster_id, bootstrap)
         self._nodes = nodes

@@ -123,7 +123,8 @@ def ensure_jars(jar_set: JarSet, progress: Progress = print_progress) -> list[Pa
     Raises:
         DevBrokerError: The jars could not be fetched, or differ from the pinned ones.
     """
-    folder = cache_folder() / "jars" / jar_set.name
+    # Caches that share the jars by a link give the same paths: an archive of classes belongs to its paths.
+    folder = (cache_folder() / "jars").resolve() / jar_set.name
     return list(_ensured(jar_set, folder, progress))
 
 

@@ -47,7 +47,8 @@ def find_java() -> Path:
 
 
 @functools.cache
-def _checked(java: Path) -> Path:
+def version_text(java: Path) -> str:
+    """Return what `java -version` prints; DevBrokerError when it does not run."""
     try:
         answer = subprocess.run(
             [str(java), "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -55,11 +56,22 @@ def _checked(java: Path) -> Path:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DevBrokerError(f"{java} does not run: {error}. {_HINT}", java=str(java)) from error
     output = answer.stderr + answer.stdout
+    if answer.returncode != 0:
+        raise _no_version(java, output)
+    return output
+
+
+def _no_version(java: Path, output: str) -> DevBrokerError:
+    return DevBrokerError(
+        f"expected a version from {java} -version, got {output.strip()[:500]!r}. {_HINT}", java=str(java)
+    )
+
+
+def _checked(java: Path) -> Path:
+    output = version_text(java)
     version = java_major_version(output)
-    if answer.returncode != 0 or version is None:
-        raise DevBrokerError(
-            f"expected a version from {java} -version, got {output.strip()[:500]!r}. {_HINT}", java=str(java)
-        )
+    if version is None:
+        raise _no_version(java, output)
     if version < MIN_JAVA_VERSION:
         raise DevBrokerError(
             f"{java} is Java {version}, but Kafka needs {MIN_JAVA_VERSION} or newer. {_HINT}",

@@ -14,6 +14,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as JudgesTopicPartition
 from pyspark.sql import DataFrame, SparkSession
@@ -113,6 +114,7 @@ def values_of_streams(listings: list[Listing], checkpoint: Path) -> dict[int, li
     return {number: sorted(values) for number, values in found.items()}
 
 
+@pytest.mark.long
 def test_every_listing_runs(spark: SparkSession, broker: DevCluster, tmp_path: Path) -> None:
     scene = Scene(broker.bootstrap_servers, spark, tmp_path)
     scene.fill()
