@@ -1,11 +1,13 @@
 """How fast the formats are, alone, on one core: python -m benchmarks.formats [values per batch].
 
 Small: values of about 107 bytes in JSON with five typed columns. Wide: 27 columns with rows, arrays and maps,
-for Avro and Protobuf. CPU time, median of 30 rounds.
+for Avro and Protobuf. Changelogs: updates of the small rows, of which two columns change. CPU time, median of
+30 rounds.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import statistics
@@ -17,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.formats import Format, format_of
+from penstock.formats import ROW_KIND, Format, format_of, metadata_column
 from penstock.formats.avro.schema import schema_of
 from penstock.formats.protobuf.schema import type_for
 from penstock.options.parse_table import format_spec
@@ -121,6 +123,51 @@ def report(name: str, made: Format, values: pa.Array, rows: pa.RecordBatch) -> N
     print(f"{name:<15} {size:6.0f} bytes a value   decode {decoded:6.2f} M/s   encode {encoded:6.2f} M/s")
 
 
+def changelog_values(count: int) -> dict[str, list[bytes]]:
+    """Make one update for each row, in the form of each tool."""
+    rows = [json.loads(value) for value in sample(count)]
+    olds = [{**row, "amount": row["amount"] + 1, "user": None} for row in rows]
+    both = list(zip(olds, rows, strict=True))
+    changed = [{"amount": old["amount"], "user": None} for old in olds]
+    around = {"database": "shop", "table": "goods", "ts": 1_767_225_600}
+    messages = {
+        "debezium-json": [
+            {"before": old, "after": new, "source": around, "op": "u", "ts_ms": 1} for old, new in both
+        ],
+        "ogg-json": [
+            {"table": "shop.goods", "op_type": "U", "before": old, "after": new} for old, new in both
+        ],
+        "maxwell-json": [
+            {**around, "type": "update", "data": new, "old": old}
+            for new, old in zip(rows, changed, strict=True)
+        ],
+        "canal-json": [
+            {**around, "type": "UPDATE", "data": [new], "old": [old]}
+            for new, old in zip(rows, changed, strict=True)
+        ],
+    }
+    return {name: [json.dumps(one).encode() for one in each] for name, each in messages.items()}
+
+
+def report_changelogs(count: int) -> None:
+    """Print a line for each format, and for `json` with the same bytes and fields."""
+    row = pa.struct(list(COLUMNS))
+    kind = metadata_column(ROW_KIND)
+    for name, messages in changelog_values(count).items():
+        values = pa.array(messages, pa.binary())
+        found = format_of(FormatSpec(name)).decoder(COLUMNS, [*COLUMNS.names, kind])
+        has_both = name in ("debezium-json", "ogg-json")
+        of = pa.list_(row) if name == "canal-json" else row
+        fields = [("before", of), ("after", of)] if has_both else [("data", of), ("old", of)]
+        operation = {"debezium-json": "op", "ogg-json": "op_type"}.get(name, "type")
+        plain = format_of(FormatSpec("json")).decoder(pa.schema([*fields, (operation, pa.string())]))
+        size = sum(map(len, messages)) / count
+        rates = [rate(functools.partial(each.decode, values), count) for each in (found, plain)]
+        print(
+            f"{name:<15} {size:6.0f} bytes a value   decode {rates[0]:6.2f} M/s   as json {rates[1]:6.2f} M/s"
+        )
+
+
 def main(count: int) -> None:
     """Measure the formats."""
     values = pa.array(sample(count), pa.binary())
@@ -137,6 +184,7 @@ def main(count: int) -> None:
     report("avro, wide", made, made.encoder(WIDE_COLUMNS).encode(wide), wide)
     made = protobuf(WIDE_COLUMNS)
     report("protobuf, wide", made, made.encoder(WIDE_COLUMNS).encode(wide), wide)
+    report_changelogs(count)
 
 
 def protobuf(columns: pa.Schema) -> Format:

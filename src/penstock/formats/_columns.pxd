@@ -37,6 +37,7 @@ cdef extern from "columns.h":
         Column *parent
         Column **children
         int child_count
+        int has_presence
 
     Column *column_new(int kind)
     void column_free(Column *column)

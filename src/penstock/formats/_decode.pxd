@@ -39,6 +39,7 @@ cdef extern from "decode.h":
         int ignore_parse_errors
         int separator
         int64_t header_size
+        int is_one_object
 
     void output_free(Output *output)
     int avro_decode(

@@ -8,6 +8,7 @@ from penstock.formats.csv import CsvFormat
 from penstock.formats.protobuf._plan import ProtobufPlan
 
 REASONS: dict[int, str]
+PRESENCE_KEY: bytes
 
 Failed: TypeAlias = tuple[int, str, int, str, bytes | None, str]
 """Index of the value, reason, byte position in the value, path of the column ("" means the whole value).
@@ -61,4 +62,6 @@ def decode_json(
     ignore_parse_errors: bool,
     separator: str,
     header_size: int = 0,
-) -> Decoded: ...
+    is_one_object: bool = False,
+) -> Decoded:
+    """Decode JSON; with `is_one_object` an array of several objects, or of none, is a failure."""

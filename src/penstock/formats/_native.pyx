@@ -95,6 +95,11 @@ cdef list SIMPLE_KINDS = [
 ]
 
 
+PRESENCE_KEY = b"penstock.presence"
+"""In the metadata of the last field (binary) of a struct: JSON fills it with one bit for each other field, the
+lowest first. A bit is set if the object has the field, also if it is null there."""
+
+
 # -- schema to columns ---------------------------------------------------------------------------------------
 
 cdef Column *new_column(int kind) except NULL:
@@ -143,7 +148,10 @@ cdef int fill_column(Column *column, object field, int depth) except -1:
     elif column.kind == KIND_MAP:
         add_children(column, [arrow_type.key_field, arrow_type.item_field], depth)
     elif column.kind == KIND_STRUCT:
-        add_children(column, [arrow_type.field(i) for i in range(arrow_type.num_fields)], depth)
+        fields = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
+        add_children(column, fields, depth)
+        if fields:
+            column.has_presence = PRESENCE_KEY in (fields[len(fields) - 1].metadata or {})
         if column_index_names(column):
             raise MemoryError()
     else:
@@ -369,7 +377,10 @@ cdef class _Result:
         return pa.Array.from_buffers(pa.int32(), count, [None, buffer])
 
 
-def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_errors, str separator, int64_t header_size=0):
+def decode_json(
+    array, schema, *, bint fail_on_missing_field, bint ignore_parse_errors, str separator, int64_t header_size=0,
+    bint is_one_object=False,
+):
     """Decode JSON values; see the module's type stub."""
     cdef JsonOptions options
     cdef _Input values = _Input(array)
@@ -380,6 +391,7 @@ def decode_json(array, schema, *, bint fail_on_missing_field, bint ignore_parse_
     options.ignore_parse_errors = ignore_parse_errors
     options.separator = ord(separator)
     options.header_size = header_size
+    options.is_one_object = is_one_object
     with nogil:
         status = json_decode(rows.root, &options, &values.values, &result.output)
     return result.finish(status, rows, schema, values.values.length)

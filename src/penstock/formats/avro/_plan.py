@@ -161,7 +161,9 @@ class _Compiler:
 
     def plan(self, columns: pa.Schema) -> AvroPlan:
         root = self._schema.root
-        if isinstance(root, list) or self._schema.resolve(root, "")[0]["type"] != "record":
+        # Flink writes debezium-avro-confluent as a union of null and a record.
+        rows = [one for one in root if one != "null"] if isinstance(root, list) else [root]
+        if len(rows) != 1 or self._schema.resolve(rows[0], "")[0]["type"] != "record":
             raise SchemaError("The Avro schema is not a record, and a table's row is one.", format="avro")
         self._node(root, "", pa.struct(list(columns)), "")
         offsets = [0]

@@ -2,7 +2,8 @@
 
 Runs on executors. Invariant: all rows of a message leave, or none; a message that is bad in any of its parts
 gives one failure and no row. Without `ignore-parse-errors`, an operation that the tool's format does not know
-is a failure, as in Flink.
+is a failure, as in Flink. A message that the table was truncated is always a failure, because without it the
+table would keep rows that the database has deleted.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ from penstock.formats.base import (
 from penstock.formats.changelog._layouts import Layout, Messages
 from penstock.formats.changelog._metadata import Metadata
 from penstock.formats.changelog._problems import Problems
-from penstock.formats.changelog._rows import Change, Rows, changes_of, having, positions_of
+from penstock.formats.changelog._rows import Change, Rows, changes_of
 
 
 @dataclass(frozen=True)
 class Tool:
     """What a tool's messages look like: its layout, its operations and their field, and its metadata.
 
-    `hint` follows the reason why a message without an operation is bad.
+    `truncate` is the operation that empties the table, None if the tool does not report that. `hint` follows
+    the reason why a message without an operation is bad.
     """
 
     layout: Layout
     operation: str
     operations: Mapping[str, Change]
     metadata: Sequence[Metadata] = ()
+    truncate: str | None = None
     hint: str = ""
 
     def operation_of(self, change: Change) -> str:
@@ -60,6 +63,10 @@ class Envelopes:
     failures: Sequence[RowFailure]
     ignored_count: int
     problems: Problems
+
+    def values_of(self, messages: pa.Array) -> list[int]:
+        """Return the indices of the values that these messages are in, each once, ascending."""
+        return sorted(set(self.value_indices.take(messages).to_pylist()))
 
 
 class ChangelogDecoder(ABC):
@@ -83,13 +90,6 @@ class ChangelogDecoder(ABC):
     def _envelopes(self, values: pa.Array) -> Envelopes:
         """Decode the envelopes of values, with the fields that `_fields` returns."""
 
-    def _names_of_old(self, values: pa.Array) -> pa.Array:
-        """Return the names in `old` of these values (in each row, if it is a list); null if unreadable.
-
-        Only decoders of a layout with `has_changed_only` are asked, and have it.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no field 'old' of changed fields")
-
     def _fields(self) -> list[pa.Field]:
         """Return the fields of an envelope that rows and row kinds need."""
         return [*self._tool.layout.fields(self._row), pa.field(self._tool.operation, pa.string())]
@@ -97,38 +97,33 @@ class ChangelogDecoder(ABC):
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode values; see `Decoder.decode`."""
         found = self._envelopes(values)
-        rows = self._rows(values, found)
+        rows = self._rows(found)
         metadata = {one.key: self._converted(one, found) for one in self._metadata}
         rows = _good(rows, found.problems)
         columns = self._columns(rows, metadata)
         indices = found.value_indices.take(rows.positions)
         is_row_of_each = len(indices) == len(values) and indices.equals(positions(len(values)))
-        bad = pc.unique(found.value_indices.take(found.problems.messages()))
-        ignored = found.ignored_count + (len(bad) if self._ignores_errors else 0)
-        failures = found.failures if self._ignores_errors else _merged(values, found)
+        bad = found.values_of(found.problems.messages())
+        kept = found.values_of(found.problems.lasting()) if self._ignores_errors else bad
+        ignored = found.ignored_count + len(bad) - len(kept)
+        failures = _merged(values, found, set(kept))
         return DecodedRows(columns, len(indices), None if is_row_of_each else indices, failures, ignored)
 
-    def _rows(self, values: pa.Array, found: Envelopes) -> Rows:
+    def _rows(self, found: Envelopes) -> Rows:
         tool, operations = self._tool, found.columns[self._tool.operation]
         changes = changes_of(operations, tool.operations)
+        if tool.truncate is not None:
+            found.problems.add(
+                pc.equal(operations, tool.truncate),
+                f"the operation '{tool.truncate}' has emptied the table, and no rows can be made of it, "
+                "because the message does not name the deleted rows. 'ignore-parse-errors' does not drop it",
+                is_lasting=True,
+            )
         found.problems.add(
             operations.is_null(), f"the field '{tool.operation}' is null or missing{tool.hint}"
         )
         found.problems.add(changes.is_null(), lambda i: f'unknown "{tool.operation}" value "{operations[i]}"')
-        updates, names = self._names(values, found, changes)
-        messages = Messages(
-            found.columns, changes, lambda wanted: names.take(pc.index_in(wanted, value_set=updates))
-        )
-        return tool.layout.rows(messages, self._row, found.problems)
-
-    def _names(self, values: pa.Array, found: Envelopes, changes: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the updates, and the names in the `old` of each. A missing field differs from null."""
-        if not self._tool.layout.has_changed_only:
-            return changes.slice(0, 0).cast(pa.int64()), pa.array([], pa.list_(pa.string()))
-        updates = positions_of(having(changes, Change.UPDATE))
-        names = self._names_of_old(values.take(found.value_indices.take(updates)))
-        found.problems.add_at(updates.filter(names.is_null()), "a name in the field 'old' cannot be read")
-        return updates, names
+        return tool.layout.rows(Messages(found.columns, changes), self._row, found.problems)
 
     def _converted(self, one: Metadata, found: Envelopes) -> pa.Array:
         column, bad = one.convert(found.columns[one.field.name])
@@ -152,10 +147,11 @@ def _good(rows: Rows, problems: Problems) -> Rows:
     return Rows(columns, rows.positions.filter(keeps), rows.kinds.filter(keeps))
 
 
-def _merged(values: pa.Array, found: Envelopes) -> list[RowFailure]:
-    """Return one failure for each bad value, ascending."""
+def _merged(values: pa.Array, found: Envelopes, bad: set[int]) -> list[RowFailure]:
+    """Return one failure for each of the bad values, and those that are known, ascending."""
     by_value = {one.value_index: one for one in found.failures}
     for message in found.problems.messages().to_pylist():
         index = found.value_indices[message].as_py()
-        by_value.setdefault(index, failure(values, index, found.problems.reason(message)))
+        if index in bad:
+            by_value.setdefault(index, failure(values, index, found.problems.reason(message)))
     return [by_value[index] for index in sorted(by_value)]

@@ -21,9 +21,6 @@ from penstock.formats.json.format import JsonFormat
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error
 from penstock.formats.time_reasons import TimestampStandard
 
-_NAMES = pa.map_(pa.string(), pa.null())
-"""An object of which only the names are read."""
-
 
 @dataclass(frozen=True)
 class Filter:
@@ -84,9 +81,6 @@ class JsonChangelogDecoder(ChangelogDecoder):
                 f"the field '{self._messages.wrapper}' is null or missing; messages without a schema need "
                 f"'{self._messages.name}.schema-include' = 'false'",
             )
-        problems.add(
-            pc.is_in(indices, value_set=_repeated(indices)), "expected one JSON object, got an array"
-        )
         failures = sorted([*found.failures, *lacking], key=lambda one: one.value_index)
         return Envelopes(columns, indices, failures, found.ignored_count + ignored, problems)
 
@@ -105,10 +99,9 @@ class JsonChangelogDecoder(ChangelogDecoder):
         for one, column in zip(filters, arrays, strict=True):
             keeps = pc.and_(keeps, _matches(column, one.pattern))
             lacks = pc.or_(lacks, column.is_null())
-        is_array = pc.is_in(indices, value_set=_repeated(indices))  # fails below, as a whole
-        leaves_out = pc.and_(pc.or_(pc.invert(keeps), lacks), pc.invert(is_array))
-        is_other = pc.is_in(positions(len(values)), value_set=indices.filter(leaves_out))
-        lacking = indices.filter(pc.and_(lacks, pc.invert(is_array))).to_pylist()
+        leaves_out = indices.filter(pc.or_(pc.invert(keeps), lacks))
+        is_other = pc.is_in(positions(len(values)), value_set=leaves_out)
+        lacking = indices.filter(lacks).to_pylist()
         kept = pc.if_else(is_other, pa.scalar(None, values.type), values)
         if self._messages.json.ignore_parse_errors:
             return kept, [], len(lacking)
@@ -123,30 +116,8 @@ class JsonChangelogDecoder(ChangelogDecoder):
             fail_on_missing_field=False,
             ignore_parse_errors=self._messages.json.ignore_parse_errors,
             separator=self._messages.json.separator,
+            is_one_object=True,
         )
-
-    def _names_of_old(self, values: pa.Array) -> pa.Array:
-        is_list = pa.types.is_list(self._schema.field("old").type)
-        schema = pa.schema([pa.field("old", pa.list_(_NAMES) if is_list else _NAMES)])
-        (old,), count, given_indices, _, _ = _native.decode_json(
-            values,
-            schema,
-            fail_on_missing_field=False,
-            ignore_parse_errors=False,
-            separator=self._messages.json.separator,
-        )
-        maps = old.flatten() if is_list else old
-        names = pa.ListArray.from_arrays(maps.offsets, maps.keys)
-        if is_list:
-            names = pa.ListArray.from_arrays(old.offsets, names)
-        indices = positions(count) if given_indices is None else given_indices
-        return names.take(pc.index_in(positions(len(values)), value_set=indices))
-
-
-def _repeated(indices: pa.Array) -> pa.Array:
-    """Return the values that gave several envelopes."""
-    follows = pc.equal(indices.slice(1), indices.slice(0, max(len(indices) - 1, 0)))
-    return indices.slice(1).filter(follows)
 
 
 def _matches(column: pa.Array, pattern: str) -> pa.Array:

@@ -22,7 +22,7 @@ from penstock.options.declare import Option
 
 _IGNORE_DOC = (
     "Instead of an error, a field that cannot be converted is null, and a message that is not valid or whose "
-    "operation is unknown gives no row."
+    "operation is unknown gives no row. A message that the table was truncated is still an error."
 )
 
 

@@ -6,13 +6,15 @@ Runs on executors. Invariant: a message whose rows do not fit its operation is a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats import _native
 from penstock.formats.base import positions
 from penstock.formats.changelog._problems import Problems
 from penstock.formats.changelog._rows import (
@@ -27,24 +29,20 @@ from penstock.formats.changelog._rows import (
     rows_at,
 )
 
-NamesOfOld: TypeAlias = Callable[[pa.Array], pa.Array]
-"""From indices of updates to the names in their `old`: a list of text, or a list of these for lists."""
+_PRESENCE = pa.field("\x01presence", pa.binary(), metadata={_native.PRESENCE_KEY: b""})
+"""Says which fields an old row has. A missing field differs from null."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """The messages of one batch: their fields by name, their changes, and the names in their `old`."""
+    """The messages of one batch: their fields by name, and their changes."""
 
     fields: Mapping[str, pa.Array]
     changes: pa.Array
-    names_of_old: NamesOfOld
 
 
 class Layout(ABC):
     """Where the rows of a change stand in a message."""
-
-    has_changed_only: ClassVar[bool]
-    """Whether old rows hold only the fields that have changed."""
 
     @abstractmethod
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
@@ -64,8 +62,6 @@ class BeforeAfter(Layout):
 
     `advice` follows the reason why a message without `before` is bad.
     """
-
-    has_changed_only = False
 
     def __init__(self, advice: str = "") -> None:
         self._advice = advice
@@ -103,12 +99,10 @@ class DataOld(Layout):
     A field that is missing in `old` has not changed. A field that is null in `old` was null.
     """
 
-    has_changed_only = True
-
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
         """Return the fields of a message; see `Layout.fields`."""
         changed = [one.with_nullable(True) for one in rows]
-        return [pa.field("data", pa.struct(list(rows))), pa.field("old", pa.struct(changed))]
+        return [pa.field("data", pa.struct(list(rows))), pa.field("old", pa.struct([*changed, _PRESENCE]))]
 
     def rows(self, messages: Messages, rows: pa.Schema, problems: Problems) -> Rows:
         """Return the rows of all messages; see `Layout.rows`."""
@@ -123,9 +117,8 @@ class DataOld(Layout):
         changed = positions_of(having(changes, Change.UPDATE))
         new = positions_of(pc.not_equal(changes, Change.NOTHING))
         columns = _children(data)
-        old_rows = [column.take(changed) for column in _children(old)]
         after = [column.take(changed) for column in columns]
-        completed = _completed(rows, old_rows, after, messages.names_of_old(changed))
+        completed = _completed(_children(old.take(changed)), after)
         _check_not_null(rows, completed, changed, problems)
         return in_order(
             Rows(completed, changed, kinds_of(changes.take(changed), OLD_KINDS)),
@@ -139,8 +132,6 @@ class DataOld(Layout):
 
 class DataOldLists(Layout):
     """`data` is a list of rows, and `old` a list of what changed in each of them: Canal."""
-
-    has_changed_only = True
 
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
         """Return the fields of a message; see `Layout.fields`."""
@@ -157,7 +148,7 @@ class DataOldLists(Layout):
         updates = positions_of(having(changes, Change.UPDATE))
         old_rows = _children(messages.fields["old"].take(updates).flatten())
         after = [column.take(changed) for column in columns]
-        completed = _completed(rows, old_rows, after, messages.names_of_old(updates).flatten())
+        completed = _completed(old_rows, after)
         _check_not_null(rows, completed, parents.take(changed), problems)
         found = in_order(
             Rows(completed, changed, kinds_of(of_row.take(changed), OLD_KINDS)),
@@ -216,31 +207,36 @@ def _lists_where(lists: pa.Array, keeps: pa.Array) -> pa.Array:
     return pc.if_else(keeps, lists, pa.scalar(None, lists.type))
 
 
-def _completed(
-    rows: pa.Schema, old: Sequence[pa.Array], new: Sequence[pa.Array], names: pa.Array
-) -> list[pa.Array]:
+def _completed(old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
     """Copy the fields that are missing in old rows from the new rows.
 
     Args:
-        rows: The schema of the rows.
-        old: Columns of old rows; a missing field is null here.
+        old: Columns of old rows, with null in missing fields. The last one says which fields are present.
         new: Columns of the new rows, in the same order.
-        names: The names of the fields that each old row really has.
     """
-    parents, present = pc.list_parent_indices(names).cast(pa.int64()), names.flatten()
+    *olds, presence = old
+    bits = _bits_of(presence, len(olds))
     completed = []
-    for field, before, after in zip(rows, old, new, strict=True):
-        nulls = positions_of(before.is_null())
-        having_name = parents.filter(pc.equal(present, field.name))
-        missing = nulls.filter(pc.invert(pc.is_in(nulls, value_set=having_name)))
-        if len(missing) == len(before):
-            completed.append(after)
-        elif len(missing):
-            is_missing = pc.is_in(positions(len(before)).cast(pa.int64()), value_set=missing)
-            completed.append(pc.if_else(is_missing, after, before))
-        else:
+    for i, (before, after) in enumerate(zip(olds, new, strict=True)):
+        present = bits[:, i]
+        if present.all():
             completed.append(before)
+        elif present.any():
+            completed.append(pc.if_else(pa.array(present), before, after))
+        else:
+            completed.append(after)
     return completed
+
+
+def _bits_of(presence: pa.Array, count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return a row of `count` booleans for each of these values, none of which is null."""
+    width = (count + 7) // 8
+    if not width or not len(presence):
+        return np.zeros((len(presence), count), np.bool_)
+    _, offsets, data = presence.buffers()
+    start = np.frombuffer(offsets, np.int32)[presence.offset]
+    values = np.frombuffer(data, np.uint8, len(presence) * width, start).reshape(-1, width)
+    return np.unpackbits(values, axis=1, count=count, bitorder="little").astype(np.bool_)
 
 
 def _check_not_null(

@@ -6,6 +6,7 @@ value. Times are UTC, as in Flink.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,6 +24,7 @@ Converted: TypeAlias = tuple[pa.Array, pa.Array | None]
 
 _US_MAX = 2**63 - 1
 _WHOLE = r"^-?[0-9]{1,18}$"
+_NANOSECONDS = re.compile(r"(\.[0-9]{6})[0-9]{1,3}$")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,11 @@ def _of_text(column: pa.Array) -> Converted:
 
 
 def _time_of(text: pa.Scalar) -> pa.Scalar | None:
+    """Return a time without the digits behind its microseconds, as in columns of rows."""
+    if not text.is_valid:
+        return None
+    shorter = _NANOSECONDS.sub(r"\1", text.as_py())
     try:
-        return text.cast(pa.timestamp("us")).cast(TIMESTAMP)
+        return pa.scalar(shorter).cast(pa.timestamp("us")).cast(TIMESTAMP)
     except pa.ArrowInvalid:
         return None

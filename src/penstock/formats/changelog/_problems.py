@@ -16,18 +16,23 @@ class Problems:
 
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
+        self._lasting: set[int] = set()
 
     def __bool__(self) -> bool:
         return bool(self._reasons)
 
-    def add(self, mask: pa.Array, reason: str | Callable[[int], str]) -> None:
+    def add(self, mask: pa.Array, reason: str | Callable[[int], str], *, is_lasting: bool = False) -> None:
         """Note a reason for the messages where a mask is true. The first reason of a message counts.
 
         Args:
             mask: One boolean for each message; null means false.
             reason: The reason, or a function from the index of the message to its reason.
+            is_lasting: Whether `ignore-parse-errors` must not drop these messages.
         """
-        self.add_at(pc.indices_nonzero(mask), reason)
+        messages = pc.indices_nonzero(mask)
+        self.add_at(messages, reason)
+        if is_lasting:
+            self._lasting.update(messages.to_pylist())
 
     def add_at(self, messages: pa.Array, reason: str | Callable[[int], str]) -> None:
         """Note a reason for messages by their indices."""
@@ -38,6 +43,10 @@ class Problems:
     def messages(self) -> pa.Array:
         """Return the indices of the bad messages (int64), ascending."""
         return pa.array(sorted(self._reasons), pa.int64())
+
+    def lasting(self) -> pa.Array:
+        """Return the indices of the messages that no option drops (int64), ascending."""
+        return pa.array(sorted(self._lasting), pa.int64())
 
     def reason(self, message: int) -> str:
         """Return why a message is bad."""

@@ -84,7 +84,11 @@ class CanalJsonFormat(JsonChangelogFormat):
     def messages(self) -> JsonMessages:
         """Return how the messages are read."""
         return JsonMessages(
-            self.name, Tool(DataOldLists(), "type", _OPERATIONS, _METADATA), self.json, None, self.filters
+            self.name,
+            Tool(DataOldLists(), "type", _OPERATIONS, _METADATA, "TRUNCATE"),
+            self.json,
+            None,
+            self.filters,
         )
 
 

@@ -7,27 +7,28 @@ row of `avro-confluent`, and its changes as in `debezium-json`. As in Flink, it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from penstock.formats.avro.confluent import AvroConfluentFormat
 from penstock.formats.avro.format import legacy_timestamps
+from penstock.formats.avro.schema import schema_of
 from penstock.formats.base import Decoder, Encoder
 from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
 from penstock.formats.changelog._layouts import BeforeAfter
 from penstock.formats.changelog._metadata import metadata_schema
 from penstock.formats.changelog._problems import Problems
 from penstock.formats.changelog._write import envelopes_to_write
-from penstock.formats.changelog.debezium_json import NO_BEFORE, OPERATIONS
+from penstock.formats.changelog.debezium_json import NO_BEFORE, OPERATIONS, TRUNCATE
 from penstock.formats.format_options import options_of
 from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 
 _NAME = "debezium-avro-confluent"
-_TOOL = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS)
+_TOOL = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS, truncate=TRUNCATE)
 
 REGISTRY = RegistryOptions(_NAME)
 
@@ -77,7 +78,10 @@ class _DebeziumAvroDecoder(ChangelogDecoder):
 class _DebeziumAvroEncoder:
     def __init__(self, inner: AvroConfluentFormat, schema: pa.Schema) -> None:
         self._names = schema.names
-        self._inner = inner.encoder(pa.schema([*_TOOL.layout.fields(schema), pa.field("op", pa.string())]))
+        columns = pa.schema([*_TOOL.layout.fields(schema), pa.field("op", pa.string())])
+        # Flink's schema, so that both may write into one topic: a union of null and the envelope.
+        text = inner.schema_text or f'["null", {schema_of(columns)}]'
+        self._inner = replace(inner, schema_text=text).encoder(columns)
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """Encode rows; see `Encoder.encode`."""

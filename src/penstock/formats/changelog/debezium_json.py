@@ -44,6 +44,8 @@ _METADATA = (
 
 OPERATIONS = {"c": Change.INSERT, "r": Change.INSERT, "u": Change.UPDATE, "d": Change.DELETE}
 
+TRUNCATE = "t"
+
 NO_BEFORE = (
     ". If Debezium reads PostgreSQL, set the table's REPLICA IDENTITY to FULL, so that its messages hold the "
     "old row"
@@ -70,7 +72,7 @@ class DebeziumJsonFormat(JsonChangelogFormat):
     def messages(self) -> JsonMessages:
         """Return how the messages are read."""
         hint = "" if self.has_schema else _NO_SCHEMA
-        tool = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS, _METADATA, hint)
+        tool = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS, _METADATA, TRUNCATE, hint)
         return JsonMessages(self.name, tool, self.json, "payload" if self.has_schema else None)
 
     def encoder(self, schema: pa.Schema) -> Encoder:

@@ -43,4 +43,4 @@ class OggJsonFormat(JsonChangelogFormat):
 
     def messages(self) -> JsonMessages:
         """Return how the messages are read."""
-        return JsonMessages(self.name, Tool(BeforeAfter(), "op_type", _OPERATIONS, _METADATA), self.json)
+        return JsonMessages(self.name, Tool(BeforeAfter(), "op_type", _OPERATIONS, _METADATA, "T"), self.json)

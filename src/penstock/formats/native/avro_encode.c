@@ -161,7 +161,7 @@ int avro_encode(const View *rows, const AvroPlan *plan, const uint8_t *header, i
     for (int64_t i = 0; i < row_count && status == OK; i++) {
         writer->failed_row = i;
         if ((status = write_bytes(writer, header, header_size))) break;
-        status = write_record(&encoder, &plan->nodes[0], rows, i);
+        status = write_value(&encoder, 0, rows, i);
         writer->offsets[i + 1] = (int32_t)writer->used;
     }
     return status;

@@ -39,7 +39,7 @@ int column_index_names(Column *column) {
     column->name_slots = calloc(slots, sizeof(int32_t));
     if (!column->name_slots) return NO_MEMORY;
     column->name_mask = slots - 1;
-    for (int i = 0; i < column->child_count; i++) {
+    for (int i = 0; i < column->child_count - column->has_presence; i++) {
         const Column *child = column->children[i];
         if (child->name_length > column->name_length_max) column->name_length_max = child->name_length;
         uint32_t slot = hash_name(child->name, child->name_length) & column->name_mask;

@@ -103,6 +103,7 @@ typedef struct Column {
     struct Column *parent;
     struct Column **children; /* list: the element; map: key, value */
     int child_count;
+    int has_presence; /* structs: the last child has a bit for each other child, set if the object has that field */
     int32_t *name_slots; /* structs: open-addressing table of child index + 1 */
     uint32_t name_mask;
     int32_t name_length_max;

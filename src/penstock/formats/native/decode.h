@@ -75,6 +75,7 @@ typedef struct {
     int ignore_parse_errors;
     int separator;       /* between date and time */
     int64_t header_size; /* bytes before the JSON */
+    int is_one_object;   /* an array of several objects, or of none, is an error */
 } JsonOptions;
 
 #include "avro.h"

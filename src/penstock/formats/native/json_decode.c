@@ -134,7 +134,7 @@ static inline int is_expected_key(const Parser *parser, const Column *child) {
 static int parse_key(Parser *parser, Column *column, int expected, int *index) {
     Text key;
     if (peek(parser) != '"') return bad_syntax(parser);
-    if (expected < column->child_count && is_expected_key(parser, column->children[expected])) {
+    if (expected < column->child_count - column->has_presence && is_expected_key(parser, column->children[expected])) {
         parser->at += column->children[expected]->name_length + 2;
         *index = expected;
     } else {
@@ -153,8 +153,30 @@ static int parse_key(Parser *parser, Column *column, int expected, int *index) {
     return OK;
 }
 
+/* Notes which fields an object has, before the missing ones become null. */
+static int append_presence(Column *column) {
+    int count = column->child_count - 1;
+    Column *presence = column->children[count];
+    int64_t byte_count = (count + 7) / 8;
+    uint8_t *bits;
+    int status = column_make_room(presence);
+    if (status) return status;
+    status = column_bytes_room(presence, byte_count, &bits);
+    if (status) return status;
+    if (byte_count) memset(bits, 0, (size_t)byte_count);
+    for (int i = 0; i < count; i++) {
+        if (column->children[i]->length > column->length) bits[i >> 3] |= (uint8_t)(1u << (i & 7));
+    }
+    column_finish_bytes(presence, byte_count);
+    return OK;
+}
+
 static int finish_struct(Parser *parser, Column *column) {
     int64_t base = column->length;
+    if (column->has_presence) {
+        int noted = append_presence(column);
+        if (noted) return noted;
+    }
     for (int i = 0; i < column->child_count; i++) {
         Column *child = column->children[i];
         if (child->length > base) continue;
@@ -373,6 +395,21 @@ static int parse_rows(Parser *parser, Column *root) {
     }
 }
 
+/* An array may stand around the one object. */
+static int parse_only_row(Parser *parser, Column *root) {
+    if (peek(parser) != '[') return parse_row(parser, root);
+    parser->at++;
+    skip_space(parser);
+    if (peek(parser) == ']') return fail(parser, NOT_AN_OBJECT, NULL);
+    int status = parse_row(parser, root);
+    if (status) return status;
+    skip_space(parser);
+    if (peek(parser) == ',') return fail(parser, NOT_AN_OBJECT, NULL);
+    if (peek(parser) != ']') return bad_syntax(parser);
+    parser->at++;
+    return OK;
+}
+
 static int parse_document(Parser *parser, Column *root) {
     int status;
     int64_t length = parser->end - parser->at, valid_length = utf8_length(parser->at, length);
@@ -382,7 +419,11 @@ static int parse_document(Parser *parser, Column *root) {
     }
     if (parser->end - parser->at >= 3 && memcmp(parser->at, "\xef\xbb\xbf", 3) == 0) parser->at += 3;
     skip_space(parser);
-    status = peek(parser) == '[' ? parse_rows(parser, root) : parse_row(parser, root);
+    if (parser->options->is_one_object) {
+        status = parse_only_row(parser, root);
+    } else {
+        status = peek(parser) == '[' ? parse_rows(parser, root) : parse_row(parser, root);
+    }
     if (status) return status;
     skip_space(parser);
     return parser->at == parser->end ? OK : fail(parser, TRAILING, NULL);

@@ -227,6 +227,32 @@ def test_a_huge_count_costs_no_memory() -> None:
     assert decode(schema, [value], pa.schema([("v", kind)])).failures
 
 
+def test_a_union_of_null_and_a_record_is_read_and_written_as_the_record() -> None:
+    columns = pa.schema([("i", pa.int32()), ("s", pa.string())])
+    schema = record(("i", "int"), ("s", ["null", "string"]))
+    rows: list[dict[str, Any]] = [{"i": 1, "s": "a"}, {"i": -5, "s": None}]
+    plain = written(schema, *rows)
+    unions: list[tuple[Any, bytes]] = [(["null", schema], b"\x02"), ([schema, "null"], b"\x00")]
+    for union, branch in unions:
+        values = [branch + one for one in plain]
+        made = AvroFormat(json.dumps(union))
+        null = (b"\x00", b"\x02")[branch == b"\x00"]
+        found = made.decoder(columns).decode(pa.array([values[0], null, b"\x04", values[1]], pa.binary()))
+        assert found.rows.to_pylist() == rows
+        assert found.indices().to_pylist() == [0, 3]
+        assert [one.value_index for one in found.failures] == [1, 2]
+        assert made.encoder(columns).encode(found.rows).to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    "union", [[], ["null"], ["null", "int"], ["int", record(("a", "int"))],
+              [record(("a", "int")), record(("a", "int"), name="other")]],
+)  # fmt: skip
+def test_a_union_that_is_not_null_and_one_record_is_refused(union: list[Any]) -> None:
+    with pytest.raises(SchemaError):
+        AvroFormat(json.dumps(union)).decoder(pa.schema([("a", pa.int32())]))
+
+
 def test_a_null_for_a_column_that_is_not_null_is_a_failure() -> None:
     schema = record(("v", ["null", "int"]))
     columns = pa.schema([pa.field("v", pa.int32(), nullable=False)])

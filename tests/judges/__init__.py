@@ -1,0 +1,1 @@
+"""Programs that record what another system answers, so that tests can compare without that system."""
