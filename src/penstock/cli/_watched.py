@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _URL_TIMEOUT_MS = 10_000
 _OK = 200
+_PHASES = ("latest_offset_ms", "partitions_ms", "rest_ms")
 
 
 class Watched(Protocol):
@@ -71,7 +72,8 @@ class WatchedReader:
             self._monitor = Monitor(self._rules, reader.history)
         found = self._observer.look(reader.positions)
         report = self._monitor.add(found.partitions, found.errors)
-        return Shown(name, reader.named.get("batch_id"), report, None)
+        named = reader.named
+        return Shown(name, named.get("batch_id"), report, None, batch_ms=named.get("batch_ms"))
 
 
 class WatchedUrl:
@@ -99,13 +101,13 @@ class WatchedUrl:
         from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
 
         try:
-            report, sinks = self._ask()
+            report, sinks, batch_ms = self._ask()
         except PenstockError as error:
             return Shown(self._name, None, None, error.message)
-        return Shown(self._name, None, report, None, sinks)
+        return Shown(self._name, None, report, None, sinks, batch_ms)
 
-    def _ask(self) -> tuple[Report, tuple[str, ...]]:
-        """Return the report, and a sentence about each sink."""
+    def _ask(self) -> tuple[Report, tuple[str, ...], int | None]:
+        """Return the report, a sentence about each sink, and how long the last batch took."""
         from penstock.observe.report_reader import report_from_json  # noqa: PLC0415 - lazy
         from penstock.security.http import http_request  # noqa: PLC0415 - lazy
 
@@ -116,7 +118,9 @@ class WatchedUrl:
                 said = data.get("error", "") if isinstance(data, dict) else ""
                 raise ClientError(f"{self._url} answered with status {status}. {said}")
             report = report_from_json(data, time.time_ns() // 1_000_000)
-            return report, tuple(_sentence(each) for each in data.get("sinks", ()))
+            sinks = tuple(_sentence(each) for each in data.get("sinks", ()))
+            last = data.get("last_batch")
+            return report, sinks, None if last is None else sum(int(last[phase]) for phase in _PHASES)
         except (OSError, http.client.HTTPException) as error:
             raise ClientError(f"Cannot reach {self._url}: {error}. The query may have ended.") from error
         except (ValueError, KeyError, TypeError) as error:

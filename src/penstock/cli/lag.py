@@ -205,5 +205,6 @@ def _of_checkpoint(folder: str | Path, source: int | None) -> Reader:
         "batch_id": state.batch_id,
         "planned_batch_id": state.planned_batch_id,
         "committed_at_ms": state.committed_at_ms,
+        "batch_ms": state.batch_ms,
     }
     return Reader(named, state.positions, {tp: list(of) for tp, of in state.history.items()})

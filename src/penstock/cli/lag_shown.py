@@ -44,7 +44,8 @@ def _who(named: dict[str, Any]) -> str:
     if named["batch_id"] is None:
         return f"Query {named['query_id']}: its first batch is not done"
     at = datetime.fromtimestamp(named["committed_at_ms"] / 1000, timezone.utc)
-    done = f"batch {named['batch_id']} was done at {at.isoformat(timespec='seconds')}"
+    took = duration(named["batch_ms"] / 1000)
+    done = f"batch {named['batch_id']} was done at {at.isoformat(timespec='seconds')} and took {took}"
     planned = named["planned_batch_id"]
     return f"Query {named['query_id']}: {done}" + ("" if planned is None else f", batch {planned} is planned")
 

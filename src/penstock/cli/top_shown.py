@@ -37,6 +37,7 @@ class Shown:
         report: None with an error.
         error: why there is no report.
         sinks: a sentence about each sink that reports to the query.
+        batch_ms: of the last batch; None if unknown. By a URL it includes the wait for the trigger.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Shown:
     report: Report | None
     error: str | None
     sinks: tuple[str, ...] = ()
+    batch_ms: int | None = None
 
 
 def screen(readers: Sequence[Shown], partitions: int) -> RenderableType:
@@ -61,7 +63,7 @@ def _readers(readers: Sequence[Shown]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("query or group", overflow="fold")
     table.add_column("health")
-    for heading in ("batch", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in"):
+    for heading in ("batch", "took", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in"):
         table.add_column(heading, justify="right")
     for reader in readers:
         table.add_row(reader.name, *_cells(reader))
@@ -70,14 +72,16 @@ def _readers(readers: Sequence[Shown]) -> Table:
 
 def _cells(reader: Shown) -> list[Text | str]:
     batch = "-" if reader.batch_id is None else str(reader.batch_id)
+    took = "-" if reader.batch_ms is None else duration(reader.batch_ms / 1000)
     report = reader.report
     if report is None:
-        return [Text("no answer", style="red"), batch]
+        return [Text("no answer", style="red"), batch, took]
     totals, rates = report.totals, report.rates
     caught_up = "-" if rates is None or rates.catch_up_s is None else duration(rates.catch_up_s)
     return [
         Text(report.health.value, style=_STYLES[report.health]),
         batch,
+        took,
         f"{totals.records:,}",
         "-" if totals.age_ms is None else f"{totals.age_ms / 1000:,.1f}",
         f"{totals.readable_records:,}",

@@ -34,6 +34,7 @@ class CheckpointState:
         batch_id: the last batch that is done; None before the first.
         planned_batch_id: the batch that was planned after it and is not done; None without one.
         committed_at_ms: when the last batch was done, by the time of its file; None before the first.
+        batch_ms: from the planning of that batch to its end, by the times of its files; None without one.
         positions: the next offset of each topic partition.
         history: earlier positions, oldest first, with the time when they were reached.
     """
@@ -42,6 +43,7 @@ class CheckpointState:
     batch_id: int | None
     planned_batch_id: int | None
     committed_at_ms: int | None
+    batch_ms: int | None
     positions: Positions
     history: Mapping[TopicPartition, Sequence[Sample]]
 
@@ -72,6 +74,7 @@ def read_checkpoint(location: str | Path, source: int | None = None) -> Checkpoi
         batch_id=done[-1] if done else None,
         planned_batch_id=after_done[0] if after_done else None,
         committed_at_ms=_time_ms(folder, f"commits/{done[-1]}") if done else None,
+        batch_ms=_took_ms(folder, done[-1]) if done else None,
         positions=_positions(folder, done[-1], source)
         if done
         else _start_of_first(folder, planned[0], source),
@@ -190,6 +193,10 @@ def _query_id(folder: Folder) -> str | None:
         return str(json.loads(folder.text("metadata"))["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _took_ms(folder: Folder, batch_id: int) -> int:
+    return max(0, _time_ms(folder, f"commits/{batch_id}") - _time_ms(folder, f"offsets/{batch_id}"))
 
 
 def _time_ms(folder: Folder, name: str) -> int:

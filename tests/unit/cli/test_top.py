@@ -11,6 +11,7 @@ from penstock.cli import app
 from penstock.errors import MissingOptionError, OptionError
 from penstock.observe.serve.http import MetricsServer
 from penstock.options.config import MetricsSettings
+from penstock.source.metrics import Phase
 from tests.http_server import QuietHandler, serving
 from tests.unit.observe.test_serve import CONFIG, NOW_MS, Served
 
@@ -43,9 +44,17 @@ def url(served: Served) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("end", ["", "/", "/lag"])
-def test_a_running_query_is_shown_with_its_sinks(served: Served, url: str, end: str) -> None:
+@pytest.mark.parametrize(("batch_ms", "took"), [(0, ["-"]), (3_200, ["3.2", "s"])])
+def test_a_running_query_is_shown_with_its_sinks(
+    served: Served, url: str, end: str, batch_ms: int, took: list[str]
+) -> None:
     assert "no batch was planned yet" in top(url)
     served.plan()
+    for _ in range(2 if batch_ms else 0):
+        for phase in (Phase.LATEST_OFFSET, Phase.PARTITIONS):
+            with served.metrics.phase(phase):
+                served.now_ms += 100
+        served.now_ms += batch_ms - 200
     message = {"sink": "orders", "guarantee": "exactly-once", "values": {}}
     served.sinks.take({**message, "event": "begun"})
     opened = {"open_transactions": 2, "oldest_opened_at_ms": NOW_MS}
@@ -55,7 +64,7 @@ def test_a_running_query_is_shown_with_its_sinks(served: Served, url: str, end: 
     assert "transaction billing (producer 3) has kept back readers of b-1" in shown
     assert "sink orders (exactly-once): 0 records, 2 transactions open, the oldest for" in shown
     rows = [line.split() for line in shown.splitlines()]
-    assert [url + end, "BLOCKED_BY_TRANSACTION", "-", "5", "60.0", "4", "-", "-", "-"] in rows
+    assert [url + end, "BLOCKED_BY_TRANSACTION", "-", *took, "5", "60.0", "4", "-", "-", "-"] in rows
     assert ["a-0", "5", "9", "4", "2.5", "OK", "-"] in rows
 
 

@@ -49,7 +49,9 @@ def test_the_position_is_of_the_last_batch_that_is_done(tmp_path: Path) -> None:
     write_batch(tmp_path, 9, at(3), done_at_s=100.0)
     write_batch(tmp_path, 10, at(5), done_at_s=200.5)
     write_batch(tmp_path, 11, at(8))
+    os.utime(tmp_path / "offsets" / "10", (197.3, 197.3))
     state = read_checkpoint(tmp_path)
+    assert state.batch_ms == 3_200
     assert (state.batch_id, state.planned_batch_id, state.committed_at_ms) == (10, 11, 200_500)
     assert state.positions == {TP: 5}
     assert [(sample.at_ms, sample.position) for sample in state.history[TP]] == [(100_000, 3), (200_500, 5)]
@@ -61,6 +63,7 @@ def test_before_the_first_commit_the_position_is_where_the_batch_starts(tmp_path
     write_batch(tmp_path, 0, json.dumps(planned.to_json()))
     state = read_checkpoint(tmp_path)
     assert (state.batch_id, state.planned_batch_id, state.committed_at_ms) == (None, 0, None)
+    assert state.batch_ms is None
     assert (state.positions, state.history) == ({TP: 2}, {})
 
 

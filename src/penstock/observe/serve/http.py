@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
@@ -135,7 +136,10 @@ class _Handler(BaseHTTPRequestHandler):
         if report is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, b'{"error": "no batch was planned yet"}\n'
         sinks = sinks_to_json(self.view.sinks(), _now_ms())
-        return HTTPStatus.OK, _JSON, _json({**report_to_json(report), "sinks": sinks})
+        batches = self.view.batch_times()
+        last_batch = asdict(batches[-1]) if batches else None
+        found = {**report_to_json(report), "sinks": sinks, "last_batch": last_batch}
+        return HTTPStatus.OK, _JSON, _json(found)
 
     def _ready(self) -> _Answer:
         """Return 200 if a batch was planned and some topic partition answers."""
