@@ -26,6 +26,9 @@ setup: $(SETUP) $(JARS) ## Make .venv, build the codec, fetch Kafka's jars
 demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to Kafka
 	$(BIN)/penstock demo
 
+demo-cdc: $(SETUP) $(JARS) ## Keep tables equal to a database's, from its changes in Kafka
+	$(BIN)/penstock demo cdc
+
 test: unit models kafka spark chaos parity page package ## Run all tests
 
 ##@ Tests
@@ -101,4 +104,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
 	@touch $@
 
-.PHONY: help setup demo test unit models kafka spark chaos parity package lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models kafka spark chaos parity package lint types arch docs ci bench bench-check clean

@@ -1,0 +1,69 @@
+"""The streaming queries of `penstock demo cdc`.
+
+Run on the driver (Spark's workers read, and run the operators). Invariant: it is the code that a user would
+write; nothing in it is special to the demo.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock import changelog
+from penstock.materialize import ParquetTable, SqlTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+COLUMNS = (
+    "flight STRING, scheduled TIMESTAMP, carrier STRING, origin STRING, dest STRING, status STRING, "
+    "dep_delay INT, arr_delay INT"
+)
+KEYS = ["flight", "scheduled"]
+STATISTICS = {
+    "flights": "count(*)",
+    "departed": "count(dep_delay)",
+    "delay_minutes": "sum(dep_delay)",
+    "worst": "max(dep_delay)",
+    "destinations": "count(distinct dest)",
+}
+
+
+def read_departures(
+    spark: SparkSession, bootstrap_servers: str, topic: str, rows_per_batch: int
+) -> DataFrame:
+    """Return the changes as Debezium has written them, with their place in PostgreSQL's log."""
+    messages = (
+        spark.readStream.format("penstock")
+        .schema(f"{COLUMNS}, row_kind STRING, source MAP<STRING, STRING>")
+        .option("properties.bootstrap.servers", bootstrap_servers)
+        .option("topic", topic)
+        .option("scan.startup.mode", "earliest-offset")
+        .option("scan.max-records-per-batch", rows_per_batch)
+        .option("format", "debezium-json")
+        .option("debezium-json.timestamp-format.standard", "ISO-8601")
+        .option("metadata.columns", "source = value.source.properties")
+        .load()
+    )
+    return messages.selectExpr("*", "CAST(source['lsn'] AS BIGINT) AS lsn").drop("source")
+
+
+def follow_departures(messages: DataFrame, folder: Path) -> StreamingQuery:
+    """Keep the table `departures` of a SQLite database equal to PostgreSQL's."""
+    changes = changelog.normalize(messages, KEYS, order_by=["lsn"], state=f"{folder}/departures-state")
+    target = SqlTable("departures", partial(sqlite3.connect, folder / "airports.db"), "sqlite")
+    writer = changelog.materialize(changes.drop("lsn"), target, KEYS)
+    checkpoint = writer.option("checkpointLocation", f"{folder}/departures-checkpoint")
+    return checkpoint.trigger(availableNow=True).start()
+
+
+def follow_carriers(messages: DataFrame, folder: Path) -> StreamingQuery:
+    """Keep statistics of each carrier in a folder of Parquet files."""
+    changes = changelog.normalize(messages, KEYS, order_by=["lsn"], state=f"{folder}/flights-state")
+    carriers = changelog.aggregate(changes, ["carrier"], STATISTICS, state=f"{folder}/carriers-state")
+    writer = changelog.materialize(carriers, ParquetTable(f"{folder}/carriers"), ["carrier"])
+    checkpoint = writer.option("checkpointLocation", f"{folder}/carriers-checkpoint")
+    return checkpoint.trigger(availableNow=True).start()
