@@ -35,6 +35,8 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "AwsToken; import os; os.environ.update(AWS_ACCESS_KEY_ID='a', AWS_SECRET_ACCESS_KEY='b'); "
     "assert fetch_token(AwsToken('eu-west-1')).lifetime_s > 60",
     "kerberos": "from penstock.security.tickets import load_gssapi; load_gssapi().Credentials",
+    "delta": "import pyarrow as pa; from penstock.materialize import DeltaTable; "
+    "DeltaTable('t').check(pa.schema([('id', pa.int64())]), ['id'])",
     "prometheus": "from penstock.observe.serve.http import MetricsServer",
     "otel": "from penstock.observe.serve.otlp import start_push; "
     "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",

@@ -31,6 +31,7 @@ EXTRAS = {
     "openlineage": "lineage",
     "attrs": "lineage",
     "sqlglot": "sql",
+    "deltalake": "delta",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}

@@ -4,13 +4,15 @@
     marker.py    what a target remembers of the last batch, and what that means for the next one
     sql.py       a table of PostgreSQL or SQLite
     parquet.py   a folder of Parquet files in versions
+    delta.py     a Delta table, with the extra `delta`
 
 Runs on the driver; only the last row of each key is chosen on executors. Knows neither Kafka nor Spark.
 Invariant: a target changes its rows and its marker in one step. `penstock.changelog.materialize` is the
 function for DataFrames.
 """
 
+from penstock.materialize.delta import DeltaTable
 from penstock.materialize.parquet import ParquetTable
 from penstock.materialize.sql import SqlTable
 
-__all__ = ["ParquetTable", "SqlTable"]
+__all__ = ["DeltaTable", "ParquetTable", "SqlTable"]

@@ -1,0 +1,205 @@
+"""A Delta table that is kept equal to a changelog, with the package `deltalake` (the extra `delta`).
+
+Runs on the driver; needs no JAR. Guarantee: one commit of Delta's log changes the rows and the marker.
+penstock reads the marker and the rows from one version of the table, and commits the next version only if no
+other commit has come between. So each batch is applied once, also if two drivers run.
+
+The marker: the number and the digest of the batch are transaction identifiers of Delta (`txn`), which stay in
+the log as long as the table. The id of the query is a property of the table, because it never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.materialize.batch import DELETED, Batch
+from penstock.materialize.marker import Marker, is_applied, marker_of
+
+BATCH, DIGEST = "penstock.batch", "penstock.digest"
+"""Names of the transaction identifiers."""
+QUERY, KEYS, VERSION = "penstock.query", "penstock.keys", "penstock.format"
+"""Properties of the table."""
+_FORMAT = "1"
+_STAGED_DELETED = "penstock_deleted"
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class DeltaTable:
+    """A Delta table.
+
+    Attributes:
+        uri: a path, or a URI such as `s3://bucket/customers`. The table is created if it is missing.
+        storage_options: of the package `deltalake`, for access to the storage.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"the Delta table {self.uri}"
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the package is there and the table can hold these columns.
+
+        Raises:
+            OptionError: the package `deltalake` is not installed.
+            SchemaError: a column has a name of penstock, or a type that Delta does not have.
+        """
+        schema = _deltalake().Schema
+        for one in columns:
+            if one.name == _STAGED_DELETED:
+                raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
+            try:
+                schema.from_arrow(pa.schema([one]))
+            except Exception as error:
+                raise SchemaError(
+                    f"Column '{one.name}' has type {one.type}, which a Delta table cannot hold ({error}). "
+                    "Cast it.",
+                    column=one.name,
+                ) from error
+
+    def apply(self, batch: Batch) -> bool:
+        """Apply a batch in one commit; return False if it was applied before.
+
+        Raises:
+            MaterializeError: the batch does not follow the last one, has other columns or keys, or other
+                writers commit all the time.
+        """
+        conflict = _deltalake().exceptions.CommitFailedError
+        for _ in range(_ATTEMPTS):
+            table = self._open(batch)
+            new = marker_of(batch)
+            new = Marker(new.query_id, new.batch_id, f"{_number_of(new.digest):x}")
+            if is_applied(self._stored(table, batch), new, str(self)):
+                return False
+            self._check_columns(table, batch)
+            try:
+                _commit(table, batch, new)
+            except conflict as error:
+                if not self._has_moved(table):
+                    raise
+                failed = error
+                continue  # another commit has come between: read the marker again
+            return True
+        raise MaterializeError(
+            f"{self} was changed by other writers in each of {_ATTEMPTS} attempts to apply batch "
+            f"{batch.batch_id}. Nothing of the batch was written. Spark will repeat it when the query starts "
+            "again. Run OPTIMIZE and other writers less often."
+        ) from failed
+
+    def _open(self, batch: Batch) -> Any:
+        """Return the newest version of the table. Create the table if it is missing."""
+        library = _deltalake()
+        options = None if self.storage_options is None else dict(self.storage_options)
+        if not library.DeltaTable.is_deltatable(self.uri, options):
+            properties = {QUERY: batch.query_id, KEYS: json.dumps(batch.keys), VERSION: _FORMAT}
+            schema = library.Schema.from_arrow(batch.upserted().schema)
+            # Another driver may create it at the same time, with the same properties.
+            library.DeltaTable.create(
+                self.uri,
+                schema,
+                mode="ignore",
+                configuration=properties,
+                storage_options=options,
+                raise_if_key_not_exists=False,
+            )
+        return library.DeltaTable(self.uri, storage_options=options)
+
+    def _stored(self, table: Any, batch: Batch) -> Marker | None:
+        properties = table.metadata().configuration
+        if QUERY not in properties:
+            raise MaterializeError(
+                f"{self} was not made by penstock: it has no property {QUERY}. Nothing of batch "
+                f"{batch.batch_id} was written. Name another table. penstock creates it."
+            )
+        if properties[VERSION] != _FORMAT:
+            raise MaterializeError(
+                f"The marker of {self} has version {properties[VERSION]}, and this version of penstock reads "
+                f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
+            )
+        number = table.transaction_version(BATCH)
+        if number is None:
+            is_ours = properties[QUERY] == batch.query_id
+            return None if is_ours else Marker(properties[QUERY], -1, "")
+        return Marker(properties[QUERY], number, f"{table.transaction_version(DIGEST):x}")
+
+    def _check_columns(self, table: Any, batch: Batch) -> None:
+        """Raise MaterializeError unless the table has the keys and the columns of the batch."""
+        keys = tuple(json.loads(table.metadata().configuration[KEYS]))
+        wanted = _deltalake().Schema.from_arrow(batch.upserted().schema)
+        found = {one.name: one.type for one in table.schema().fields}
+        if keys != batch.keys or any(found.get(one.name) != one.type for one in wanted.fields):
+            raise MaterializeError(
+                f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
+                f"{[one.name for one in wanted.fields]}, which are not those of {self}, in names or types. "
+                "Nothing of the batch was written. Give the query a new table and a new checkpoint."
+            )
+
+    def _has_moved(self, table: Any) -> bool:
+        options = None if self.storage_options is None else dict(self.storage_options)
+        newest = _deltalake().DeltaTable(self.uri, storage_options=options)
+        return bool(newest.version() > table.version())
+
+
+def _commit(table: Any, batch: Batch, new: Marker) -> None:
+    """Commit the version after that of `table`, with the rows and the marker of the batch."""
+    library, before = _deltalake(), table.version()
+    identifiers = [
+        library.Transaction(BATCH, new.batch_id),
+        library.Transaction(DIGEST, int(new.digest, 16)),
+    ]
+    # Without retries a commit fails if there is a newer version than the one that was read.
+    properties = library.CommitProperties(app_transactions=identifiers, max_commit_retries=0)
+    if batch.rows.num_rows:
+        _merge(table, batch, properties)
+    if table.version() == before:  # no row has changed, and deltalake commits nothing then
+        table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
+
+
+def _merge(table: Any, batch: Batch, properties: Any) -> None:
+    names = [name for name in batch.rows.schema.names if name != DELETED]
+    rows = batch.rows.rename_columns([*names, _STAGED_DELETED])
+    values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
+    same = " AND ".join(f"t.{_quoted(key)} = s.{_quoted(key)}" for key in batch.keys)
+    merge = table.merge(
+        rows, predicate=same, source_alias="s", target_alias="t", commit_properties=properties
+    )
+    merge = merge.when_matched_delete(f"s.{_STAGED_DELETED}")
+    merge = merge.when_matched_update(values, f"NOT s.{_STAGED_DELETED}")
+    merge.when_not_matched_insert(values, f"NOT s.{_STAGED_DELETED}").execute()
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
+def _number_of(digest: str) -> int:
+    """Return a number for Delta's identifiers, which have no texts."""
+    return int.from_bytes(hashlib.sha256(digest.encode()).digest()[:7], "big")
+
+
+def _deltalake() -> Any:
+    """Return the package `deltalake`.
+
+    Raises:
+        OptionError: it is not installed.
+    """
+    try:
+        importlib.import_module("deltalake.exceptions")
+        return importlib.import_module("deltalake")
+    except ImportError:
+        raise OptionError(
+            "A Delta table needs the package 'deltalake' (penstock's extra 'delta') on the driver. Install "
+            "it.",
+            option="target",
+        ) from None

@@ -1,0 +1,223 @@
+"""A Delta table is equal to its changelog after each batch, and its log has each batch once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.materialize import DeltaTable
+from penstock.materialize import delta as ours
+from penstock.materialize.batch import Batch, LastRows
+from penstock.materialize.marker import Marker
+from tests.examples import examples
+from tests.unit.materialize.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
+
+deltalake: Any = pytest.importorskip("deltalake")
+
+OTHER_COLUMNS = pa.schema([("id", pa.int64()), ("na%me", pa.int64())])
+
+
+def stored(folder: Path) -> dict[int, str | None]:
+    rows = pa.table(deltalake.DeltaTable(str(folder)).to_pyarrow_table())
+    assert rows.schema.names == COLUMNS.names
+    found = [tuple(row.values()) for row in rows.to_pylist()]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def batches_in_log(folder: Path) -> list[int]:
+    """Return the numbers of the batches that the commits have, as the files of the log say."""
+    files = sorted((folder / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [one["txn"]["version"] for one in actions if one.get("txn", {}).get("appId") == ours.BATCH]
+
+
+@settings(max_examples=examples(4), deadline=None)
+@given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5))
+def test_every_history_gives_the_true_table(
+    tmp_path_factory: pytest.TempPathFactory, history: list[list[Change]], repeats: list[bool]
+) -> None:
+    folder = tmp_path_factory.mktemp("delta")
+    target = DeltaTable(str(folder))
+    true: dict[int, str | None] = {}
+    for number, changes in enumerate(history):
+        true = after(true, changes)
+        assert target.apply(batch(number, changes))
+        if repeats[number]:
+            assert not target.apply(batch(number, changes))
+        assert stored(folder) == true
+    assert batches_in_log(folder) == list(range(len(history)))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (batch(1, [(1, "x", "+U")]), "with other rows"),
+        (batch(0, []), "is older than"),
+        (batch(3, []), "does not follow"),
+        (batch(2, [], "query-2"), "is kept by query"),
+        (
+            Batch(QUERY, 2, ("id",), LastRows(("id",), OTHER_COLUMNS).schema.empty_table()),
+            "which are not those of",
+        ),
+        (Batch(QUERY, 2, ("na%me",), batch(2, []).rows), "which are not those of"),
+    ],
+)
+def test_a_batch_that_does_not_follow_is_an_error(tmp_path: Path, other: Batch, message: str) -> None:
+    target = DeltaTable(str(tmp_path))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    target.apply(batch(1, [(1, "b", "+U")]))
+    with pytest.raises(MaterializeError, match=message):
+        target.apply(other)
+    assert stored(tmp_path) == {1: "b"}
+
+
+@pytest.mark.parametrize("changes", [[(2, "b", "+I")], [(3, "c", "-D")], []])
+def test_two_drivers_apply_a_batch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: list[Change]
+) -> None:
+    target, commit = DeltaTable(str(tmp_path)), ours._commit
+    target.apply(batch(0, [(1, "a", "+I")]))
+    waiting = [batch(1, changes)]
+
+    def other_first(table: Any, mine: Batch, new: Marker) -> None:
+        if waiting:
+            assert target.apply(waiting.pop())
+        commit(table, mine, new)
+
+    monkeypatch.setattr(ours, "_commit", other_first)
+    assert not target.apply(batch(1, changes))
+    assert stored(tmp_path) == after({1: "a"}, changes)
+    assert batches_in_log(tmp_path) == [0, 1]
+
+
+def test_a_commit_that_fails_alone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = DeltaTable(str(tmp_path))
+    target.apply(batch(0, [(1, "a", "+I")]))
+
+    def fail(table: Any, mine: Batch, new: Marker) -> None:
+        raise deltalake.exceptions.CommitFailedError("the storage refuses")
+
+    monkeypatch.setattr(ours, "_commit", fail)
+    with pytest.raises(deltalake.exceptions.CommitFailedError, match="refuses"):
+        target.apply(batch(1, [(1, "b", "+U")]))
+    assert stored(tmp_path) == {1: "a"}
+
+
+def test_many_drivers_at_once(tmp_path: Path) -> None:
+    changes: list[Change] = [(key, "a", "+I") for key in range(3)]
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: DeltaTable(str(tmp_path)).apply(batch(0, changes)), range(4)))
+    assert sorted(done) == [False, False, False, True]
+    assert batches_in_log(tmp_path) == [0]
+
+
+def test_another_writer_may_compact_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, merge = DeltaTable(str(tmp_path)), ours._merge
+    target.apply(batch(0, [(1, "a", "+I")]))
+    target.apply(batch(1, [(2, "b", "+I")]))
+    moves = [1]
+
+    def moved(table: Any, mine: Batch, properties: Any) -> None:
+        if moves:
+            moves.pop()
+            deltalake.DeltaTable(str(tmp_path)).optimize.compact()
+        merge(table, mine, properties)
+
+    monkeypatch.setattr(ours, "_merge", moved)
+    assert target.apply(batch(2, [(1, "a", "-D")]))
+    assert stored(tmp_path) == {2: "b"}
+    table = deltalake.DeltaTable(str(tmp_path))
+    table.create_checkpoint()
+    assert not target.apply(batch(2, [(1, "a", "-D")]))
+
+
+def test_writers_that_never_stop_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, merge = DeltaTable(str(tmp_path)), ours._merge
+    target.apply(batch(0, [(1, "a", "+I")]))
+
+    def moved(table: Any, mine: Batch, properties: Any) -> None:
+        newest = deltalake.DeltaTable(str(tmp_path))
+        newest.alter.set_table_properties({"delta.appendOnly": "false"})
+        merge(table, mine, properties)
+
+    monkeypatch.setattr(ours, "_merge", moved)
+    with pytest.raises(MaterializeError, match="changed by other writers in each of 10 attempts"):
+        target.apply(batch(1, [(1, "b", "+U")]))
+    assert stored(tmp_path) == {1: "a"}
+
+
+def test_a_table_of_another_writer_is_refused(tmp_path: Path) -> None:
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1], "na%me": ["theirs"]}))
+    with pytest.raises(MaterializeError, match="was not made by penstock"):
+        DeltaTable(str(tmp_path)).apply(batch(0, [(1, "a", "+I")]))
+    assert stored(tmp_path) == {1: "theirs"}
+
+
+def test_a_table_of_which_only_the_first_version_was_written(tmp_path: Path) -> None:
+    """The driver died after it had created the table."""
+    DeltaTable(str(tmp_path))._open(batch(0, []))
+    with pytest.raises(MaterializeError, match="is kept by query query-1"):
+        DeltaTable(str(tmp_path)).apply(batch(0, [(1, "a", "+I")], "query-2"))
+    with pytest.raises(MaterializeError, match="is not the first"):
+        DeltaTable(str(tmp_path)).apply(batch(1, [(1, "a", "+I")]))
+    assert DeltaTable(str(tmp_path)).apply(batch(0, [(1, "a", "+I")]))
+    assert stored(tmp_path) == {1: "a"}
+
+
+VALUES: dict[str, tuple[pa.DataType, Any]] = {
+    "Key Name": (pa.string(), "a'`\"\\é"),
+    "part.key": (pa.decimal128(20, 2), Decimal("1.50")),
+    "at": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)),
+    "at`ntz": (pa.timestamp("us"), datetime(2026, 1, 2, 3, 4, 5, 6)),  # noqa: DTZ001 - without a zone
+    "day": (pa.date32(), date(2026, 1, 2)),
+    "bytes": (pa.binary(), b"\0\xff"),
+    "SELECT": (pa.bool_(), True),
+    "small": (pa.int8(), -1),
+    "ratio": (pa.float64(), 0.1),
+    "tags": (pa.list_(pa.string()), ["x", None]),
+    "pair": (pa.struct([("a", pa.int32())]), {"a": 1}),
+    "map": (pa.map_(pa.string(), pa.int64()), [("k", 1)]),
+}
+
+
+def test_types_and_names(tmp_path: Path) -> None:
+    columns = pa.schema([(name, kind) for name, (kind, _) in VALUES.items()])
+    keys = tuple(VALUES)[:7]
+    target = DeltaTable(str(tmp_path))
+    target.check(columns, keys)
+    row = {name: value for name, (_, value) in VALUES.items()}
+    last = LastRows(keys, columns)
+    first = last.last_rows(pa.Table.from_pylist([row], columns))
+    assert target.apply(Batch(QUERY, 0, keys, first))
+    second = last.last_rows(pa.Table.from_pylist([row | {"small": 5, "tags": None}], columns))
+    assert target.apply(Batch(QUERY, 1, keys, second))
+    found = pa.table(deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table())
+    assert found.cast(columns).to_pylist() == [row | {"small": 5, "tags": None}]
+    kinds = pa.schema([*columns, ("row_kind", pa.string())])
+    gone = last.last_rows(pa.Table.from_pylist([row | {"row_kind": "-D"}], kinds))
+    assert target.apply(Batch(QUERY, 2, keys, gone))
+    assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 0
+
+
+def test_what_a_table_cannot_hold_is_an_error_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = DeltaTable("table", {"secret": "hidden"})
+    assert "hidden" not in repr(target)
+    with pytest.raises(SchemaError, match="which a Delta table cannot hold"):
+        target.check(pa.schema([("id", pa.int64()), ("took", pa.month_day_nano_interval())]), ["id"])
+    with pytest.raises(SchemaError, match="has a name of penstock"):
+        target.check(pa.schema([("penstock_deleted", pa.bool_())]), ["penstock_deleted"])
+    monkeypatch.setitem(sys.modules, "deltalake.exceptions", None)
+    with pytest.raises(OptionError, match="extra 'delta'"):
+        target.check(COLUMNS, ["id"])
