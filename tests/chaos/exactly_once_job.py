@@ -1,6 +1,7 @@
 """A streaming copy with exactly-once delivery, as a process of its own that a test can kill.
 
-With `--middle` it is two queries: source to middle, and middle, read committed, to target. It prints
+With `--middle` it is two queries: source to middle, and middle, read committed, to target. With `--states` it
+normalizes and aggregates the records on the way (`tests/chaos/chain.py`). It prints
 `batch <id>` when a batch of the last query is finished, and `done` at the end; an error ends it.
 """
 
@@ -24,6 +25,7 @@ from penstock import (
     Semantic,
 )
 from tests import quick_jvm
+from tests.chaos.chain import chain_of
 
 POLL_S = 1
 
@@ -66,6 +68,8 @@ class Copy:
     format: str = "penstock"
     is_older: bool = False
     """Whether the copy uses FlinkKafkaConsumer and FlinkKafkaProducer."""
+    states: str | None = None
+    """A folder for the states of operators over changelogs, which then stand between source and sink."""
 
     def rows(self, spark: SparkSession) -> DataFrame:
         read = (
@@ -78,6 +82,8 @@ class Copy:
             .option("scan.pack-small-ranges", "false")  # a task and a transaction for each topic partition
             .load()
         )
+        if self.states is not None:
+            return chain_of(read, self.states)
         value = F.col("value") if self.is_deterministic else F.concat("value", F.lit(b"-"), F.expr("uuid()"))
         rows = read.select("key", value.alias("value"))
         count = self.shuffle_partition_count

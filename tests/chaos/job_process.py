@@ -85,15 +85,12 @@ class JobProcess:
         return Path(self._log.name).read_bytes()[-size_bytes:].decode(errors="replace")
 
     def python_workers(self) -> list[int]:
-        """Process ids of Spark's Python workers (the children of its daemon) under this job."""
-        table = _processes()
-        daemons = {pid for pid, (_, _, command) in table.items() if "pyspark.daemon" in command}
-        ours = set(self._tree(table))
-        return sorted(pid for pid in ours if pid in daemons and table[pid][0] in daemons)
+        """Process ids of Spark's Python workers under this job."""
+        return python_workers_of({self.process.pid})
 
     def kill(self) -> None:
         """SIGKILL to the job and everything that it started."""
-        for pid in self._tree(_processes()):
+        for pid in _tree(_processes(), {self.process.pid}):
             _kill(pid)
         self.process.wait(timeout=PATIENCE_S)
         self._reader.join(timeout=PATIENCE_S)
@@ -105,14 +102,26 @@ class JobProcess:
         """SIGKILL to the driver: the Python program and its JVM, at once."""
         self.kill()
 
-    def _tree(self, table: dict[int, tuple[int, int, str]]) -> list[int]:
-        """The job's processes: its session's group and all descendants (workers have groups of their own)."""
-        found = [pid for pid, (_, group, _) in table.items() if group == self.process.pid]
-        for pid in found:
-            found.extend(
-                child for child, (parent, _, _) in table.items() if parent == pid and child not in found
-            )
-        return found
+
+def python_workers_of(groups: set[int]) -> list[int]:
+    """Process ids of Spark's Python workers (the children of its daemons) in and under process groups."""
+    table = _processes()
+    daemons = {pid for pid, (_, _, command) in table.items() if "pyspark.daemon" in command}
+    return sorted(pid for pid in _tree(table, groups) if pid in daemons and table[pid][0] in daemons)
+
+
+def executors_of(groups: set[int]) -> list[int]:
+    """Process ids of Spark's executors in and under process groups."""
+    table = _processes()
+    return sorted(pid for pid in _tree(table, groups) if "CoarseGrainedExecutorBackend" in table[pid][2])
+
+
+def _tree(table: dict[int, tuple[int, int, str]], groups: set[int]) -> list[int]:
+    """The processes of groups and all their descendants (workers have groups of their own)."""
+    found = [pid for pid, (_, group, _) in table.items() if group in groups]
+    for pid in found:
+        found.extend(child for child, (parent, _, _) in table.items() if parent == pid and child not in found)
+    return found
 
 
 def kill_one(pids: list[int]) -> int:

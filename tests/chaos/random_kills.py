@@ -64,20 +64,32 @@ class RandomKills:
         job = self._running_job()
         # Anywhere in a batch.
         threading.Event().wait(self.random.uniform(0, PAUSE_MAX_S))
-        victims = [DRIVER, WORKER, WORKER] + ([BROKER] if len(self.cluster.node_ids) > 1 else [])
-        victim = self.random.choice(victims)
+        victim = self.random.choice(self.victims())
+        if self._strike(victim, job):
+            self.kills[victim] += 1
+
+    def victims(self) -> list[str]:
+        """Return what may be killed, by how often."""
+        return [DRIVER, WORKER, WORKER] + ([BROKER] if len(self.cluster.node_ids) > 1 else [])
+
+    def processes(self, victim: str, job: JobProcess) -> list[int]:
+        """Return the processes of which one is killed."""
+        assert victim == WORKER
+        return job.python_workers()
+
+    def _strike(self, victim: str, job: JobProcess) -> bool:
+        """Kill something, and return whether it lived."""
         if victim == DRIVER:
             self._kill_job()
-        elif victim == WORKER:
-            workers = job.python_workers()
-            self.random.shuffle(workers)
-            if not kill_one(workers):
-                return
-        else:
+            return True
+        if victim == BROKER:
             self._restart_broker()
             self._dead_node_id = self.random.choice(self.cluster.node_ids)
             self.cluster.kill(self._dead_node_id)
-        self.kills[victim] += 1
+            return True
+        processes = self.processes(victim, job)
+        self.random.shuffle(processes)
+        return kill_one(processes) > 0
 
     def _running_job(self) -> JobProcess:
         """Return a job that has just finished a batch. A kill may have ended the last job."""

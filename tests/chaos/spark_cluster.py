@@ -16,6 +16,7 @@ from types import TracebackType
 import pyspark
 
 from penstock.devbroker.ports import free_ports
+from tests.chaos.job_process import executors_of, python_workers_of
 from tests.waiting import PATIENCE_S, wait_until
 
 _HOSTS = ("127.0.0.1", "localhost")
@@ -34,6 +35,18 @@ class SparkCluster:
     def master(self) -> str:
         """For Spark's `master`."""
         return f"spark://127.0.0.1:{self._port}"
+
+    def executors(self) -> list[int]:
+        """Process ids of all executors, also of applications whose driver has died."""
+        return executors_of(self._groups)
+
+    def python_workers(self) -> list[int]:
+        """Process ids of the Python workers of all executors."""
+        return python_workers_of(self._groups)
+
+    @property
+    def _groups(self) -> set[int]:
+        return {process.pid for process in self._processes}
 
     def __enter__(self) -> SparkCluster:
         self._start("master.Master", "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0")
@@ -59,6 +72,8 @@ class SparkCluster:
             "SPARK_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_DAEMON_MEMORY": "512m",
+            # Spark would end an application whose executors have died ten times.
+            "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",
         }
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes.append(

@@ -1,0 +1,189 @@
+"""Kill the processes of normalize -> aggregate -> exactly-once sink at random, and judge each row.
+
+    python -m tests.chaos.chain_hunt --kills 300 [--cluster] [--brokers 3] [--seed 1] [--seconds 1500]
+
+Rows come doubled, shuffled and late. Each kill comes at a random moment of a batch: the driver, a Python
+worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Spark's log
+of offsets says which records were in which batch. A reference in plain Python makes the rows of each batch
+from them. The program ends with 0 if a read_committed consumer (confluent-kafka) finds exactly these rows
+under each key, in their order, if no transaction is open, and if the states are whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.devbroker import DevCluster
+from penstock.state import tools
+from penstock.state.files import LocalFiles
+from tests import judge
+from tests.chaos.chain import STATES, ChainReference
+from tests.chaos.exactly_once_job import Copy
+from tests.chaos.exactly_once_scene import Scene
+from tests.chaos.fault_points import Fault
+from tests.chaos.job_process import ROOT, JobProcess
+from tests.chaos.random_kills import WORKER, RandomKills
+from tests.chaos.spark_cluster import SparkCluster
+from tests.unit.changelog.running import Row
+from tests.waiting import wait_until
+
+EXECUTOR = "executor"
+KEYS, GROUPS, VALUES = 200, 7, 5
+LATE, AGAIN = 0.05, 0.1
+"""Of the rows, how many come with the next ones only, and how many come once more."""
+SETTINGS = {
+    "spark.sql.streaming.minBatchesToRetain": "1000000",  # the judge reads the offsets of all batches
+    "spark.executor.memory": "512m",
+    "spark.executorEnv.PYTHONPATH": str(ROOT),
+    "spark.speculation": "true",
+}
+
+
+class ChainScene(Scene):
+    """One query with two states, its input, and the judge."""
+
+    def __init__(self, copy: Copy, folder: Path, seed: int, cluster: SparkCluster | None) -> None:
+        super().__init__(copy, folder)
+        self.cluster = cluster
+        self.row_count = 0
+        self._random = random.Random(seed)
+        self._late: list[Row] = []
+        self._last: list[Row] = []
+
+    def fill(self, count: int) -> None:
+        """Send new rows, rows that are late, and rows that were sent before."""
+        new = [self._row(at) for at in range(self.record_count, self.record_count + count)]
+        self.record_count += count
+        late, on_time = [], []
+        for row in new:
+            (late if self._random.random() < LATE else on_time).append(row)
+        again = [row for row in self._last + on_time if self._random.random() < AGAIN]
+        rows = on_time + self._late + again
+        self._late, self._last = late, on_time
+        self._random.shuffle(rows)
+        pairs = [(b"%d" % row["k"], json.dumps(row).encode()) for row in rows]
+        judge.produce(self.copy.bootstrap, self.copy.source, *pairs, config={"enable.idempotence": True})
+
+    def _row(self, at: int) -> Row:
+        return {
+            "k": self._random.randrange(KEYS),
+            "s": f"group {self._random.randrange(GROUPS)}",
+            "v": self._random.randrange(VALUES),
+            "at": at,
+            "row_kind": self._random.choice(("+I", "+U", "+U", "-D")),
+        }
+
+    def job(self, *more: str, fault: Fault | None = None) -> JobProcess:
+        """Start the query in a process of its own."""
+        settings = [f"--conf={key}={value}" for key, value in SETTINGS.items()]
+        master = [] if self.cluster is None else [f"--master={self.cluster.master}"]
+        return super().job(*settings, *master, *more, fault=fault)
+
+    def check(self) -> None:
+        """Check each row under each key, the transactions and the states."""
+        expected = self._expected()
+        self.row_count = sum(map(len, expected.values()))
+        seen: dict[str, list[Row]] = defaultdict(list)
+        for record in judge.consume_all(self.copy.bootstrap, self.copy.target):
+            seen[(record.key or b"").decode()].append(json.loads(record.value or b""))
+        for key in sorted(expected.keys() | seen.keys()):
+            _check_rows(key, seen[key], expected.get(key, []))
+        wait_until(lambda: not self.open_transactions(), "no transaction to be open")
+        for name in STATES:
+            assert list(tools.verify(LocalFiles(f"{self.copy.states}/{name}"))) == []
+
+    def _expected(self) -> dict[str, list[Row]]:
+        """Return the rows of each key, from the records of each batch."""
+        records: dict[int, list[bytes]] = defaultdict(list)
+        for record in judge.consume_all(self.copy.bootstrap, self.copy.source):
+            assert record.offset == len(records[record.partition or 0])
+            records[record.partition or 0].append(record.value or b"")
+        reference, starts = ChainReference(), dict.fromkeys(records, 0)
+        for ends in self._ends_of_batches():
+            reference.step(
+                value for number, end in ends.items() for value in records[number][starts[number] : end]
+            )
+            starts.update(ends)
+        assert starts == {number: len(values) for number, values in records.items()}
+        return reference.rows
+
+    def _ends_of_batches(self) -> Iterator[dict[int, int]]:
+        offsets = Path(self.copy.checkpoint) / "offsets"
+        numbers = sorted(int(file.name) for file in offsets.iterdir() if file.name.isdigit())
+        assert numbers == list(range(len(numbers)))
+        for number in numbers:
+            ends = json.loads((offsets / str(number)).read_text().splitlines()[-1])[self.copy.source]
+            yield {int(partition): end for partition, end in ends.items()}
+
+
+def _check_rows(key: str, found: list[Row], expected: list[Row]) -> None:
+    for place, (one, other) in enumerate(zip(found, expected, strict=False)):
+        assert one == other, f"row {place} of {key} is {one}, expected {other}"
+    assert len(found) == len(expected), f"{key} has {len(found)} rows, expected {len(expected)}"
+
+
+class ChainHunt(RandomKills):
+    """Kills processes of a chain, also executors if there is a cluster."""
+
+    scene: ChainScene
+
+    def victims(self) -> list[str]:
+        return super().victims() + ([EXECUTOR] if self.scene.cluster else [])
+
+    def processes(self, victim: str, job: JobProcess) -> list[int]:
+        cluster = self.scene.cluster
+        if cluster is None:
+            return super().processes(victim, job)
+        return cluster.python_workers() if victim == WORKER else cluster.executors()
+
+    def _drain(self) -> None:
+        # The tasks of a dead driver may begin transactions after its last batch. A new batch ends them.
+        self._kill_job()
+        self.scene.fill(100)
+        super()._drain()
+
+
+def make_chain(
+    brokers: DevCluster, folder: Path, name: str, seed: int, cluster: SparkCluster | None = None
+) -> ChainHunt:
+    """Make topics and a query with new names."""
+    source, target = f"{name}-source", f"{name}-target"
+    for topic, partitions in ((source, 4), (target, 3)):
+        judge.create_topic(brokers.bootstrap_servers, topic, partitions=partitions)
+    checkpoint, states = str(folder / "checkpoint"), str(folder / "states")
+    copy = Copy(brokers.bootstrap_servers, source, target, name, checkpoint, states=states)
+    return ChainHunt(brokers, ChainScene(copy, folder, seed, cluster), seed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--cluster", action="store_true", help="a standalone cluster of two workers")
+    parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no more after so long")
+    arguments = parser.parse_args()
+    ends_at_s = time.monotonic() + arguments.seconds
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        brokers = stack.enter_context(DevCluster(arguments.brokers))
+        cluster = stack.enter_context(SparkCluster(folder)) if arguments.cluster else None
+        hunt = make_chain(brokers, folder, f"chain-{arguments.seed}", arguments.seed, cluster)
+        try:
+            hunt.run(arguments.kills, ends_at_s=ends_at_s)
+        finally:
+            sys.stdout.write(f"killed {dict(hunt.kills)}, wrote {hunt.scene.record_count} records\n")
+        sys.stdout.write(f"{hunt.scene.row_count:,} rows, each right, in order per key, nothing open\n")
+
+
+if __name__ == "__main__":
+    main()
