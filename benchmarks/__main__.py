@@ -15,6 +15,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from benchmarks import (
+    changelogs,
     exactly_once,
     harness,
     machine,
@@ -36,10 +37,12 @@ MEASURES = (
     "planning",
     "micro-batches",
     "metrics-cost",
+    "changelogs",
 )
-STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES, METRICS_COST = MEASURES
+STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES, METRICS_COST, CHANGELOGS = MEASURES
 PLANNED_PARTITIONS = 2_000
 BATCHES, SMALL_BATCHES = 3, 20
+STATE_KEYS = 1_000_000
 
 
 def main() -> None:
@@ -129,6 +132,8 @@ def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace
         found |= micro_batches.measure(bench, 1, BATCHES, console.print)
     if METRICS_COST in arguments.measures:
         found |= metrics_cost.measure(bench, rounds, SMALL_BATCHES, console.print)
+    if CHANGELOGS in arguments.measures:
+        found |= changelogs.measure(bench.spark, rounds, STATE_KEYS, console.print)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks import exactly_once, harness, metrics_cost, micro_batches, planning, streaming
+from benchmarks import changelogs, exactly_once, harness, metrics_cost, micro_batches, planning, streaming
 from benchmarks.cases import CASES
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
 from benchmarks.measured import Measured
@@ -96,6 +96,18 @@ def test_planning_is_timed(bootstrap: str) -> None:
     found = planning.measure(bootstrap, 20, rounds=1)
     assert set(found) == set(planning.LIMITS)
     assert all(0 < seconds < 60 for seconds in found.values())
+
+
+def test_operators_over_changelogs_are_timed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"EVENTS": 4_000, "KEYS": 100, "BATCHES": 2, "FEW_KEYS": 200, "LOADED_ROWS": 1_000}
+    for name, value in {**few, "SMALL_ROWS": 10, "SMALL_BATCHES": 2, "WARM_UP_BATCHES": 0}.items():
+        monkeypatch.setattr(changelogs, name, value)
+    found = changelogs.measure(spark, 1, 1_500, say=str)
+    assert found[changelogs.NORMALIZE_MEASURE][PENSTOCK]["cpu_us"] > 0
+    of_many = found[changelogs.KEYS_MEASURE][PENSTOCK]
+    assert min(of_many[each] for each in (changelogs.SMALL_RATIO, changelogs.DISK_RATIO)) > 0
+    assert of_many[changelogs.RESTART] > 0
+    assert of_many[changelogs.WORKER_PEAK] > 20
 
 
 def _measured(

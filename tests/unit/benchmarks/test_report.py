@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import exactly_once, metrics_cost, micro_batches, planning, report, streaming
+from benchmarks import changelogs, exactly_once, metrics_cost, micro_batches, planning, report, streaming
 from benchmarks.__main__ import EXACTLY_ONCE, PLANNED_PARTITIONS
 from benchmarks.cases import CASES
 from benchmarks.harness import WrongAnswerError, check_answer
@@ -97,6 +97,9 @@ def test_the_bounds_name_what_is_measured() -> None:
     assert found[metrics_cost.RAW][PENSTOCK][metrics_cost.RATIO] == 1.01
     found[streaming.SMALL] = streams("cpu_ms_per_200_ms", streaming.CPU_RATIO)
     found[streaming.SHORTEST] = streams("p50_ms", streaming.P50_RATIO)
+    found[changelogs.NORMALIZE_MEASURE] = {PENSTOCK: {changelogs.OVER_SCAN: 1.0}}
+    of_keys = (changelogs.SMALL_RATIO, changelogs.RESTART, changelogs.DISK_RATIO)
+    found[changelogs.KEYS_MEASURE] = {PENSTOCK: dict.fromkeys(of_keys, 1.0)}
     for measure, systems in bounds["figures"].items():
         for system, names in systems.items():
             assert set(names) <= set(found[measure][system])
