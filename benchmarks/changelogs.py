@@ -32,7 +32,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks import usage
 from benchmarks.measured import Measures
@@ -231,7 +230,7 @@ def _run(rows: DataFrame, folder: Path, row_count: int) -> _Seen:
     return _Seen([float(each.durationMs["triggerExecution"]) for each in progress], first_s)
 
 
-def _wait(query: StreamingQuery, began_s: float = 0.0) -> float:
+def _wait(query: Any, began_s: float = 0.0) -> float:
     """Wait for the end of a query, and return when its first batch was done."""
     first_s, deadline_s = 0.0, time.monotonic() + TIMEOUT_S
     try:

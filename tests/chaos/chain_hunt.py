@@ -63,7 +63,8 @@ class ChainScene(Scene):
         """Send new rows, rows that are late, and rows that were sent before."""
         new = [self._row(at) for at in range(self.record_count, self.record_count + count)]
         self.record_count += count
-        late, on_time = [], []
+        late: list[Row] = []
+        on_time: list[Row] = []
         for row in new:
             (late if self._random.random() < LATE else on_time).append(row)
         again = [row for row in self._last + on_time if self._random.random() < AGAIN]
