@@ -40,6 +40,7 @@ has its facts as attributes; none holds a secret.
     ├── RowError                    a row cannot become a Kafka record
     ├── StateError                  the state of a query is damaged, or of another query or time
     ├── SqlError                    a SQL statement cannot be read, or penstock does not serve it
+    │   └── SqlFailedError          a batch INSERT failed while it ran
     ├── MaterializeError            a table does not belong to the batch that was to change it
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
@@ -223,6 +224,10 @@ class StateError(PenstockError):
 
 class SqlError(PenstockError):
     """A SQL statement cannot be read, or penstock does not serve it."""
+
+
+class SqlFailedError(SqlError):
+    """A statement that was accepted failed while it ran."""
 
 
 class MaterializeError(PenstockError):

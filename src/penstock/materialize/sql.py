@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._dialects import SQLITE, Dialect, dialect_of
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
+
+T = TypeVar("T")
 
 MARKERS = "penstock_batches"
 """The table of the markers, in the same database."""
@@ -76,6 +78,19 @@ class SqlTable:
             MaterializeError: the batch does not follow the last one, or the table is not empty at the start.
             OptionError: the connection ends each statement as a transaction of its own.
         """
+        return self._in_transaction(batch, lambda apply: apply.run())
+
+    def merge(self, batch: Batch) -> None:
+        """Insert, update and delete the rows of a batch in one transaction, without a marker.
+
+        It is for batch queries, which have no numbers: the same batch may be merged again.
+
+        Raises:
+            OptionError: the connection ends each statement as a transaction of its own.
+        """
+        self._in_transaction(batch, lambda apply: apply.merge_only())
+
+    def _in_transaction(self, batch: Batch, work: Callable[[_Apply], T]) -> T:
         dialect = dialect_of(self.dialect)
         with closing(self.connect()) as connection:
             _check_transactions(connection)
@@ -83,12 +98,12 @@ class SqlTable:
                 connection.isolation_level = None  # the transaction begins and ends where the statements say
             with closing(connection.cursor()) as cursor:
                 try:
-                    applied = _Apply(self, dialect, cursor, batch).run()
+                    done = work(_Apply(self, dialect, cursor, batch))
                 except BaseException:
                     connection.rollback()
                     raise
             connection.commit()
-        return applied
+        return done
 
 
 def _check_transactions(connection: Any) -> None:
@@ -133,10 +148,20 @@ class _Apply:
         )
         return True
 
-    def _stored_marker(self) -> Marker | None:
-        """Read the marker, and lock it until the transaction ends."""
+    def merge_only(self) -> None:
+        """Merge the batch into the table, which may have rows."""
+        self._lock()
+        self._execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({self._definitions()})")
+        self._stage()
+        self._merge()
+
+    def _lock(self) -> None:
         for statement in self._dialect.lock:
             self._execute(statement)
+
+    def _stored_marker(self) -> Marker | None:
+        """Read the marker, and lock it until the transaction ends."""
+        self._lock()
         self._execute(
             f"CREATE TABLE IF NOT EXISTS {MARKERS} (target VARCHAR(500) PRIMARY KEY, query_id VARCHAR(100) "
             "NOT NULL, batch_id BIGINT NOT NULL, digest VARCHAR(100) NOT NULL, format INTEGER NOT NULL)"

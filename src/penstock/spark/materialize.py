@@ -73,12 +73,53 @@ def materialize(
         )
     if isinstance(keys, str) or not keys:
         raise OptionError(f"Expected a list of columns for `keys`, got {keys!r}.", option="keys")
+    last_rows = last_rows_of(changes, target, keys)
+    function = Materializer(target, last_rows, tuple(order_by or ()), query_id)
+    return changes.writeStream.foreachBatch(function)
+
+
+def last_rows_of(changes: DataFrame, target: Target, keys: Sequence[str]) -> LastRows:
+    """Return how the last row of each key is chosen, after checking that the target can hold the columns.
+
+    Raises:
+        SchemaError: a column does not exist, or the table cannot hold it.
+    """
     columns = _columns(changes)
     check_columns(columns, keys)
     _check_no_floats(columns, keys)
     target.check(columns, keys)
-    function = Materializer(target, LastRows(tuple(keys), columns), tuple(order_by or ()), query_id)
-    return changes.writeStream.foreachBatch(function)
+    return LastRows(tuple(keys), columns)
+
+
+class MergeTarget(Target, Protocol):
+    """A table that can also take the rows of a batch query."""
+
+    def merge(self, batch: Batch) -> None:
+        """Insert, update and delete the rows of a batch as a whole."""
+
+
+def merge(rows: DataFrame, target: MergeTarget, last_rows: LastRows, query_id: str) -> None:
+    """Insert, update and delete the rows of a batch query, as a whole. The table may have other rows.
+
+    Args:
+        rows: a DataFrame that is not a stream; without `row_kind` every row is +I.
+        target: the table.
+        last_rows: of `last_rows_of`.
+        query_id: for messages.
+
+    Raises:
+        RowError: two tasks gave a row of the same key, or a key is null.
+    """
+    batch = _collected(rows, last_rows, query_id, 0)
+    batch.check_keys()
+    target.merge(batch)
+
+
+def _collected(rows: DataFrame, last_rows: LastRows, query_id: str, batch_id: int) -> Batch:
+    schema = from_arrow_schema(last_rows.columns, prefer_timestamp_ntz=True)
+    out = StructType([*schema.fields, StructField(DELETED, BooleanType(), nullable=False)])
+    found: Any = rows.mapInArrow(last_rows.run, out).toArrow()
+    return Batch(query_id, batch_id, last_rows.keys, found.cast(last_rows.schema))
 
 
 @dataclass(frozen=True)
@@ -108,10 +149,7 @@ class Materializer:
             )
         if self.order_by:
             rows = in_order(rows, keys, order_by=self.order_by)
-        schema = from_arrow_schema(self.last_rows.columns, prefer_timestamp_ntz=True)
-        out = StructType([*schema.fields, StructField(DELETED, BooleanType(), nullable=False)])
-        found: Any = rows.mapInArrow(self.last_rows.run, out).toArrow()
-        batch = Batch(query_id, batch_id, keys, found.cast(self.last_rows.schema))
+        batch = _collected(rows, self.last_rows, query_id, batch_id)
         batch.check_keys()
         self.target.apply(batch)
 

@@ -13,6 +13,7 @@ from penstock.sql.language.source import without_secrets
 from penstock.sql.language.statements import CreateTable, Insert
 from penstock.sql.language.write import statement_text
 from penstock.sql.run import _checkpoints
+from penstock.sql.run._tables import with_idle_timeout
 from penstock.sql.run.catalog import Catalog, Table, altered, with_like
 from penstock.sql.run.settings import Settings
 
@@ -81,6 +82,13 @@ def test_settings() -> None:
     in_batch = settings.is_batch
     settings.reset(None)
     assert (in_batch, settings.is_batch) == (True, False)
+    assert settings.set("table.exec.resource.default-parallelism", "4") == "parallelism.default"
+    settings.set("table.exec.sink.not-null-enforcer", "ERROR")
+    idle = [settings.idle_timeout]
+    for value in ("5 s", "0"):
+        settings.set("table.exec.source.idle-timeout", value)
+        idle.append(settings.idle_timeout)
+    assert idle == [None, "5 s", "never"]
     settings.set("execution.checkpointing.interval", "10 s")
     assert settings.interval_ms == 10_000
     assert settings.set("state.checkpoints.dir", "/x") == "execution.checkpointing.dir"
@@ -91,9 +99,29 @@ def test_settings() -> None:
         ("execution.checkpointing.interval", "soon", "cannot be 'soon'"),
         ("pipeline.nam", "x", "Did you mean 'pipeline.name'?"),
         ("table.exec.state.ttl", "1 d", "Use a window or a condition on times"),
+        ("table.exec.source.idle-timeout", "soon", "cannot be 'soon'"),
+        ("sql-client.execution.result-mode", "pretty", "Allowed: table, changelog, tableau"),
+        ("table.exec.sink.not-null-enforcer", "DROP", "can only be 'error'"),
+        ("restart-strategy.type", "fixed-delay", "Spark retries tasks"),
     ]:
         with pytest.raises(ValueError, match=message.replace("?", r"\?")):
             settings.set(key, value)
+
+
+@pytest.mark.parametrize(
+    ("connector", "options", "expected"),
+    [
+        ("kafka", {"scan.watermark.alignment.max-drift": "1 min"}, "5 s"),
+        ("kafka", {"Scan.Watermark.Alignment.Max-Drift": "1 min", "SCAN.idle-timeout": "9 s"}, None),
+        ("kafka", {}, None),
+        ("filesystem", {"scan.watermark.alignment.max-drift": "1 min"}, None),
+    ],
+)
+def test_the_idle_time_out_of_a_session_is_for_aligned_tables(
+    connector: str, options: dict[str, str], expected: str | None
+) -> None:
+    assert with_idle_timeout(connector, options, "5 s").get("scan.idle-timeout") == expected
+    assert with_idle_timeout(connector, options, None) == options
 
 
 KEY = ("default_database", "t")
@@ -176,6 +204,7 @@ def test_a_message_never_shows_a_secret() -> None:
         "WITH ('ssl.password' /* = 'x' */ = 'hunter2')",
         "WITH ('ssl.password' -- the one\n = 'hunter2')",
         "SET spark.x.password = hunter2;",
+        "WITH ('url' = 'jdbc:postgresql://h/d?user=u&password=hunter2&sslmode=require')",
     ],
 )
 def test_secrets_are_stars(text: str) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.errors import SqlError
+from penstock.errors import SqlError, SqlFailedError
 
 _SHOWN_WIDTH = 100
 _WORDS = r"(?:password|jaas|secret|token|credential|basic-auth|api-?key|keystore\.key)"
@@ -21,6 +21,7 @@ _SECRETS = tuple(
         rf"('[^']*{_WORDS}[^']*'{_BETWEEN}')((?:[^']|'')*)",  # an option
         rf"(\bSET\s+[\w.-]*{_WORDS}[\w.-]*\s*=\s*)([^\s;']+)",  # a setting without quotes
         r"(://[^/\s:@']+:)([^@/\s']+)(?=@)",  # the password in an address
+        rf"([?&;][\w.-]{{0,40}}{_WORDS}[\w.-]{{0,40}}=)([^&;\s']+)",  # and as a parameter of it
     )
 )
 """What stands before a secret, and the secret."""
@@ -44,10 +45,20 @@ class Source:
             message: what happened, and what to do.
             offset: of the first character that is wrong; the end of the text at most.
         """
+        text, line, column = self._shown(message, offset)
+        return SqlError(text, line=line, column=column)
+
+    def failure(self, message: str, offset: int) -> SqlFailedError:
+        """Return the error for a statement that failed while it ran; see `error`."""
+        text, line, column = self._shown(message, offset)
+        return SqlFailedError(text, line=line, column=column)
+
+    def _shown(self, message: str, offset: int) -> tuple[str, int, int]:
+        """Return a message with its place, and the place."""
         offset = max(0, min(offset, len(self.text)))
         line, column = self.line_and_column(offset)
         shown = self._line_with_caret(line, column)
-        return SqlError(f"Line {line}, column {column}: {message}\n{shown}", line=line, column=column)
+        return f"Line {line}, column {column}: {message}\n{shown}", line, column
 
     def _line_with_caret(self, line: int, column: int) -> str:
         text = without_secrets(self.text).split("\n")[line - 1].rstrip("\r").replace("\t", " ")

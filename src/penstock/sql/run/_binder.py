@@ -93,6 +93,7 @@ class SparkBinder:
         try:
             options = {**table.options, **hinted}
             connector = tables.check_connector(table, options, is_read=True)
+            options = tables.with_idle_timeout(connector, options, self._settings.idle_timeout)
             frame = tables.open_table(self._spark, table, connector, options, streaming=streaming)
         except ValueError as error:
             raise table.source.error(str(error), table.definition.name.offset) from None

@@ -75,6 +75,8 @@ def promise(connector: str, options: dict[str, str]) -> str:
     """Return how often a row is written."""
     if connector in ("print", "blackhole"):
         return f"connector {connector}, at least once"
+    if connector == "jdbc":
+        return "connector jdbc, at-least-once; exactly-once if the table has a PRIMARY KEY"
     if connector == "filesystem":
         return "connector filesystem, exactly once for readers that follow Spark's _spark_metadata"
     guarantee = options.get("sink.delivery-guarantee", "at-least-once").lower().replace("_", "-")

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.sql.connectors.jdbc import frames as jdbc
+from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
 from penstock.sql.query.translate import translate_query
@@ -81,6 +83,7 @@ class Inserts:
             if connector in tables.KAFKA:
                 options["metadata.columns"] = tables.metadata_option(table.definition)
             _check_overwrite(connector, rows, insert)
+            tables.check_write(self._spark, table, connector, options, rows)
         except ValueError as error:
             raise source.error(str(error), insert.table.offset) from None
         return Write(self._catalog.key(insert.table.parts), rows, connector, options, insert)
@@ -164,27 +167,37 @@ class Inserts:
         return "/".join([base.rstrip("/"), *parts])
 
     def _run_batch(self, write: Write, source: Source) -> None:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
-
         try:
-            if write.connector == "print":
-                for row in write.rows.toLocalIterator():
-                    self._emit(_shown(row))
-                return
-            writer = write.rows.write.mode("overwrite" if write.insert.overwrite else "append")
-            if write.connector == "blackhole":
-                writer.format("noop").mode("overwrite").save()
-            elif write.connector == "filesystem":
-                writer.format(write.options["format"]).save(write.options["path"])
-            else:
-                writer.format("penstock").options(**write.options).save()
-        except PySparkException as error:
-            raise source.error(f"the INSERT failed: {spark_message(error)}", write.offset) from error
+            self._write_batch(write)
+        except Exception as error:
+            message = first_line(error)
+            if message is None:
+                raise
+            raise source.failure(f"the INSERT failed: {message}", write.offset) from error
+
+    def _write_batch(self, write: Write) -> None:
+        if write.connector == "print":
+            for row in write.rows.toLocalIterator():
+                self._emit(_shown(row))
+            return
+        writer = write.rows.write.mode("overwrite" if write.insert.overwrite else "append")
+        if write.connector == "blackhole":
+            writer.format("noop").mode("overwrite").save()
+        elif write.connector == "filesystem":
+            writer.format(write.options["format"]).save(write.options["path"])
+        elif write.connector == tables.JDBC:
+            jdbc.write_batch(write.options, self.keys_of(write), write.rows)
+        else:
+            writer.format("penstock").options(**write.options).save()
 
     def _start_stream(self, write: Write, folder: str | None, source: Source) -> Any:
         from pyspark.errors import AnalysisException  # noqa: PLC0415 - lazy
 
-        writer = write.rows.writeStream.outputMode("append")
+        if write.connector == tables.JDBC:
+            writer = jdbc.stream_writer(write.options, self.keys_of(write), write.rows)
+        else:
+            writer = write.rows.writeStream
+        writer = writer.outputMode("append")
         if folder is not None:
             writer = writer.option("checkpointLocation", folder)
         interval_ms = self._settings.interval_ms
@@ -196,12 +209,19 @@ class Inserts:
                 return writer.foreachBatch(lambda batch, _: _print(batch, emit)).start()
             if write.connector == "blackhole":
                 return writer.format("noop").start()
+            if write.connector == tables.JDBC:
+                return writer.start()
             if write.connector == "filesystem":
                 return writer.format(write.options["format"]).start(write.options["path"])
             return writer.format("penstock").options(**write.options).start()
         except AnalysisException as error:
             message = f"Spark cannot stream the query: {spark_message(error)}"
             raise source.error(message, write.offset) from None
+
+    def keys_of(self, write: Write) -> tuple[str, ...]:
+        """Return the primary key of a table."""
+        table = self._catalog.objects[write.key]
+        return table.definition.primary_key if isinstance(table, Table) else ()
 
 
 def _file_name(text: str) -> str:

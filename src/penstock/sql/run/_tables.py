@@ -6,8 +6,11 @@ written, so penstock's own messages say what is wrong with them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from penstock.sql.connectors.jdbc.frames import check_target, open_jdbc
+from penstock.sql.connectors.sessions import is_connect
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import (
@@ -24,7 +27,8 @@ from penstock.sql.run.catalog import Table, stored_columns
 KAFKA = ("kafka", "penstock")
 FILES = ("json", "csv", "parquet", "orc", "avro")
 SINKS_ONLY = ("print", "blackhole")
-CONNECTORS = (*KAFKA, *SINKS_ONLY, "filesystem")
+DATAGEN, JDBC = "datagen", "jdbc"
+CONNECTORS = (*KAFKA, *SINKS_ONLY, "filesystem", DATAGEN, JDBC)
 _CHANGELOGS = ("debezium", "canal", "maxwell", "ogg")
 _METADATA_TYPES = {
     "topic": "STRING",
@@ -37,11 +41,10 @@ _METADATA_TYPES = {
 }
 _NOT_YET = {
     "upsert-kafka": "upsert tables are not served by SQL yet. Use 'kafka' with a window.",
-    "datagen": "it is not served yet. Any table or view of Spark is a table here: register a DataFrame.",
-    "jdbc": "it is not served yet. Any table or view of Spark is a table here: register a DataFrame.",
 }
 MARK = "penstock.metadata"
 _MONITORED = "source.monitor-interval"
+_DRIFT, _IDLE = "scan.watermark.alignment.max-drift", "scan.idle-timeout"
 _OF_FILES = ("connector", "path", "format", _MONITORED)
 
 
@@ -68,6 +71,10 @@ def check_connector(table: Table, options: dict[str, str], *, is_read: bool) -> 
         )
     if is_read and connector in SINKS_ONLY:
         raise ValueError(f"the connector '{connector}' only writes, so the table cannot be read.")
+    if connector == DATAGEN and not is_read:
+        raise ValueError("the connector 'datagen' only makes rows, so INSERT cannot write the table.")
+    if connector in (DATAGEN, JDBC):
+        return connector
     _check_changelog(table, options)
     if connector == "filesystem":
         _check_files(options)
@@ -93,6 +100,21 @@ def _check_changelog(table: Table, options: dict[str, str]) -> None:
             "a PRIMARY KEY is for tables whose rows change other rows, which the connector "
             f"'{options.get('connector')}' with the format '{', '.join(names)}' is not. Leave it out."
         )
+
+
+def check_write(spark: Any, table: Table, connector: str, options: dict[str, str], rows: Any) -> None:
+    """Check before a query starts what only the target can tell.
+
+    Raises:
+        ValueError: the target cannot be reached, or cannot take the rows.
+    """
+    if connector == "print" and rows.isStreaming and is_connect(spark):
+        raise ValueError(
+            "a stream into 'print' needs Spark classic, because Spark Connect runs the query in another "
+            "process. Use another connector, or SET 'execution.runtime-mode' = 'batch'."
+        )
+    if connector == JDBC:
+        check_target(spark, options, table.definition.primary_key, rows)
 
 
 def _check_files(options: dict[str, str]) -> None:
@@ -156,12 +178,31 @@ def open_table(spark: Any, table: Table, connector: str, options: dict[str, str]
     is_stream = streaming and (connector in KAFKA or _MONITORED in options)
     reader = spark.readStream if is_stream else spark.read
     schema = read_schema(table.definition)
+    if connector == DATAGEN:
+        from penstock.sql.connectors.datagen.source import open_datagen  # noqa: PLC0415 - loads without Spark
+
+        with_hints = replace(table.definition, options=tuple(options.items()))
+        return open_datagen(spark, with_hints, schema, streaming=streaming)
+    if connector == JDBC:
+        return open_jdbc(spark, options, schema)
     if connector in KAFKA:
         return reader.format("penstock").schema(schema).options(**options).load()
     name = options["format"]
     if name in ("json", "csv"):  # without it Spark reads a wrong value as NULL
         reader = reader.option("mode", "FAILFAST")
     return reader.format(name).schema(schema).load(options["path"])
+
+
+def with_idle_timeout(connector: str, options: dict[str, str], idle_timeout: str | None) -> dict[str, str]:
+    """Return the options of a read with the idle time-out of the session.
+
+    Only a table that aligns its topic partitions waits for them. Without that Spark's watermark follows the
+    fastest one, so an idle one holds nothing.
+    """
+    names = {key.lower() for key in options}
+    if connector in KAFKA and idle_timeout is not None and _DRIFT in names and _IDLE not in names:
+        return {**options, _IDLE: idle_timeout}
+    return options
 
 
 def column_texts(table: Table, computed: dict[str, str], *, streaming: bool) -> list[str]:

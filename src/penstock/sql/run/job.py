@@ -6,13 +6,10 @@ so a job never goes on with a part of its inserts.
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
-from penstock.errors import CheckpointError
-from penstock.source.checkpoint_offset import SourceOffset
-from penstock.spark.run_until_bounded import run_until_bounded
+from penstock.sql.run._ends import is_read
 
 _POLL_S = 0.2
 
@@ -68,19 +65,7 @@ class Job:
 
 def _wait_for(query: Any) -> None:
     """Give one query a moment, and stop it if all of its tables are bounded and read to their ends."""
-    progress = query.lastProgress
-    sources = progress["sources"] if progress is not None else []
-    if query.isActive and sources and all(map(_has_end, sources)):
-        run_until_bounded(query, timeout=_POLL_S)
+    if query.isActive and is_read(query.lastProgress):
+        query.stop()
     else:
         query.awaitTermination(_POLL_S)
-
-
-def _has_end(source: Any) -> bool:
-    """Return whether a source of a query is a bounded table in Kafka."""
-    text = source["endOffset"]
-    try:
-        offset = SourceOffset.from_json(json.loads(text) if isinstance(text, str) else text)
-    except (CheckpointError, json.JSONDecodeError, TypeError, AttributeError):
-        return False
-    return offset is not None and offset.markers.stops is not None

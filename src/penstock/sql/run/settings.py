@@ -18,9 +18,11 @@ NAME = "pipeline.name"
 PARALLELISM = "parallelism.default"
 ZONE = "table.local-time-zone"
 SYNC = "table.dml-sync"
+IDLE = "table.exec.source.idle-timeout"
+RESULT_MODE = "sql-client.execution.result-mode"
+RESULT_ROWS = "sql-client.execution.max-table-result.rows"
 CHANGED = "penstock.changed-query"
 
-_MODES = ("streaming", "batch")
 _SERVED = {
     MODE: "'streaming' (default) or 'batch'",
     INTERVAL: "the time from one micro-batch to the next; without it they follow one another",
@@ -29,16 +31,34 @@ _SERVED = {
     PARALLELISM: "Spark's spark.sql.shuffle.partitions",
     ZONE: "the time zone of the session",
     SYNC: "'true': INSERT waits for the end of the query",
+    IDLE: "the idle time-out of Kafka tables that align their topic partitions",
+    RESULT_MODE: "'table' (default), 'changelog' or 'tableau': how `penstock sql` shows the rows of SELECT",
+    RESULT_ROWS: "the most rows that a live table keeps",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
-_SYNONYMS = {"state.checkpoints.dir": FOLDER, "table.execution.mode": MODE}
+_SYNONYMS = {
+    "state.checkpoints.dir": FOLDER,
+    "table.execution.mode": MODE,
+    "table.exec.resource.default-parallelism": PARALLELISM,
+}
 _NO_EFFECT = (
-    "sql-client.execution.result-mode",
     "sql-client.verbose",
-    "sql-client.execution.max-table-result.rows",
+    "sql-client.display.max-column-width",
+    "table.display.max-column-width",
+    "execution.attached",
     "execution.checkpointing.mode",
     "execution.checkpointing.timeout",
     "execution.checkpointing.min-pause",
+    "execution.checkpointing.incremental",
+    "execution.checkpointing.unaligned",
+    "execution.checkpointing.unaligned.enabled",
+    "execution.checkpointing.max-concurrent-checkpoints",
+    "execution.checkpointing.tolerable-failed-checkpoints",
+    "execution.checkpointing.externalized-checkpoint-retention",
+    "state.backend",
+    "state.backend.type",
+    "state.backend.incremental",
+    "pipeline.max-parallelism",
     "table.exec.mini-batch.enabled",
     "table.exec.mini-batch.allow-latency",
     "table.exec.mini-batch.size",
@@ -49,8 +69,6 @@ _NO_EFFECT = (
 _REFUSED = {
     "table.exec.state.ttl": "Spark keeps the state of joins and aggregations until the watermark passes. "
     "Use a window or a condition on times.",
-    "table.exec.source.idle-timeout": "set 'scan.idle-timeout' and 'scan.watermark.alignment.max-drift' in "
-    "WITH of the table.",
     "execution.savepoint.path": "a query continues from its folder below 'execution.checkpointing.dir'.",
     "execution.state-recovery.path": "a query continues from its folder below 'execution.checkpointing.dir'.",
     "table.sql-dialect": "penstock reads Flink's own dialect.",
@@ -58,6 +76,23 @@ _REFUSED = {
     "pipeline.jars": "Spark loads jars when it starts: spark.jars.",
     "python.files": "Spark has spark.submit.pyFiles.",
 }
+_RESTART = "restart-strategy"
+_FIXED = {
+    "table.exec.sink.not-null-enforcer": (
+        "error",
+        "NULL in a NOT NULL column stops the job. Filter the rows out.",
+    ),
+    "table.exec.sink.type-length-enforcer": ("ignore", "CAST(... AS CHAR(n)) in the query cuts and pads."),
+    "table.exec.legacy-cast-behaviour": ("disabled", "a wrong value stops the query. TRY_CAST gives NULL."),
+}
+"""Options that change values: the only value that is served, and what to do instead of another one."""
+_ALLOWED = {
+    MODE: ("streaming", "batch"),
+    CHANGED: ("fail", "continue"),
+    SYNC: ("true", "false"),
+    RESULT_MODE: ("table", "changelog", "tableau"),
+}
+_DURATIONS, _COUNTS = (INTERVAL, IDLE), (PARALLELISM, RESULT_ROWS)
 _ANSI, _ESCAPED = "spark.sql.ansi.enabled", "spark.sql.parser.escapedStringLiterals"
 NEEDED = {
     _ANSI: ("true", "overflows and wrong casts would become NULL without a message."),
@@ -80,20 +115,22 @@ class Settings:
             ValueError: the key or value is not served. The message says what to do.
         """
         key = _SYNONYMS.get(key.strip(), key.strip())
-        if key in _REFUSED:
-            raise ValueError(f"'{key}' is not served: {_REFUSED[key]}")
+        known_as = _RESTART if key.startswith(_RESTART) else key
+        if known_as in _REFUSED:
+            raise ValueError(f"'{key}' is not served: {_REFUSED[known_as]}")
         if key in NEEDED:
             raise ValueError(f"'{key}' has to be {NEEDED[key][0]}. With another value {NEEDED[key][1]}")
         if key.startswith(_LEGACY):
             raise ValueError(f"'{key}' is not served, because Spark's old behaviours change values.")
-        if key not in _SERVED and key not in _NO_EFFECT and not key.startswith("spark."):
-            known = [*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED]
+        known = [*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED, *_FIXED]
+        if key not in known and not key.startswith("spark."):
             raise ValueError(
                 f"'{key}' is not an option that penstock knows.{nearest(key, known)} Served are "
                 f"{', '.join(_SERVED)}, and Spark's own options, which begin with 'spark.'."
             )
-        _check(key, value.strip())
-        self.values[key] = value.strip()
+        value = value.strip().lower() if key in _ALLOWED else value.strip()
+        _check(key, value)
+        self.values[key] = value
         return key
 
     def reset(self, key: str | None) -> None:
@@ -109,6 +146,12 @@ class Settings:
         return self.values.get(MODE, "streaming").lower() == "batch"
 
     @property
+    def idle_timeout(self) -> str | None:
+        """Return `scan.idle-timeout` for tables; `never` for Flink's 0; None if it is not set."""
+        text = self.values.get(IDLE)
+        return None if text is None else text if parse_duration_ms(text) else "never"
+
+    @property
     def interval_ms(self) -> int | None:
         """Return the time between micro-batches; None for one after another."""
         text = self.values.get(INTERVAL)
@@ -116,16 +159,20 @@ class Settings:
 
 
 def _check(key: str, value: str) -> None:
-    if key == MODE and value.lower() not in _MODES:
-        raise ValueError(f"'{MODE}' cannot be '{value}'. Allowed: {', '.join(_MODES)}.")
-    if key == CHANGED and value not in ("fail", "continue"):
-        raise ValueError(f"'{CHANGED}' cannot be '{value}'. Allowed: fail, continue.")
-    if key == SYNC and value.lower() not in ("true", "false"):
-        raise ValueError(f"'{SYNC}' cannot be '{value}'. Allowed: true, false.")
-    if key == PARALLELISM and not (value.isdigit() and int(value) > 0):
-        raise ValueError(f"'{PARALLELISM}' cannot be '{value}'. Allowed: a number from 1.")
-    if key == INTERVAL:
+    allowed = _ALLOWED.get(key)
+    if allowed is not None and value not in allowed:
+        raise ValueError(f"'{key}' cannot be '{value}'. Allowed: {', '.join(allowed)}.")
+    if key in _COUNTS and not (value.isdigit() and int(value) > 0):
+        raise ValueError(f"'{key}' cannot be '{value}'. Allowed: a number from 1.")
+    if key in _DURATIONS:
         try:
             parse_duration_ms(value)
         except ValueError as error:
-            raise ValueError(f"'{INTERVAL}' cannot be '{value}'. Allowed: {error}.") from None
+            raise ValueError(f"'{key}' cannot be '{value}'. Allowed: {error}.") from None
+    if key in _FIXED and value.lower() != _FIXED[key][0]:
+        raise ValueError(f"'{key}' can only be '{_FIXED[key][0]}': {_FIXED[key][1]}")
+
+
+def settings_and_values() -> dict[str, tuple[str, ...]]:
+    """Return the keys that have an effect, and the values that each can have if they are few."""
+    return {key: _ALLOWED.get(key, ()) for key in _SERVED}

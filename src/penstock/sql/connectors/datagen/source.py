@@ -1,0 +1,175 @@
+"""`format("penstock-datagen")`: Spark's data source of made rows.
+
+`Stream` plans on the driver and `read` runs in tasks, on an unpickled copy. Invariant: a batch that Spark
+repeats has the same rows: seed and time are in the offset that the checkpoint keeps.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from penstock.errors import OptionError
+from penstock.sql.connectors.datagen.offset import MadeOffset
+from penstock.sql.connectors.datagen.plan import Plan, plan_of
+from penstock.sql.connectors.datagen.rows import generate
+from penstock.sql.language.parse import parse_statement
+from penstock.sql.language.statements import CreateTable, PhysicalColumn
+from penstock.sql.language.write import statement_text
+
+FORMAT = "penstock-datagen"
+_TABLE = "table"
+_ROWS_PER_SPLIT, _SPLITS_MAX = 65_536, 256
+_SEEDS = 2**31
+
+
+def open_datagen(spark: Any, table: CreateTable, schema: StructType, *, streaming: bool) -> Any:
+    """Return the physical columns of a datagen table as a DataFrame.
+
+    Args:
+        spark: a session, classic or Connect.
+        table: its declaration, with the options of a hint.
+        schema: of its physical columns.
+        streaming: False for a batch, which needs an end.
+
+    Raises:
+        ValueError: an option does not fit, or a batch would have no end.
+    """
+    plan = plan_of(table)
+    if plan.total is None and not streaming:
+        raise ValueError(
+            "a datagen table without an end cannot be read by a batch. Add 'number-of-rows' or a sequence, "
+            "or SET 'execution.runtime-mode' = 'streaming'."
+        )
+    spark.dataSource.register(DatagenSource)
+    reader = spark.readStream if streaming else spark.read
+    physical = tuple(column for column in table.columns if isinstance(column, PhysicalColumn))
+    plain = replace(table, columns=physical, watermark=None, primary_key=(), partitioned_by=())
+    return reader.format(FORMAT).schema(schema).option(_TABLE, statement_text(plain)).load()
+
+
+class DatagenSource(DataSource):
+    """The data source. Its only option is the text of CREATE TABLE."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format()`."""
+        return FORMAT
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a batch read."""
+        return Batch(self._plan(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a streaming read."""
+        return Stream(self._plan(), schema)
+
+    def _plan(self) -> Plan:
+        statement = parse_statement(self.options[_TABLE])
+        if not isinstance(statement, CreateTable):
+            raise OptionError(f"Expected CREATE TABLE for '{_TABLE}' of {FORMAT}.", option=_TABLE)
+        return plan_of(statement)
+
+
+class Rows(InputPartition):
+    """The rows that one task makes."""
+
+    def __init__(self, seed: int, start: int, stop: int, at_ms: int) -> None:
+        super().__init__((seed, start, stop, at_ms))
+
+
+class Batch(DataSourceReader):
+    """Makes all rows of a table."""
+
+    def __init__(self, plan: Plan, schema: StructType) -> None:
+        self._plan = plan
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Divide the rows among tasks."""
+        return split(self._plan, MadeOffset(secrets.randbelow(_SEEDS), 0, now_ms()), self._plan.total or 0)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Make the rows of one task."""
+        return _read(self._plan, self._schema, partition)
+
+
+class Stream(DataSourceStreamReader):
+    """Makes rows at a rate. A query that restarts continues at the row of its checkpoint."""
+
+    def __init__(self, plan: Plan, schema: StructType) -> None:
+        self._plan = plan
+        self._schema = schema
+        self._begun: tuple[float, int] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the start of a new query."""
+        return MadeOffset(secrets.randbelow(_SEEDS), 0, now_ms(), self._plan.total).to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return the end of the next batch; after the last row one more, empty batch shows the end."""
+        offset = MadeOffset.from_json(start)
+        if self._begun is None:
+            self._begun = time.monotonic(), offset.row
+        begun_s, first = self._begun
+        due = first + int((time.monotonic() - begun_s) * self._plan.rows_per_second)
+        end = next_offset(offset, due, self._plan.total, now_ms())
+        return start if end == offset else end.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Divide the rows of a batch among tasks."""
+        last = MadeOffset.from_json(end)
+        # The seed of the end: Spark asks for another start if it repeats the first batch.
+        return split(self._plan, replace(last, row=MadeOffset.from_json(start).row), last.row)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Make the rows of one task."""
+        return _read(self._plan, self._schema, partition)
+
+
+def next_offset(start: MadeOffset, due: int, total: int | None, at_ms: int) -> MadeOffset:
+    """Return the end of the batch after `start`, or `start` if there is nothing to do.
+
+    Args:
+        start: where the last batch ended.
+        due: how many rows the rate allows since the query began.
+        total: of all rows; None without an end.
+        at_ms: now.
+    """
+    if total is not None and start.row >= total:
+        return start if start.is_done else replace(start, total=total, is_done=True)
+    row = max(start.row, due if total is None else min(due, total))
+    return start if row == start.row else MadeOffset(start.seed, row, at_ms, total)
+
+
+def split(plan: Plan, start: MadeOffset, stop: int) -> list[InputPartition]:
+    """Return the tasks of the rows from `start.row` to `stop`, in order."""
+    count = max(0, stop - start.row)
+    tasks = plan.splits or min(_SPLITS_MAX, -(-count // _ROWS_PER_SPLIT))
+    step = max(1, -(-count // max(1, tasks)))
+    return [
+        Rows(start.seed, first, min(first + step, stop), start.at_ms)
+        for first in range(start.row, stop, step)
+    ]
+
+
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _read(plan: Plan, schema: StructType, partition: InputPartition) -> Iterator[Any]:
+    if not isinstance(partition, Rows):
+        return  # Spark passes another, empty partition to a batch read without splits
+    seed, start, stop, at_ms = partition.value
+    yield from generate(
+        plan, to_arrow_schema(schema, timezone="UTC"), seed, range(start, stop), at_ms * 1_000
+    )

@@ -1,0 +1,134 @@
+"""Read and write tables of a database with Spark.
+
+Runs on the driver and in `foreachBatch`. Guarantee of writes: without a primary key at least once, because a
+batch that Spark repeats adds its rows again; with one each batch changes the table once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import MaterializeError, PenstockError
+from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for, jdbc_settings
+from penstock.sql.connectors.sessions import first_line, is_connect
+from penstock.sql.query.piece import quoted
+
+
+def open_jdbc(spark: Any, options: dict[str, str], schema: Any) -> Any:
+    """Return the declared columns of a table as a DataFrame, which each query reads again.
+
+    Raises:
+        ValueError: an option is wrong, or the database cannot be reached or lacks the table or a column.
+    """
+    frame = _opened(spark, jdbc_settings(options))
+    _check_columns(frame, schema.names, options)
+    return frame.selectExpr(
+        *(
+            f"CAST({quoted(each.name)} AS {each.dataType.simpleString()}) AS {quoted(each.name)}"
+            for each in schema.fields
+        )
+    )
+
+
+def check_target(spark: Any, options: dict[str, str], keys: tuple[str, ...], rows: Any) -> None:
+    """Check before a query starts that its rows can be written.
+
+    Raises:
+        ValueError: as `open_jdbc`; or the database has no upserts here, or the table cannot hold the columns.
+    """
+    settings = jdbc_settings(options)
+    if not keys:
+        # Spark would create a missing table, e.g. for a misspelt name.
+        _check_columns(_opened(spark, settings), rows.columns, options)
+        return
+    if rows.isStreaming and is_connect(spark):
+        raise ValueError(
+            "a jdbc table with a PRIMARY KEY needs Spark classic, because Spark Connect does not tell which "
+            "query a batch belongs to."
+        )
+    from penstock.spark.materialize import last_rows_of  # noqa: PLC0415 - this module loads without Spark
+
+    connect_for(settings).check()
+    try:
+        last_rows_of(rows, _target(settings), keys)
+    except PenstockError as error:
+        raise ValueError(str(error)) from None
+
+
+def write_batch(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> None:
+    """Write the rows of a batch query.
+
+    Raises:
+        MaterializeError: the database refused them.
+    """
+    settings = jdbc_settings(options)
+    if not keys:
+        _Append(settings)(rows, 0)
+        return
+    from penstock.spark.materialize import last_rows_of, merge  # noqa: PLC0415 - loads without Spark
+
+    target = _target(settings)
+    try:
+        merge(rows, target, last_rows_of(rows, target, keys), str(uuid.uuid4()))
+    except PenstockError:
+        raise
+    except Exception as error:
+        if first_line(error) is not None:
+            raise
+        raise MaterializeError(
+            f"{target} refused the rows: {type(error).__name__}: {error}. Nothing was written."
+        ) from error
+
+
+def stream_writer(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> Any:
+    """Return a writer of a stream. Set its checkpoint and trigger, and start it."""
+    settings = jdbc_settings(options)
+    if not keys:
+        return rows.writeStream.foreachBatch(_Append(settings))
+    from penstock.spark.materialize import materialize  # noqa: PLC0415 - this module loads without Spark
+
+    return materialize(rows, _target(settings), keys)
+
+
+@dataclass(frozen=True)
+class _Append:
+    """A function for `foreachBatch` that adds rows. Pickles."""
+
+    settings: JdbcSettings = field(repr=False)
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        rows.write.format("jdbc").options(**self.settings.for_spark()).mode("append").save()
+
+
+def _target(settings: JdbcSettings) -> Any:
+    from penstock.materialize import SqlTable  # noqa: PLC0415 - only for upserts
+
+    connect = connect_for(settings)
+    return SqlTable(settings.table, connect, connect.dialect)
+
+
+def _opened(spark: Any, settings: JdbcSettings) -> Any:
+    try:
+        frame = spark.read.format("jdbc").options(**settings.for_spark()).load()
+        frame.schema  # noqa: B018 - a session of Connect connects here
+    except Exception as error:
+        message = first_line(error)
+        if message is None:
+            raise
+        raise ValueError(
+            f"the table '{settings.table}' of the database cannot be opened: {message}. If Spark has no "
+            "driver for the url, start with --conf spark.jars.packages=... or --conf spark.jars=..."
+        ) from error
+    return frame
+
+
+def _check_columns(frame: Any, wanted: list[str], options: dict[str, str]) -> None:
+    found = {name.lower() for name in frame.columns}
+    missing = next((name for name in wanted if name.lower() not in found), None)
+    if missing is not None:
+        raise ValueError(
+            f"the table '{options['table-name']}' of the database does not have the column '{missing}'. It "
+            f"has {', '.join(frame.columns)}."
+        )

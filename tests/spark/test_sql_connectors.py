@@ -1,0 +1,160 @@
+"""Tables of SQL that are not in Kafka, on real Spark: made rows, and a database."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.errors import SqlError
+from penstock.sql.run.session import Session
+from tests.waiting import Patience
+
+WAIT_S = 240
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, lines: list[str]) -> Iterator[Session]:
+    made = Session(spark, lines.append)
+    made.execute(
+        f"SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoints'; SET 'table.dml-sync' = 'true'"
+    )
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def database(spark: SparkSession) -> str:
+    """The URL of a new Derby in memory with the table `stored`. Derby comes with Spark."""
+    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", "/dev/null")  # type: ignore[union-attr]  # it is there
+    url = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+    rows = spark.createDataFrame([], "id BIGINT, name STRING")
+    types = {"createTableColumnTypes": "id BIGINT, name VARCHAR(20)"}
+    rows.write.jdbc(url, "stored", properties=types)
+    return url
+
+
+def sequence(count: int, **more: str) -> str:
+    """Return WITH of a datagen table whose column `id` counts from 1."""
+    options = {
+        "connector": "datagen",
+        "fields.id.kind": "sequence",
+        "fields.id.start": "1",
+        "fields.id.end": str(count),
+        **{key.replace("__", "-").replace("_", "."): value for key, value in more.items()},
+    }
+    return "WITH (" + ", ".join(f"'{key}' = '{value}'" for key, value in options.items()) + ")"
+
+
+def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
+    session.execute("SET 'execution.runtime-mode' = 'batch'")
+    found = [tuple(row) for row in session.sql(query).collect()]
+    session.execute("RESET 'execution.runtime-mode'")
+    return found
+
+
+def test_a_stream_of_made_rows_goes_into_a_database_and_is_looked_up(
+    session: Session, database: str, lines: list[str]
+) -> None:
+    session.execute(
+        f"""
+        CREATE TABLE made (id BIGINT, name STRING, doubled AS id * 2) {sequence(50, fields_name_length="4")};
+        CREATE TABLE stored (id BIGINT, name STRING)
+            WITH ('connector' = 'jdbc', 'url' = '{database}', 'table-name' = 'stored');
+        CREATE TABLE shown (id BIGINT, size_of_name INT) WITH ('connector' = 'print');
+        INSERT INTO stored SELECT id, UPPER(name) FROM made;
+        """
+    )
+    totals = "SELECT COUNT(*), MIN(id), MAX(id), MIN(CHAR_LENGTH(name)), MAX(CHAR_LENGTH(name)) FROM stored"
+    assert rows(session, totals) == [(50, 1, 50, 4, 4)]
+    session.execute(
+        "INSERT INTO shown SELECT made.id, CHAR_LENGTH(stored.name) FROM made JOIN stored ON made.doubled = stored.id "
+        "WHERE made.doubled > 46"
+    )
+    assert sorted(lines) == ["+I[24, 4]", "+I[25, 4]"]
+    session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO stored VALUES (51, 'x')")
+    assert rows(session, "SELECT name FROM stored WHERE id = 51") == [("x",)]
+
+
+def test_a_stream_of_made_rows_continues_after_a_stop(session: Session, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    session.execute(
+        f"""
+        SET 'table.dml-sync' = 'false';
+        CREATE TABLE made (id BIGINT) {sequence(1500, rows__per__second="500")};
+        CREATE TABLE out (id BIGINT) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{target}');
+        """
+    )
+    insert = "INSERT INTO out SELECT id FROM made"
+    job = session.execute(insert)[0].job
+    assert job is not None
+    patience = Patience("a batch is committed", WAIT_S)
+    while not list((target / "_spark_metadata").glob("0")):
+        patience.check()
+    job.stop()
+    again = session.execute(insert)[0].job
+    assert again is not None
+    assert again.wait(WAIT_S)
+    found = rows(session, "SELECT COUNT(*), COUNT(DISTINCT id), MIN(id), MAX(id) FROM out")
+    assert found == [(1500, 1500, 1, 1500)]
+
+
+def test_rows_with_a_key_are_kept_once_in_a_database(session: Session, tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    session.execute(
+        f"""
+        CREATE TABLE made (id BIGINT) {sequence(50)};
+        CREATE TABLE latest (k BIGINT, id BIGINT, PRIMARY KEY (k) NOT ENFORCED)
+            WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{file}', 'table-name' = 'latest');
+        INSERT INTO latest SELECT MOD(id, 5), id FROM made;
+        """
+    )
+
+    def stored() -> dict[int, int]:
+        with closing(sqlite3.connect(file)) as connection:
+            return dict(connection.execute("SELECT k, id FROM latest").fetchall())
+
+    assert stored() == {0: 50, 1: 46, 2: 47, 3: 48, 4: 49}
+    session.execute(
+        "SET 'execution.runtime-mode' = 'batch'; INSERT INTO latest VALUES (CAST(4 AS BIGINT), CAST(0 AS BIGINT)), (9, 9)"
+    )
+    assert stored() == {0: 50, 1: 46, 2: 47, 3: 48, 4: 0, 9: 9}
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SET 'execution.runtime-mode' = 'batch'; SELECT * FROM endless", "cannot be read by a batch"),
+        ("INSERT INTO endless SELECT 1", "only makes rows"),
+        ("SELECT * FROM elsewhere", "the table 'gone' of the database cannot be opened"),
+        ("SELECT * FROM other", "does not have the column 'color'. It has id, name"),
+        ("INSERT INTO other SELECT 1", "does not have the column 'color'"),
+        ("INSERT INTO keyed SELECT 1", "is of 'derby'"),
+    ],
+)
+def test_what_a_connector_cannot_do_is_refused(
+    session: Session, database: str, statement: str, message: str
+) -> None:
+    jdbc = f"'connector' = 'jdbc', 'url' = '{database}', 'table-name'"
+    session.execute(
+        f"""
+        CREATE TABLE endless (id INT) WITH ('connector' = 'datagen');
+        CREATE TABLE elsewhere (id BIGINT) WITH ({jdbc} = 'gone');
+        CREATE TABLE other (color INT) WITH ({jdbc} = 'stored');
+        CREATE TABLE keyed (id INT PRIMARY KEY NOT ENFORCED) WITH ({jdbc} = 'stored');
+        """
+    )
+    with pytest.raises(SqlError) as error:
+        session.execute(statement)
+    assert message.lower() in str(error.value).lower()
