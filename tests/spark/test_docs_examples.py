@@ -15,8 +15,9 @@ from tests import judge
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUN_ELSEWHERE = {("README.md", 0), ("from-spark.md", 1)}
-"""The quick start (tests/package), and what needs no broker (tests/unit/source/test_checkpoint_offset.py)."""
+RUN_ELSEWHERE = {("README.md", 0), ("from-spark.md", 1), ("pipelines.md", 0)}
+"""The quick start (tests/package), what needs no broker (tests/unit/source/test_checkpoint_offset.py), and
+the pipeline (tests/spark/test_pipelines.py)."""
 WANTED = {b"1", b"2", b"3"}
 ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(3)]
 """What the examples of typed tables read: keys and values."""
