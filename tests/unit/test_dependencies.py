@@ -32,6 +32,7 @@ EXTRAS = {
     "attrs": "lineage",
     "sqlglot": "sql",
     "deltalake": "delta",
+    "prompt_toolkit": "sql",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,6 +18,8 @@ from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run.catalog import Catalog
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import FOLDER, NAME, Settings
+from penstock.sql.shell import run as shell
+from penstock.sql.shell.select import Output
 
 
 class FakeStream:
@@ -116,7 +117,8 @@ def test_a_folder_that_a_running_query_writes_is_refused(tmp_path: Path) -> None
 
 
 def write_of(insert: Insert) -> Write:
-    return Write(("default_database", insert.table.parts[-1]), None, "blackhole", {}, insert)
+    rows = MagicMock(isStreaming=False)
+    return Write(("default_database", insert.table.parts[-1]), rows, "blackhole", {}, insert)
 
 
 def fake_session(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:
@@ -154,16 +156,16 @@ SCRIPT = """
 
 @pytest.mark.parametrize(("explain", "expected"), [(True, []), (False, ["start copy", "start t", "start t"])])
 def test_nothing_starts_under_explain(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], explain: bool, expected: list[str]
+    monkeypatch: pytest.MonkeyPatch, explain: bool, expected: list[str]
 ) -> None:
     session, done = fake_session(monkeypatch)
     shown: list[Any] = []
-    command = importlib.import_module("penstock.cli.sql")
-    monkeypatch.setattr(command, "_show_query", shown.append)
-    command._run_script(session, SCRIPT, explain=explain)
+    monkeypatch.setattr(shell, "show_frame", lambda frame, _: shown.append(frame))
+    lines: list[str] = []
+    shell.Shell(session, Output(lines.append), print).run(SCRIPT, explain=explain)
     assert done == expected
     assert len(shown) == (0 if explain else 1)
-    assert ("INSERT INTO copy: promised" in capsys.readouterr().out) is explain
+    assert ("INSERT INTO copy: promised" in lines) is explain
     assert session._catalog.names() == ["copy", "t"]
 
 

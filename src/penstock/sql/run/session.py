@@ -39,6 +39,14 @@ from penstock.sql.language.write import statement_text, type_text
 from penstock.sql.query.translate import translate_query
 from penstock.sql.run._binder import SparkBinder, check_streamed
 from penstock.sql.run._described import described, flink_type, promise
+from penstock.sql.run._explain import (
+    Explanation,
+    ReadTables,
+    add_plan,
+    add_reads,
+    option_text,
+    write_warnings,
+)
 from penstock.sql.run._inserts import Inserts, print_line
 from penstock.sql.run._tables import read_schema
 from penstock.sql.run.catalog import (
@@ -51,7 +59,7 @@ from penstock.sql.run.catalog import (
     with_like,
 )
 from penstock.sql.run.job import Job
-from penstock.sql.run.settings import NEEDED, PARALLELISM, SYNC, ZONE, Settings
+from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
 Row = tuple[str, ...]
 
@@ -317,19 +325,30 @@ class Session:
         return Result(columns=columns, rows=tuple(rows))
 
     def explain(self, statement: Explain, source: Source) -> Result:
-        """Return Spark's SQL of a query or of inserts, and what they promise."""
+        """Return how a query or inserts would run: options, state, guarantee, warnings, and plan."""
         inner = statement.statement
         inserts = inner.inserts if isinstance(inner, StatementSet) else [inner]
-        lines: list[str] = []
-        for each in inserts:
-            translated = translate_query(each.query, source, self._binder)
-            if isinstance(each, Insert):
-                write = self._inserts.prepare(each, source)
-                lines.append(f"INSERT INTO {each.table}: {promise(write.connector, write.options)}")
-            else:
-                self._query(each.query, source)
-            lines.append(translated.sql)
+        lines = [line for each in inserts for line in self._explained(each, source).lines()]
         return Result(columns=("plan",), rows=tuple((line,) for line in lines))
+
+    def _explained(self, statement: Select | Insert, source: Source) -> Explanation:
+        reads = ReadTables(self._binder)
+        translated = translate_query(statement.query, source, reads)
+        if not isinstance(statement, Insert):
+            found, frame = Explanation("SELECT"), self._query(statement.query, source)
+        else:
+            write = self._inserts.prepare(statement, source)
+            frame = write.rows
+            found = Explanation(f"INSERT INTO {statement.table}: {promise(write.connector, write.options)}")
+            found.add("Writes", [option_text(*each) for each in write.options.items() if each[1]])
+            if frame.isStreaming:
+                keys = self._inserts.keys_of(write)
+                folder = self._settings.values.get(FOLDER)
+                found.add("Warnings", write_warnings(write.connector, write.options, keys, folder=folder))
+        options = add_reads(found, reads, self._catalog)
+        found.add("SQL of Spark", [translated.sql])
+        add_plan(found, frame, options)
+        return found
 
     def drop(self, statement: Drop, source: Source) -> Result:
         """Remove a table, view, function or database."""

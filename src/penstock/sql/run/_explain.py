@@ -1,0 +1,170 @@
+"""EXPLAIN: how a query would run, in words.
+
+Runs on the driver. Invariant: nothing starts, and no secret is shown. `Explanation` is the structure to which
+each part of the planner adds its section.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.sql.language.source import without_secrets
+from penstock.sql.language.statements import Options
+from penstock.sql.query.piece import Binder
+from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
+from penstock.sql.run.catalog import Catalog, Table
+
+_GUARANTEE, _DRIFT = "sink.delivery-guarantee", "scan.watermark.alignment.max-drift"
+_BOUNDED = "scan.bounded.mode"
+_WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
+_STATES = {
+    "StateStoreSave": "an aggregation keeps one entry for each group",
+    "SessionWindowStateStoreSave": "session windows keep their open sessions",
+    "StreamingSymmetricHashJoin": "a join keeps the rows of both sides",
+    "StreamingDeduplicate": "DISTINCT keeps one entry for each row",
+    "StreamingGlobalLimit": "LIMIT keeps the number of rows that were given",
+}
+"""Operators of Spark's plan and what they keep."""
+_ENDLESS_JOIN = re.compile(r"StreamingSymmetricHashJoin.*(?:left = null|right = null)")
+
+
+@dataclass
+class Explanation:
+    """What EXPLAIN shows of one query: a title and sections of lines."""
+
+    title: str
+    sections: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, section: str, lines: Iterable[str]) -> None:
+        """Add lines to a section, which stands behind the earlier ones when it is new."""
+        found = [each for line in lines for each in without_secrets(line).splitlines()]
+        if found:
+            self.sections.setdefault(section, []).extend(found)
+
+    def lines(self) -> Iterator[str]:
+        """Return the lines of the explanation."""
+        yield self.title
+        for section, lines in self.sections.items():
+            yield f"  {section}:"
+            yield from (f"    {line}" for line in lines)
+
+
+class ReadTables:
+    """A binder that notes the tables that a translation asks for."""
+
+    def __init__(self, binder: Binder) -> None:
+        self._binder = binder
+        self.found: list[tuple[tuple[str, ...], Options]] = []
+
+    def table(self, parts: tuple[str, ...], options: Options) -> str | None:
+        """Return Spark's name of a table, and note the table."""
+        if (parts, options) not in self.found:
+            self.found.append((parts, options))
+        return self._binder.table(parts, options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._binder, name)
+
+
+def add_reads(explanation: Explanation, reads: ReadTables, catalog: Catalog) -> list[Mapping[str, str]]:
+    """Add the tables that a query reads, and return their options."""
+    all_options: list[Mapping[str, str]] = []
+    for parts, hinted in reads.found:
+        found = catalog.find(parts)
+        options = {**found.options, **dict(hinted)} if isinstance(found, Table) else {}
+        name = ".".join(parts)
+        if options:
+            shown = [option_text(key, value) for key, value in options.items()]
+            explanation.add("Reads", [f"{name}: {', '.join(shown)}"])
+            all_options.append(options)
+        else:
+            kind = "a view" if found is not None else "a table of Spark"
+            explanation.add("Reads", [f"{name}: {kind}"])
+    return all_options
+
+
+def option_text(key: str, value: str) -> str:
+    """Return an option as it is written in WITH."""
+    quoted = value.replace("'", "''")
+    return f"'{key}' = '{quoted}'"
+
+
+def add_plan(explanation: Explanation, frame: Any, reads: list[Mapping[str, str]]) -> None:
+    """Add what a query keeps, warnings about its input, and Spark's plan."""
+    plan = plan_text(frame)
+    if frame.isStreaming:
+        explanation.add("State", states(plan))
+        explanation.add("Warnings", read_warnings(plan, reads))
+    explanation.add("Plan of Spark", plan.strip().splitlines())
+
+
+def plan_text(frame: Any) -> str:
+    """Return Spark's physical plan, on Spark classic and Connect."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        frame.explain()
+    return text.getvalue()
+
+
+def states(plan: str) -> list[str]:
+    """Return what the operators of a streaming plan keep, and when it goes."""
+    watermarked = "EventTimeWatermark" in plan
+    found = []
+    for operator, keeps in _STATES.items():
+        if not re.search(rf"\b{operator}\b", plan):
+            continue
+        if operator == "StreamingGlobalLimit":
+            until = "one number"
+        elif (operator == "StreamingSymmetricHashJoin" and _ENDLESS_JOIN.search(plan)) or not watermarked:
+            until = "it grows without an end"
+        else:
+            until = "until the watermark has passed"
+        found.append(f"{keeps}: {until}")
+    return found or ["none"]
+
+
+def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
+    """Return what a user should know about the input of a streaming query."""
+    found = []
+    kafka = [options for options in reads if options.get("connector") in KAFKA]
+    if "EventTimeWatermark" in plan:
+        if any(_DRIFT not in options for options in kafka):
+            found.append(
+                "Spark's watermark follows the fastest topic partition, so rows of slower ones may be "
+                f"dropped. Set '{_DRIFT}' in WITH of the table."
+            )
+        is_bounded = [_BOUNDED in options or options.get("connector") == DATAGEN for options in reads]
+        if is_bounded and all(is_bounded) and _WINDOWS.search(plan):
+            found.append("the tables are bounded: windows that no later record closes are not written.")
+    if _ENDLESS_JOIN.search(plan):
+        found.append("the join has no condition on times, so its state grows without an end.")
+    return found
+
+
+def write_warnings(
+    connector: str, options: Mapping[str, str], keys: tuple[str, ...], *, folder: str | None
+) -> list[str]:
+    """Return what a user should know about the sink of a streaming query.
+
+    Args:
+        connector: of the table.
+        options: of the table.
+        keys: its primary key.
+        folder: of the checkpoints; None without one.
+    """
+    found = []
+    given = options.get(_GUARANTEE, "at-least-once").lower().replace("_", "-")
+    if connector in KAFKA and given != "exactly-once":
+        found.append(
+            f"after a failure rows may be written twice. '{_GUARANTEE}' = 'exactly-once' prevents it."
+        )
+    if connector == JDBC and not keys:
+        found.append("after a failure rows may be written twice. A PRIMARY KEY prevents it.")
+    if folder is None and connector not in ("print", "blackhole"):
+        found.append("the job cannot start without SET 'execution.checkpointing.dir'.")
+    return found

@@ -1,0 +1,123 @@
+"""Run scripts on a session and show what their statements give.
+
+Runs on the driver's machine. Invariant: a failure has one message without a traceback, and an exit status
+that a scheduler can use.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
+from penstock.sql.connectors.sessions import first_line
+from penstock.sql.language.parse import parse_script
+from penstock.sql.language.source import Source
+from penstock.sql.run.job import Job
+from penstock.sql.run.session import Result, Session
+from penstock.sql.run.settings import RESULT_MODE, RESULT_ROWS
+from penstock.sql.shell.cells import aligned
+from penstock.sql.shell.formats import Format
+from penstock.sql.shell.select import Output, show_frame
+
+FINISHED, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+_PROGRESS_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+class StoppedError(Exception):
+    """A command has to end: the message for the user and the exit status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn errors of users, jobs and Spark into `StoppedError`.
+
+    The status is 2 for a mistake in the script or its options, 1 for a job that failed, 130 for Ctrl-C.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        message = "Stopped. The jobs continue from their checkpoints when the script runs again."
+        raise StoppedError(message, INTERRUPTED) from None
+    except SqlFailedError as error:
+        raise StoppedError(str(error), FAILED) from error
+    except (SqlError, OptionError, SchemaError) as error:
+        raise StoppedError(str(error), MISTAKE) from error
+    except PenstockError as error:
+        raise StoppedError(str(error), FAILED) from error
+    except Exception as error:
+        message_of_spark = first_line(error)
+        if message_of_spark is None:
+            raise
+        _log.debug("a job failed", exc_info=error)
+        raise StoppedError(f"A job failed: {message_of_spark}", FAILED) from error
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A session, and where its results are shown.
+
+    Attributes:
+        session: runs the statements.
+        output: shows rows.
+        note: takes a line about progress, which is not a result.
+    """
+
+    session: Session
+    output: Output
+    note: Callable[[str], None]
+
+    def run(self, text: str, *, explain: bool = False) -> None:
+        """Run a script, statement by statement, and show what each gave."""
+        source = Source(text)
+        for parsed in parse_script(text):
+            self._show(
+                self.session.explained(parsed, source) if explain else self.session.run(parsed, source)
+            )
+
+    def _show(self, result: Result) -> None:
+        if result.message:
+            self.note(result.message)
+        if result.frame is not None:
+            show_frame(result.frame, self._chosen_output())
+        elif result.columns:
+            for text in aligned(result.columns, result.rows):
+                self.output.emit(text)
+
+    def _chosen_output(self) -> Output:
+        """Return the output with what SET has chosen, unless the command line has chosen a format."""
+        given = {row[0]: row[1] for row in self.session.execute("SET")[0].rows}
+        output = replace(self.output, limit=int(given.get(RESULT_ROWS, self.output.limit)))
+        if output.format is Format.AUTO and given.get(RESULT_MODE) == "changelog":
+            return replace(output, format=Format.LINES)
+        return output
+
+    def wait(self, jobs: list[Job]) -> None:
+        """Wait for all jobs, and note their progress. If one fails, the others are stopped."""
+        together = Job("all", [query for job in jobs for query in job.queries])
+        shown_at = time.monotonic()
+        while not together.wait(1.0):
+            if time.monotonic() - shown_at >= _PROGRESS_S:
+                shown_at = time.monotonic()
+                for job in jobs:
+                    for text in progress(job):
+                        self.note(text)
+
+
+def progress(job: Job) -> Iterator[str]:
+    """Return a line for each query of a job: batch, rows a second, and the time of a batch."""
+    for query in job.queries:
+        last: Any = query.lastProgress
+        if last is not None:
+            rate = float(last["processedRowsPerSecond"] or 0)
+            took_ms = last["durationMs"].get("triggerExecution", 0)
+            yield f"{job.name}: batch {last['batchId']}, {rate:,.0f} rows/s, {took_ms:,} ms"

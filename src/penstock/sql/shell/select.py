@@ -1,0 +1,171 @@
+"""Run a SELECT and show its rows: a live table on a terminal, else lines or JSON.
+
+Runs on the driver. Invariant: the rows of a changelog are shown in their order. A bounded query ends; any
+other goes on until Ctrl-C, which stops it and leaves its last rows on the screen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import OptionError
+from penstock.sql.connectors.sessions import is_connect
+from penstock.sql.run.job import Job
+from penstock.sql.shell.cells import aligned, cell, kind_and_cells, line, shown_names
+from penstock.sql.shell.changes import FollowedRows
+from penstock.sql.shell.formats import Format
+
+_JSON = "to_json(struct(*), map('ignoreNullFields', 'false'))"
+_BATCH_ROWS = 1_000
+_REFRESH_PER_S = 4
+_MARGIN_LINES = 8
+"""Lines of the screen that the table does not fill: its frame, its title and the prompt."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where rows go and how.
+
+    Attributes:
+        emit: takes a line.
+        format: as the user chose it.
+        is_terminal: whether a person looks at it.
+        limit: the most rows that a live table keeps.
+    """
+
+    emit: Callable[[str], None]
+    format: Format = Format.AUTO
+    is_terminal: bool = False
+    limit: int = 1_000_000
+
+    @property
+    def chosen(self) -> Format:
+        """Return the format: a table on a terminal and lines elsewhere, unless the user has chosen one."""
+        if self.format is not Format.AUTO:
+            return self.format
+        return Format.TABLE if self.is_terminal else Format.LINES
+
+
+def show_frame(frame: Any, output: Output) -> None:
+    """Show the rows of a DataFrame. For a stream it returns when the query has ended.
+
+    Raises:
+        KeyboardInterrupt: the user has stopped it.
+        StreamingQueryException: the query failed.
+        OptionError: streams are shown by Spark classic only.
+    """
+    if not frame.isStreaming:
+        _show_batch(frame, output)
+        return
+    if is_connect(frame):
+        raise OptionError(
+            "the rows of a stream are shown with Spark classic only, because Spark Connect runs the query in "
+            "another process. Use INSERT INTO, or SET 'execution.runtime-mode' = 'batch'.",
+            option="spark.remote",
+        )
+    if output.chosen is Format.TABLE:
+        _follow(frame, output)
+    elif output.chosen is Format.JSON:
+        _run(frame.selectExpr(_JSON), lambda batch: _emit_json(batch.collect(), output))
+    else:
+        _run(frame, lambda batch: _emit_lines(frame.columns, batch.collect(), output))
+
+
+def _show_batch(frame: Any, output: Output) -> None:
+    if output.chosen is Format.JSON:
+        _emit_json(frame.selectExpr(_JSON).toLocalIterator(), output)
+        return
+    if output.chosen is Format.LINES:
+        _emit_lines(frame.columns, frame.toLocalIterator(), output)
+        return
+    names = list(frame.columns)
+    rows = [tuple(map(cell, row)) for row in frame.limit(_BATCH_ROWS + 1).collect()]
+    for text in aligned(names, rows[:_BATCH_ROWS]):
+        output.emit(text)
+    if len(rows) > _BATCH_ROWS:
+        output.emit(f"There are more rows. These are the first {_BATCH_ROWS:,}.")
+
+
+def _emit_json(rows: Iterable[Any], output: Output) -> None:
+    for row in rows:
+        output.emit(row[0])
+
+
+def _emit_lines(names: Sequence[str], rows: Iterable[Any], output: Output) -> None:
+    for row in rows:
+        output.emit(line(*kind_and_cells(names, row)))
+
+
+def _run(frame: Any, show: Callable[[Any], None]) -> None:
+    query = frame.writeStream.foreachBatch(lambda batch, _: show(batch)).start()
+    Job("SELECT", [query]).wait()
+
+
+def _follow(frame: Any, output: Output) -> None:
+    """Show the rows that the query has so far, and at the end all of them."""
+    table = _FollowedTable(frame.columns, output.limit)
+    try:
+        if output.is_terminal:
+            table.show_while(lambda: _run(frame, table.apply))
+        else:
+            _run(frame, table.apply)
+    finally:
+        table.emit(output.emit)
+
+
+class _FollowedTable:
+    """A table that a query changes while another thread draws it."""
+
+    def __init__(self, names: Sequence[str], limit: int) -> None:
+        self._names = list(names)
+        self._rows = FollowedRows(limit)
+        self._lock = threading.Lock()
+
+    def apply(self, batch: Any) -> None:
+        """Apply the changes of a micro-batch."""
+        for row in batch.collect():
+            change = kind_and_cells(self._names, row)
+            with self._lock:
+                self._rows.apply(*change)
+
+    def emit(self, emit: Callable[[str], None]) -> None:
+        """Write the last rows as lines."""
+        with self._lock:
+            rows = self._rows.last(_BATCH_ROWS)
+            count, dropped = len(self._rows), self._rows.dropped
+        for text in aligned(shown_names(self._names), rows):
+            emit(text)
+        if count > len(rows) or dropped:
+            emit(f"These are the last {len(rows):,} of {count + dropped:,} rows.")
+
+    def show_while(self, work: Callable[[], None]) -> None:
+        """Draw the table on the terminal while the query runs."""
+        from rich.console import Console  # noqa: PLC0415 - only for terminals
+        from rich.live import Live  # noqa: PLC0415 - only for terminals
+
+        console = Console()
+        with Live(
+            get_renderable=lambda: self.drawn(console.height),
+            console=console,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+        ):
+            work()
+
+    def drawn(self, height: int) -> Any:
+        """Return the table as it fits into the height of a terminal."""
+        from rich.table import Table  # noqa: PLC0415 - only for terminals
+        from rich.text import Text  # noqa: PLC0415 - only for terminals
+
+        with self._lock:
+            rows = self._rows.last(max(1, height - _MARGIN_LINES))
+            count = len(self._rows)
+        drawn = Table(caption=f"{count:,} rows, the last {len(rows):,} are shown. Ctrl-C stops the query.")
+        for name in shown_names(self._names):
+            drawn.add_column(Text(name), no_wrap=True)
+        for row in rows:
+            drawn.add_row(*map(Text, row))
+        return drawn
