@@ -1,8 +1,8 @@
 """`penstock.changelog.in_order`: bring the rows of each key together, in their order.
 
-Runs in the user's program, on Spark classic and Connect; the sort runs on executors. Invariant: rows of a
-key at the same place in `order_by` keep the order that they had, if they were in one partition. A change
-(-U and +U) comes from one record and has one place.
+Runs in the user's program, on Spark classic and Connect; the sort runs on executors. Invariant: the order of
+the rows of a key depends only on their values, and never on the order in which a shuffle delivered them. Two
+rows of a key with one place are -U and +U of one change, or equal.
 """
 
 from __future__ import annotations
@@ -11,12 +11,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.changelog.operators.ordering import groups_of, ranks, sort
+from penstock.changelog.row_kinds import (
+    INSERT,
+    ROW_KIND,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Kinds,
+    has_row_kind,
+    kinds_of,
+)
 from penstock.errors import OptionError, RowError
-from penstock.state.columns import check_columns
+from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,11 +47,12 @@ def in_order(
         df: the rows, of a batch or a stream.
         keys: the columns of the key, such as the primary key.
         order_by: columns that say which of two rows of a key is newer, such as the offset of the record. Rows
-            of a key have different values here, except -U and +U of one change.
+            of a key have different values here, except -U and +U of one change, and equal rows.
         partitions: of the result; by default `spark.sql.shuffle.partitions`.
 
     Returns:
-        The columns of `df`. A null in `order_by` makes the query fail with a RowError.
+        The columns of `df`. The query fails with a RowError if `order_by` is null, or if two rows of a key
+        have the same values in it.
 
     Raises:
         SchemaError: a column does not exist, or cannot be compared.
@@ -55,20 +66,21 @@ def in_order(
     check_columns(to_arrow_schema(df.schema, timezone="UTC"), [*keys, *order_by])
     columns = [df[f"`{name.replace('`', '``')}`"] for name in keys]
     together = df.repartition(*columns) if partitions is None else df.repartition(partitions, *columns)
-    return together.mapInArrow(SortedRows(tuple(order_by)).run, df.schema)
+    return together.mapInArrow(SortedRows(tuple(keys), tuple(order_by)).run, df.schema)
 
 
 @dataclass(frozen=True)
 class SortedRows:
     """Sorts the rows of one task. Pickled to the tasks."""
 
+    keys: tuple[str, ...]
     order_by: tuple[str, ...]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows in order.
 
         Raises:
-            RowError: a row has null in `order_by`.
+            RowError: a row has null in `order_by`, or two rows of a key have the same place in it.
         """
         received = list(batches)
         if not received:
@@ -82,5 +94,47 @@ class SortedRows:
                     "the row out.",
                     column=name,
                 )
-        order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in self.order_by])
-        yield from rows.take(order).combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
+        kinds = _kinds(rows)
+        self._check_ties(rows, kinds)
+        keys, _ = groups_of(hash_columns(rows, self.keys))
+        none = np.zeros(rows.num_rows, np.int64)
+        # -U stays directly before its +U, because a write to an upsert table then leaves it out.
+        order = sort(none, ranks(rows, self.order_by), keys, kinds != UPDATE_BEFORE)
+        yield from rows.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
+
+    def _check_ties(self, rows: pa.Table, kinds: Kinds) -> None:
+        """Raise RowError if it is unknown which of two rows of a key is newer.
+
+        Args:
+            rows: of the task.
+            kinds: of the rows.
+        """
+        places, _ = groups_of(hash_columns(rows, [*self.keys, *self.order_by]))
+        tied = np.flatnonzero((np.bincount(places) > 1)[places])
+        if not len(tied):
+            return
+        contents, _ = groups_of(hash_values(rows.take(pa.array(tied))))
+        different = tied[np.unique(contents, return_index=True)[1]]  # equal rows count once
+        count = int(places.max()) + 1
+        of_place = np.bincount(places[different], minlength=count)
+        befores, afters = (
+            np.bincount(places[different[kinds[different] == kind]], minlength=count)
+            for kind in (UPDATE_BEFORE, UPDATE_AFTER)
+        )
+        wrong = np.flatnonzero((of_place > 1) & ~((of_place == 2) & (befores == 1) & (afters == 1)))
+        if len(wrong):
+            place = int(np.flatnonzero(places == wrong[0])[0])
+            row = rows.select([*self.keys, *self.order_by]).slice(place, 1).to_pylist()[0]
+            raise RowError(
+                f"Rows of {len(wrong)} keys are different and have the same place in `order_by`, for "
+                f"example {row}. It is unknown which row is newer. Nothing of this task was written. Add a "
+                "column that tells them apart, such as the offset of the record. The offsets of two topic "
+                "partitions cannot be compared: use a time of the source for a key that is in both.",
+                order_by=list(self.order_by),
+            )
+
+
+def _kinds(rows: pa.Table) -> Kinds:
+    if not has_row_kind(rows.column_names):
+        return np.full(rows.num_rows, INSERT, np.int8)
+    return kinds_of(one_array(rows.column(ROW_KIND)))
