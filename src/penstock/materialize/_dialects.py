@@ -29,6 +29,7 @@ class Dialect:
         value: converts a value for the driver of the database.
         lock: statements that begin the transaction and keep other writers out.
         temporary: the schema of temporary tables.
+        one_name: returns the same name for all spellings of a table's name that mean one table.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Dialect:
     value: Callable[[Any], Any]
     lock: Sequence[str]
     temporary: str
+    one_name: Callable[[str], str]
 
     def column_type(self, field: pa.Field) -> str:
         """Return the type of a column.
@@ -111,5 +113,13 @@ def _sqlite_value(value: Any) -> Any:
     return value
 
 
-POSTGRESQL = Dialect("postgresql", "%s", _postgresql_type, lambda value: value, (), "pg_temp")
-SQLITE = Dialect("sqlite", "?", _sqlite_type, _sqlite_value, ("BEGIN IMMEDIATE",), "temp")
+def _sqlite_name(name: str) -> str:
+    """Return the name in lower case, because SQLite finds a table in any case, and without its own schema."""
+    lower = "".join(one.lower() if one.isascii() else one for one in name)
+    return lower.removeprefix("main.")
+
+
+POSTGRESQL = Dialect(
+    "postgresql", "%s", _postgresql_type, lambda value: value, (), "pg_temp", lambda name: name
+)
+SQLITE = Dialect("sqlite", "?", _sqlite_type, _sqlite_value, ("BEGIN IMMEDIATE",), "temp", _sqlite_name)

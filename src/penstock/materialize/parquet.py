@@ -2,13 +2,16 @@
 
 Runs on the driver. Guarantee: a version is visible when its manifest is, so a reader sees all changes of a
 batch or none. The manifest holds the marker too. Files never change: a version writes the buckets that its
-batch touches, and names the files of the others. Two drivers on one checkpoint write equal versions, so
-either may win.
+batch touches, and names the files of the others. The name of a manifest has a hash of its marker. Two drivers
+on one checkpoint usually write equal versions, and either may win. If the versions differ, the later one is
+taken back.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +26,10 @@ from penstock.errors import MaterializeError, OptionError
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
 from penstock.state.columns import hash_columns
-from penstock.state.files import TEMPORARY, Files, open_files
+from penstock.state.files import Files, open_files
 
 _VERSIONS, _DATA = "_versions", "data"
+_NAME = re.compile(r"(\d{10})(?:-[0-9a-f]{16})?\.json")
 _FORMAT = 1
 
 
@@ -105,8 +109,18 @@ class ParquetTable:
     def newest(self) -> Version | None:
         """Return the newest version; None if there is none."""
         files = open_files(self.folder)
-        numbers = _numbers(files)
-        return _read(files, self, numbers[-1]) if numbers else None
+        found = _manifests(files)
+        if not found:
+            return None
+        number, names = max(found.items())
+        if len(names) > 1:
+            raise MaterializeError(
+                f"{self} has {len(names)} versions of batch {number}, and its newest version is unknown: "
+                f"{', '.join(names)} in {_VERSIONS}. Two drivers have used its checkpoint or its folder, and "
+                "one has died. Nothing was written. Stop all but one driver, and delete the manifest of the "
+                "other."
+            )
+        return _read(files, self, names[0])
 
     def apply(self, batch: Batch) -> bool:
         """Publish the version that a batch makes; return False if it was published before.
@@ -128,23 +142,41 @@ class ParquetTable:
             )
         written = dict(newest.files) | _write_buckets(files, newest, batch, upserted)
         version = Version(new, newest.keys, newest.columns, newest.bucket_count, written)
-        with files.create(_manifest(new.batch_id)) as sink:
-            sink.write(version.to_json())
+        self._publish(files, version)
         self._clean(files)
         return True
 
+    def _publish(self, files: Files, version: Version) -> None:
+        """Write the manifest of a version.
+
+        Raises:
+            MaterializeError: another driver has published another version of the batch.
+        """
+        number, name = version.marker.batch_id, _name_of(version.marker)
+        with files.create(f"{_VERSIONS}/{name}") as sink:
+            sink.write(version.to_json())
+        others = [other for other in _manifests(files).get(number, []) if other != name]
+        if others:
+            files.delete(f"{_VERSIONS}/{name}")
+            raise MaterializeError(
+                f"Another driver has published batch {number} of {self} with other rows at the same time. "
+                "This version was taken back. Stop one of the drivers: a table has one query, and a query "
+                "one driver.",
+                batch_id=number,
+            )
+
     def _clean(self, files: Files) -> None:
         """Delete the oldest versions, and the files that only they name."""
-        numbers = _numbers(files)
-        old, kept = numbers[: -self.versions_kept], numbers[-self.versions_kept :]
+        names = [name for _, of_number in sorted(_manifests(files).items()) for name in of_number]
+        old, kept = names[: -self.versions_kept], names[-self.versions_kept :]
         if not old:
             return
-        named = {file for number in kept for file in _read(files, self, number).files.values()}
-        for number in old:
-            unused = set(_read(files, self, number).files.values()) - named
+        named = {file for name in kept for file in _read(files, self, name).files.values()}
+        for name in old:
+            unused = set(_read(files, self, name).files.values()) - named
             for file in sorted(unused):
                 files.delete(file)
-            files.delete(_manifest(number))
+            files.delete(f"{_VERSIONS}/{name}")
 
 
 def _write_buckets(files: Files, version: Version, batch: Batch, upserted: pa.Table) -> dict[int, str]:
@@ -175,20 +207,26 @@ def _without(rows: pa.Table, batch: Batch) -> pa.Table:
     return rows.take(left.column("#place").combine_chunks().sort())
 
 
-def _manifest(number: int) -> str:
-    return f"{_VERSIONS}/{number:010d}.json"
+def _name_of(marker: Marker) -> str:
+    """Return the name of a manifest. Equal versions have equal names."""
+    content = hashlib.sha256(f"{marker.query_id} {marker.digest}".encode()).hexdigest()[:16]
+    return f"{marker.batch_id:010d}-{content}.json"
 
 
-def _numbers(files: Files) -> list[int]:
-    names = (name for name in files.names(_VERSIONS) if TEMPORARY not in name)
-    return sorted(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+def _manifests(files: Files) -> dict[int, list[str]]:
+    """Return the names of the manifests of each version."""
+    found: dict[int, list[str]] = {}
+    for name in files.names(_VERSIONS):
+        if matched := _NAME.fullmatch(name):
+            found.setdefault(int(matched[1]), []).append(name)
+    return found
 
 
-def _read(files: Files, table: ParquetTable, number: int) -> Version:
-    line, _, rest = files.read(_manifest(number)).to_pybytes().partition(b"\n")
+def _read(files: Files, table: ParquetTable, name: str) -> Version:
+    line, _, rest = files.read(f"{_VERSIONS}/{name}").to_pybytes().partition(b"\n")
     if rest != b"%08x\n" % zlib.crc32(line):
         raise MaterializeError(
-            f"The manifest {_manifest(number)} of {table} is damaged: its checksum does not match. Nothing "
+            f"The manifest {name} of {table} is damaged: its checksum does not match. Nothing "
             "was written. Restore the folder, the checkpoint and the state from the same time."
         )
     fields: dict[str, Any] = json.loads(line)

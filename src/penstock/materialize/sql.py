@@ -125,6 +125,7 @@ class _Apply:
         self._cursor = cursor
         self._batch = batch
         self._staged = f"{dialect.temporary}.{_STAGED}"  # the user may have a table of this name
+        self._marked = dialect.one_name(target.table)
         self._table = ".".join(map(_quoted, target.table.split(".")))
         self._columns = [one for one in batch.rows.schema if not one.name.startswith("#")]
 
@@ -144,7 +145,7 @@ class _Apply:
             new.batch_id,
             new.digest,
             _FORMAT,
-            self._target.table,
+            self._marked,
         )
         return True
 
@@ -170,11 +171,11 @@ class _Apply:
         self._execute(
             f"INSERT INTO {MARKERS} VALUES ({_P}, '', {_NO_BATCH}, '', {_FORMAT}) "
             "ON CONFLICT (target) DO UPDATE SET target = excluded.target",
-            self._target.table,
+            self._marked,
         )
         self._execute(
             f"SELECT query_id, batch_id, digest, format FROM {MARKERS} WHERE target = {_P}",
-            self._target.table,
+            self._marked,
         )
         query_id, batch_id, digest, version = self._cursor.fetchone()
         if version != _FORMAT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError
-from penstock.materialize import ParquetTable
+from penstock.materialize import ParquetTable, parquet
 from penstock.materialize.batch import Batch, LastRows
 from penstock.state.files import LocalFiles
 from tests.examples import examples
@@ -134,3 +135,39 @@ def test_the_number_of_buckets_is_that_of_the_first_batch(tmp_path: Path) -> Non
     changed = ParquetTable(str(tmp_path), 5)
     changed.apply(batch(1, [(key, "b", "+U") for key in range(9)]))
     assert stored(changed.paths()) == dict.fromkeys(range(9), "b")
+
+
+def test_of_two_drivers_with_other_rows_the_later_one_takes_its_version_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, write = ParquetTable(str(tmp_path), 1), parquet._write_buckets
+    target.apply(batch(0, [(1, "a", "+I")]))
+
+    def after_the_other(*given: Any) -> dict[int, str]:
+        monkeypatch.setattr(parquet, "_write_buckets", write)
+        assert ParquetTable(str(tmp_path), 1).apply(batch(1, [(1, "c", "+U")]))
+        return write(*given)
+
+    monkeypatch.setattr(parquet, "_write_buckets", after_the_other)
+    with pytest.raises(MaterializeError, match="Another driver has published batch 1"):
+        target.apply(batch(1, [(1, "b", "+U")]))
+    assert stored(target.paths()) == {1: "c"}
+    monkeypatch.setattr(parquet, "_write_buckets", after_the_other)
+    for path in (tmp_path / "_versions").glob("0000000001-*"):
+        path.unlink()
+    assert target.apply(batch(1, [(1, "c", "+U")])), "both have the same rows"
+    assert stored(target.paths()) == {1: "c"}
+
+
+def test_two_versions_of_a_batch_are_not_chosen_from(tmp_path: Path) -> None:
+    """A driver has died before it could take its version back."""
+    target = ParquetTable(str(tmp_path), 1)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    (manifest,) = (tmp_path / "_versions").iterdir()
+    other = manifest.with_name(f"0000000000-{'0' * 16}.json")
+    other.write_bytes(manifest.read_bytes())
+    for read in (target.paths, lambda: target.apply(batch(1, []))):
+        with pytest.raises(MaterializeError, match="has 2 versions of batch 0, and its newest"):
+            read()
+    other.unlink()
+    assert target.apply(batch(1, []))
