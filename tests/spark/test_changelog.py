@@ -22,6 +22,9 @@ from typer.testing import CliRunner
 from penstock import changelog
 from penstock.cli import app
 from penstock.errors import OptionError, SchemaError
+from penstock.state.files import LocalFiles
+from penstock.state.plans import read_plans
+from penstock.state.shared_folder import FOLDER_FILE
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 from tests.unit.changelog.reference import Reference
 from tests.unit.changelog.running import Row, as_changelog
@@ -194,6 +197,59 @@ def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
     assert written(spark, tmp_path) == expected([history(4, count=5), history(4, first=5, count=5)])
 
 
+def test_a_batch_that_was_read_in_part_is_found_and_repeated(spark: SparkSession, tmp_path: Path) -> None:
+    """docs/changelogs.md describes the repair."""
+    batches = [history(8, first=12 * number, count=12) for number in range(3)]
+    write_batches(tmp_path / "in", batches)
+    checkpoint = tmp_path / "checkpoint"
+
+    def run_whole(reads_part: bool) -> None:
+        def write(rows: DataFrame, batch_id: int) -> None:
+            if reads_part and batch_id == 1:
+                next(iter(rows.toLocalIterator()))
+            elif not rows.isEmpty():
+                rows.write.mode("append").parquet(str(tmp_path / "out"))
+
+        stream = read_batches(spark, tmp_path / "in")
+        changes = changelog.normalize(
+            stream, ["k"], order_by=["at"], state=str(tmp_path / "state"), partitions=3
+        )
+        start = changes.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+        with stopped(start.trigger(availableNow=True).start()) as query:
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+
+    for _ in range(2):
+        with pytest.raises(PySparkException, match=r"Batch 1 was committed, but only [12] of its 3 tasks"):
+            run_whole(reads_part=True)
+    for folder, number in (("commits", 1), ("offsets", 2)):
+        (checkpoint / folder / f"{number}").unlink()
+        (checkpoint / folder / f".{number}.crc").unlink()
+    run_whole(reads_part=False)
+    assert written(spark, tmp_path) == expected(batches)
+
+
+def test_of_two_dataframes_with_one_state_the_newer_may_start(spark: SparkSession, tmp_path: Path) -> None:
+    batches = [history(9, first=5 * number, count=5) for number in range(3)]
+
+    def normalized() -> DataFrame:
+        stream = read_batches(spark, tmp_path / "in")
+        return changelog.normalize(
+            stream, ["k"], order_by=["at"], state=str(tmp_path / "state"), partitions=2
+        )
+
+    (tmp_path / "in").mkdir()
+    older = normalized()
+    for number in range(2):  # one DataFrame may be started again
+        write_batches(tmp_path / "in", batches[number : number + 1])
+        run(older, tmp_path)
+    newer = normalized()
+    write_batches(tmp_path / "in", batches[2:])
+    with pytest.raises(PySparkException, match="was called again after the DataFrame of this query was made"):
+        run(older, tmp_path)
+    run(newer, tmp_path)
+    assert written(spark, tmp_path) == expected(batches)
+
+
 def test_a_batch_query_needs_no_state(spark: SparkSession) -> None:
     rows = history(5)
     df = spark.createDataFrame(pa.Table.from_pylist(rows, COLUMNS))
@@ -328,3 +384,5 @@ def test_connect(connect_spark: Any, tmp_path: Path) -> None:
         )
         run(changes, tmp_path)
     assert written(connect_spark, tmp_path) == expected(batches)
+    assert (tmp_path / "state" / FOLDER_FILE).exists(), "a task has seen the folder"
+    assert [plan.number for plan in read_plans(LocalFiles(str(tmp_path / "state")))] == [2]

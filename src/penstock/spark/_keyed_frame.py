@@ -20,8 +20,8 @@ from penstock.changelog.operators.base import Operator
 from penstock.errors import OptionError
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
+from penstock.spark._planning import Planned, Planning
 from penstock.state.files import LocalFiles, open_files
-from penstock.state.shared_folder import folder_id
 from penstock.state.snapshot import Lifetime
 
 if TYPE_CHECKING:
@@ -55,8 +55,18 @@ def apply(
             option="state",
         )
     count = _partition_count(df, partitions)
-    place, seen = (None, None) if state is None else _place(df, state)
-    task = KeyedTask(operator, arrow(df.schema), place, count, lifetime, uuid.uuid4().hex, seen)
+    place, plan = (None, Planned(uuid.uuid4().hex)) if state is None else _planned(df, state)
+    task = KeyedTask(
+        operator,
+        arrow(df.schema),
+        place,
+        count,
+        lifetime,
+        plan.plan_id,
+        plan.number,
+        plan.folder_id,
+        _has_one_machine(df),
+    )
     rows = df.selectExpr(
         "*",
         f"{partition_expression(operator.keys, count)} AS {quoted(PARTITION)}",
@@ -74,34 +84,38 @@ def _nullable(columns: StructType) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in columns])
 
 
-def _place(df: DataFrame, state: str) -> tuple[str, str | None]:
-    """Return the folder of the state, and its id if it is a path that may differ between machines.
-
-    The client of Spark Connect does not see the folder, so it cannot ask for the id.
+def _planned(df: DataFrame, state: str) -> tuple[str, Planned]:
+    """Return the folder of the state, and the plan of this call, which is in the folder.
 
     Raises:
-        OptionError: the folder is not a path or URI, or the driver cannot write to it.
+        OptionError: the folder is not a path or URI, or cannot be written.
     """
     try:
         files = open_files(state)
     except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
         raise OptionError(f"`state` is wrong: {error}.", option="state") from None
-    if not isinstance(files, LocalFiles):
-        return state, None
+    place = files.root if isinstance(files, LocalFiles) else state
+    planning = Planning(place, uuid.uuid4().hex, _has_one_machine(df))
     if _is_connect(df):
-        if not (state.startswith(("/", "file:"))):
+        if isinstance(files, LocalFiles) and not state.startswith(("/", "file:")):
             raise OptionError(
                 f"Expected an absolute path or a URI for `state`, got {state!r}.", option="state"
             )
-        return state, None
+        return planning.place, planning.run_in_a_task(df.sparkSession)
     try:
-        return files.root, folder_id(files)
+        return planning.place, planning.run()
     except OSError as error:
         raise OptionError(
             f"The driver cannot write to the folder of the state {files.root}: {error}. The driver and all "
             "executors need the same folder.",
             option="state",
         ) from error
+
+
+def _has_one_machine(df: DataFrame) -> bool:
+    """Return whether Spark runs the driver and the executors in one process."""
+    master = str(df.sparkSession.conf.get("spark.master", ""))
+    return master == "local" or master.startswith("local[")
 
 
 def _is_connect(df: DataFrame) -> bool:

@@ -20,6 +20,7 @@ from penstock.state.columns import Hashes, hash_values, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
+from penstock.state.mounts import check_listings
 from penstock.state.shared_folder import check_folder_id
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import BatchTask, StateStore
@@ -43,7 +44,9 @@ class KeyedTask:
         partition_count: of the state.
         lifetime: of the rows that are kept.
         plan_id: of the DataFrame. Two operators with one folder have different ones.
+        plan_number: of the DataFrame. A later call has a higher one; see `penstock.state.plans`.
         folder_id: of the folder that the driver sees; None if all machines see the same one.
+        has_one_machine: whether the driver and all executors are on one machine.
     """
 
     operator: Operator
@@ -52,7 +55,9 @@ class KeyedTask:
     partition_count: int
     lifetime: Lifetime
     plan_id: str = ""
+    plan_number: int = 0
     folder_id: str | None = None
+    has_one_machine: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows out of one task.
@@ -99,7 +104,7 @@ class KeyedTask:
             step = self.operator.step(rows, find, now_ms)
             store.save(begun, loaded, step.kept, _digest(rows), now_ms)
             out.append(step.out)
-        store.finish(begun)
+        store.finish(begun, by_partition.keys())
         return out
 
     def _store_and_task(self) -> tuple[StateStore, BatchTask]:
@@ -110,10 +115,9 @@ class KeyedTask:
                 "Nothing was written. Leave `state` out.",
                 path=self.place,
             )
-        query_id, run_id, batch_id = found
         operator = self.operator
         identity = Identity(
-            query_id,
+            found.query_id,
             operator.name,
             operator.version,
             operator.arguments,
@@ -122,9 +126,20 @@ class KeyedTask:
         )
         files = open_files(place)
         if self.folder_id is not None:
+            if not self.has_one_machine:
+                check_listings(files.root)
             check_folder_id(files, self.folder_id)
         store = StateStore(files, identity, self.lifetime, has_parts=operator.has_parts)
-        return store, BatchTask(query_id, run_id, batch_id, plan_id=self.plan_id)
+        return store, BatchTask(
+            found.query_id,
+            found.run_id,
+            found.batch_id,
+            plan_id=self.plan_id,
+            plan_number=self.plan_number,
+            stage_id=found.stage_id,
+            task_id=found.task_id,
+            attempt_id=found.attempt_id,
+        )
 
 
 def _by_partition(rows: pa.Table) -> dict[int, pa.Table]:

@@ -51,8 +51,29 @@ def query_and_batch_of_task() -> tuple[str, int] | None:
     return None if query_id is None or batch_id is None else (query_id, int(batch_id))
 
 
-def batch_of_task() -> tuple[str, str, int] | None:
-    """Return the query id, run id and batch id of the current Spark task; None outside a streaming query.
+@dataclass(frozen=True)
+class BatchPlace:
+    """Where a task of a streaming query stands.
+
+    Attributes:
+        query_id: of the streaming query. It changes only with the checkpoint.
+        run_id: of one run of the query, from its start to its stop.
+        batch_id: of the micro-batch.
+        stage_id: of Spark's stage. A later stage of one SparkContext has a higher one.
+        task_id: the number of the task in its stage.
+        attempt_id: of the attempt of the task, unique in the SparkContext.
+    """
+
+    query_id: str
+    run_id: str
+    batch_id: int
+    stage_id: int = 0
+    task_id: int = 0
+    attempt_id: int = 0
+
+
+def batch_of_task() -> BatchPlace | None:
+    """Return the place of the current Spark task; None outside a streaming query.
 
     Raises:
         StateError: the run id is not there, because the user has set a job group.
@@ -63,7 +84,14 @@ def batch_of_task() -> tuple[str, str, int] | None:
         return None
     group = context.getLocalProperty(RUN_ID_PROPERTY) or ""
     description = context.getLocalProperty(DESCRIPTION_PROPERTY) or ""
-    return found[0], run_id_in(group, description), found[1]
+    return BatchPlace(
+        found[0],
+        run_id_in(group, description),
+        found[1],
+        context.stageId(),
+        context.partitionId(),
+        context.taskAttemptId(),
+    )
 
 
 def run_id_in(group: str, description: str) -> str:

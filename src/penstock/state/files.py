@@ -136,20 +136,29 @@ class ArrowFiles:
         self.root = root
         self._file_system = file_system
         self._is_object_store = file_system.type_name in {"s3", "gcs", "abfs"}
+        self._shows_begun_files = file_system.type_name == "abfs"
         folder = cache_folder or str(Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}"))
         name = hashlib.sha256(f"{file_system.type_name}:{place or root}".encode()).hexdigest()[:16]
         self._cache = LocalFiles(str(Path(folder, name)))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in a folder in order."""
+        """Return the names in a folder in order.
+
+        Azure shows a file with 0 bytes from the moment when its upload begins, also if the writer dies. No
+        file of penstock has 0 bytes when it is complete, so these are left out.
+        """
         selector = pa.fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
-        return sorted(info.base_name for info in self._file_system.get_file_info(selector))
+        found = self._file_system.get_file_info(selector)
+        return sorted(info.base_name for info in found if not (self._shows_begun_files and info.size == 0))
 
     def read(self, path: str) -> pa.Buffer:
         """Return a file; a run from the copy on this machine, if there is one."""
         if not path.endswith(".arrow"):
             with self._file_system.open_input_file(f"{self.root}/{path}") as source:
-                return source.read_buffer()
+                contents = source.read_buffer()
+            if self._shows_begun_files and contents.size == 0:
+                raise FileNotFoundError(f"{self.root}/{path} is not complete")
+            return contents
         try:
             return self._cache.read(path)
         except FileNotFoundError:
@@ -213,6 +222,12 @@ def open_files(place: str) -> Files:
     if found[2] != "://":
         raise ValueError(f"expected {found[1]}://..., got {place!r}")
     if found[1] == "file":
-        return LocalFiles(place[found.end() :])
+        path = place[found.end() :]
+        if not path.startswith("/"):
+            raise ValueError(
+                f"expected file:///folder, got {place!r}: the part before the first '/' is the name of a "
+                "machine, and each machine opens its own files"
+            )
+        return LocalFiles(path)
     file_system, root = pa.fs.FileSystem.from_uri(place)
     return ArrowFiles(file_system, root.rstrip("/"), place=place)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import StateError
 from penstock.state.files import Files
 
-FORMAT = 1
+FORMAT = 2
 """The version of the files. docs/decisions/0008-own-keyed-state.md describes it."""
 IDENTITY_FILE = "state.json"
 
@@ -111,9 +111,15 @@ def parse_identity(contents: bytes, where: str) -> Identity:
             "folder together with the checkpoint of the same time.",
             path=where,
         ) from error
-    raise StateError(
+    raise other_format(where, form)
+
+
+def other_format(where: str, form: int) -> StateError:
+    """Return the error of a file with another format."""
+    return StateError(
         f"{where} has format {form}, and this version of penstock reads format {FORMAT}. Nothing was "
-        "written. Use the version of penstock that wrote the state, or a newer one.",
+        "written. Use the version of penstock that wrote the state. If it was a development version before "
+        "0.1.0, start with a new checkpoint and an empty folder.",
         path=where,
     )
 

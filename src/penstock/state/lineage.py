@@ -1,9 +1,14 @@
 """The runs of a query in their order, and which of several manifests of a version counts.
 
-Runs on executors, and in `penstock state`. The first task of a run of the query claims the next epoch in the
-folder `runs`, before it writes anything else. The name of the file has everything:
+Runs on executors, and in `penstock state`. The first task of a run of the query claims a place in the folder
+`runs`, before it writes anything else. The name of the file has everything:
 
-    <first batch>-<epoch, 8 digits><hash of the run id, 16 digits>.json
+    <first batch>-<epoch, 16 digits><hash of the run id, 16 digits>.json
+
+The epoch is the number of the plan (`plans.py`) and the id of Spark's stage. A later driver has a higher
+plan, and a later run of the same driver a higher stage. So the epochs have the order in which the runs began,
+also if the first task of a dead run begins after a newer run has claimed its place. Epochs do not depend on
+when a task writes.
 
 Invariant: a run computes again what it begins with. So a manifest does not count if a later run began at or
 before its version, although that run may have had no rows for the partition. Nothing else tells the manifests
@@ -12,7 +17,6 @@ of dead runs and late tasks from those that Spark has committed.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,10 +24,13 @@ from dataclasses import dataclass
 from penstock.errors import StateError
 from penstock.state.files import Files
 from penstock.state.manifest import FileName, Manifest
+from penstock.state.marks import Mark, short_hash
+from penstock.state.plans import is_replaced, take_number
 
 RUNS = "runs"
 """The folder of the claims."""
-_NAME = re.compile(r"(\d+)-([0-9a-f]{8})([0-9a-f]{16})\.json")
+_NAME = re.compile(r"(\d+)-([0-9a-f]{16})([0-9a-f]{16})\.json")
+_STAGE_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Claim:
     @property
     def name(self) -> str:
         """Return the name of the file."""
-        return f"{self.first_batch}-{self.epoch:08x}{self.run_hash}.json"
+        return f"{self.first_batch}-{self.epoch:016x}{self.run_hash}.json"
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,32 @@ class Lineage:
 
     def counts(self, manifest: Manifest) -> bool:
         """Return whether no later run has computed the manifest's version again."""
+        return self._counts(manifest.version, manifest.epoch, short_hash(manifest.run_id))
+
+    def _counts(self, version: int, epoch: int, run_hash: str) -> bool:
         return not any(
-            claim.epoch > manifest.epoch and claim.first_batch <= manifest.version for claim in self.claims
+            claim.epoch > epoch and claim.first_batch <= version and claim.run_hash != run_hash
+            for claim in self.claims
         )
+
+    def marks_of(self, version: int, marks: Iterable[Mark]) -> list[Mark]:
+        """Return the marks of a version that count. All are of one run.
+
+        Raises:
+            StateError: a later run has written one of them.
+        """
+        of_version = [mark for mark in marks if mark.version == version]
+        runs = {(mark.epoch, mark.run_hash) for mark in of_version}
+        counts = {run for run in runs if self._counts(version, *run)}
+        counting = [mark for mark in of_version if (mark.epoch, mark.run_hash) in counts]
+        own = self.own
+        if own is not None:
+            if any(mark.epoch > own.epoch and mark.run_hash != own.run_hash for mark in counting):
+                raise superseded(version)
+            if version >= own.first_batch:
+                return [mark for mark in counting if mark.run_hash == own.run_hash]
+        newest = max(counting, key=lambda mark: mark.epoch, default=None)
+        return [mark for mark in counting if newest is not None and mark.run_hash == newest.run_hash]
 
     def choose(self, found: Iterable[Manifest]) -> list[Manifest]:
         """Return those manifests of one version that count. Attempts of one run may have written several.
@@ -72,7 +102,7 @@ class Lineage:
         if self.own is None:
             return counting
         for manifest in counting:
-            if manifest.epoch > self.own.epoch:
+            if manifest.epoch > self.own.epoch and manifest.run_id != self.run_id:
                 raise superseded(manifest.version)
             if manifest.version >= self.own.first_batch and manifest.run_id != self.run_id:
                 return [each for each in counting if each.run_id == self.run_id]
@@ -85,36 +115,56 @@ def read_claims(files: Files) -> frozenset[Claim]:
     return frozenset(Claim(int(name[2], 16), int(name[1]), name[3]) for name in found if name is not None)
 
 
-def lineage_of(files: Files, run_id: str, batch_id: int) -> Lineage:
+def epoch_of(plan_number: int, stage_id: int) -> int:
+    """Return the epoch of a run whose first task belongs to this plan and stage."""
+    return plan_number << _STAGE_BITS | stage_id
+
+
+def take_plan(files: Files, plan_id: str) -> int:
+    """Return the number of a new plan; see `plans.py`. It is higher than that of every run."""
+    newest = max((claim.epoch >> _STAGE_BITS for claim in read_claims(files)), default=0)
+    return take_number(files, plan_id, newest + 1)
+
+
+def lineage_of(files: Files, run_id: str, batch_id: int, epoch: int) -> Lineage:
     """Return the runs with the task's own. Its claim is not written yet.
+
+    Args:
+        files: the folder of the state.
+        run_id: of the task's run.
+        batch_id: of the task.
+        epoch: of the run, if this is its first task.
 
     Raises:
         StateError: a later run has begun, so this task is late.
     """
     claims = read_claims(files)
-    run_hash = hashlib.sha256(run_id.encode()).hexdigest()[:16]
-    newest = max((claim.epoch for claim in claims), default=0)
+    run_hash = short_hash(run_id)
     found = [claim for claim in claims if claim.run_hash == run_hash]
-    own = max(found, key=lambda claim: claim.epoch, default=Claim(newest + 1, batch_id, run_hash))
-    if own.epoch < newest or _is_shared(own, claims):
-        raise superseded(batch_id)
+    own = max(found, key=lambda claim: claim.epoch, default=Claim(epoch, batch_id, run_hash))
+    _check_newest(own, claims, batch_id)
     return Lineage(claims | {own}, own, run_id, own in claims)
 
 
-def _is_shared(own: Claim, claims: Iterable[Claim]) -> bool:
-    """Return whether another run has the same epoch."""
-    return any(claim.epoch == own.epoch and claim.run_hash != own.run_hash for claim in claims)
-
-
-def write_claim(files: Files, claim: Claim) -> None:
+def write_claim(files: Files, claim: Claim, plan_id: str) -> None:
     """Write the claim of a run. Several tasks may do it at once.
 
-    Of two runs that list the claims at once, the one that writes later sees the claim of the other. It has
-    written nothing else, and no task of either run begins after that. So at most one of them has manifests.
+    A run that claims late has a lower epoch than the newer run, and so its claim takes nothing away. A plan
+    that was replaced may not claim: the run of the newer plan could be dead, and its first task could still
+    begin.
 
     Raises:
-        StateError: another run has claimed the same epoch, or a later one.
+        StateError: a newer run has claimed its place, or the operator was called again.
     """
+    if is_replaced(files, claim.epoch >> _STAGE_BITS, plan_id):
+        raise StateError(
+            f"The operator with the state in {files.root} was called again after the DataFrame of this "
+            f"query was made. The new call has replaced this one, and batch {claim.first_batch} of this "
+            "query wrote nothing. Start the query with the DataFrame of the newest call. If another driver "
+            "uses this state and its checkpoint, stop one of them.",
+            path=files.root,
+            batch_id=claim.first_batch,
+        )
     # HDFS does not rename a file to a name that another task has just taken
     try:
         with files.create(f"{RUNS}/{claim.name}") as sink:
@@ -122,17 +172,21 @@ def write_claim(files: Files, claim: Claim) -> None:
     except OSError:
         if claim not in read_claims(files):
             raise
-    claims = read_claims(files)
-    if _is_shared(claim, claims) or any(each.epoch > claim.epoch for each in claims):
-        raise superseded(claim.first_batch)
+    _check_newest(claim, read_claims(files), claim.first_batch)
+
+
+def _check_newest(own: Claim, claims: Iterable[Claim], batch_id: int) -> None:
+    """Raise StateError if another run has a higher epoch, or the same one."""
+    if any(claim.epoch >= own.epoch and claim.run_hash != own.run_hash for claim in claims):
+        raise superseded(batch_id)
 
 
 def superseded(batch_id: int) -> StateError:
     """Return the error of a task whose run is not the newest one."""
     return StateError(
-        f"A newer run of the query has begun, and this task of batch {batch_id} belongs to an older run, or "
-        "both began at once. Nothing was written. If this query is still running, another driver uses its "
-        "checkpoint: stop one of them.",
+        f"A newer run of the query has begun, and this task of batch {batch_id} belongs to an older run. "
+        "Nothing was written. If this query is still running, another driver uses its checkpoint: stop one "
+        "of them.",
         batch_id=batch_id,
     )
 
@@ -143,7 +197,7 @@ def newest_of(
     """Return the newest version before a batch, and its manifests that count; (-1, []) without one.
 
     Args:
-        names: the files of a partition, or the marks.
+        names: the files of a partition.
         batch_id: of the task.
         lineage: the runs that the task knows of.
         read: returns the manifest of a name; None if it was deleted.

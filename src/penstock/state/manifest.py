@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 
 from penstock.errors import StateError
 from penstock.state.files import TEMPORARY, Files
-from penstock.state.identity import FORMAT
+from penstock.state.identity import FORMAT, other_format
 from penstock.state.run import RunFile
 
 _NAME = re.compile(r"(\d+)-([0-9a-f]+)\.(json|arrow)(?P<rest>.*)")
@@ -100,11 +100,7 @@ def parse_manifest(contents: bytes, where: str) -> Manifest:
         )
     read = json.loads(line)
     if (form := read.pop("format")) != FORMAT:
-        raise StateError(
-            f"The manifest {where} has format {form}, and this version of penstock reads format {FORMAT}. "
-            "Nothing was written. Use the version of penstock that wrote the state, or a newer one.",
-            path=where,
-        )
+        raise other_format(f"The manifest {where}", form)
     runs = tuple(RunFile(**run) for run in read.pop("runs"))
     return Manifest(**{**read, "input": InputDigest(**read["input"])}, runs=runs)
 

@@ -16,15 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.state._refused import incomplete
 from penstock.state.columns import Places, state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity, write_identity
 from penstock.state.lineage import Lineage, newest_of, read_claims
 from penstock.state.manifest import InputDigest, Manifest, list_files, read_manifest, write_manifest
+from penstock.state.marks import MARKS, Mark, count_reached, read_marks, short_hash
 from penstock.state.merge import merged
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime
-from penstock.state.store import MARKS, PARTITIONS
+from penstock.state.store import PARTITIONS
 
 PartitionOf = Callable[[pa.Table, int], Places]
 """Returns the partition of each row, from its key columns and the number of partitions."""
@@ -82,7 +84,7 @@ def repartition(
         raise StateError(
             f"{target.root} is not empty. Nothing was written. Use a new folder.", path=target.root
         )
-    _check_mark(source, batch_id)
+    _check_complete(source, batch_id, identity.partition_count)
     new = replace(identity, partition_count=partition_count)
     pieces: dict[int, list[RunFile]] = {}
     for old in range(identity.partition_count):
@@ -95,18 +97,25 @@ def repartition(
             )
     for partition, files in pieces.items():
         _merge(target, new, partition, batch_id, files)
-    _write(target, MARKS, new, batch_id, ())
+    for partition in range(partition_count):
+        saved = partition if partition in pieces else None
+        mark = Mark(batch_id, 0, short_hash(_RUN_ID), short_hash("")[:8], 0, partition, 0, saved)
+        write_manifest(target, MARKS, mark.name, _manifest(new, batch_id, ()))
     write_identity(target, new)
 
 
-def _check_mark(source: Files, batch_id: int) -> None:
-    marks = [file.version for file in list_files(source, MARKS) if file.is_manifest]
-    if batch_id not in marks:
+def _check_complete(source: Files, batch_id: int, partition_count: int) -> None:
+    """Raise StateError unless all partitions have reached the state with this batch."""
+    marks = read_marks(source)
+    of_batch = Lineage(read_claims(source)).marks_of(batch_id, marks)
+    if not of_batch:
         raise StateError(
             f"The checkpoint has committed batch {batch_id}, and the state in {source.root} has the batches "
-            f"{sorted(set(marks))}. They are of different times. Nothing was written.",
+            f"{sorted({mark.version for mark in marks})}. They are of different times. Nothing was written.",
             path=source.root,
         )
+    if (reached := count_reached(of_batch)) < partition_count:
+        raise incomplete(source.root, batch_id, reached, partition_count)
 
 
 def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, batch_id: int) -> list[Run]:
@@ -164,13 +173,13 @@ def _merge(target: Files, identity: Identity, partition: int, batch_id: int, fil
     runs = [open_run(target, f"{partition}/{file.name}", file, schema) for file in files]
     path = f"{partition}/{batch_id}-{_MERGED}.arrow"
     run = write_run(target, path, schema, _merged(schema, runs))
-    _write(target, str(partition), identity, batch_id, (run,))
+    manifest = _manifest(identity, batch_id, (run,))
+    write_manifest(target, str(partition), f"{batch_id}-{_MERGED}.json", manifest)
     with target.create(f"{PARTITIONS}/{batch_id}-{partition:08x}.json") as sink:
         sink.write(b"{}\n")
     for file in files:
         target.delete(f"{partition}/{file.name}")
 
 
-def _write(target: Files, folder: str, identity: Identity, batch_id: int, runs: tuple[RunFile, ...]) -> None:
-    manifest = Manifest(batch_id, identity.query_id, _RUN_ID, identity.fingerprint(), InputDigest(), runs)
-    write_manifest(target, folder, f"{batch_id}-{_MERGED}.json", manifest)
+def _manifest(identity: Identity, batch_id: int, runs: tuple[RunFile, ...]) -> Manifest:
+    return Manifest(batch_id, identity.query_id, _RUN_ID, identity.fingerprint(), InputDigest(), runs)

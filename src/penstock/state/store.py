@@ -4,28 +4,30 @@
     for each partition in the task's rows:
         loaded = store.load(begun, partition)
         store.save(begun, loaded, rows, digest, now_ms)
-    store.finish(begun)
+    store.finish(begun, partitions)
 
 Runs on executors. Invariants: a task of batch b reads the version of batch b-1 and writes that of batch b.
 Everything that it reads belongs to its query, was written for the same operator, and has the same checksum as
-when it was written. A version is never guessed: if it is not clear which state to continue from, the task
-fails. `lineage.py` decides which of several manifests counts.
+when it was written. All partitions have reached the state with batch b-1. A version is never guessed: if it
+is not clear which state to continue from, the task fails. `lineage.py` decides which of several manifests
+counts, and `marks.py` whether a batch is complete.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.state._refused import incomplete, missing_version, newer_than_checkpoint, of_another_time
 from penstock.state.clean import unneeded
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, check_identity, write_identity
-from penstock.state.lineage import Claim, Lineage, lineage_of, newest_of, write_claim
+from penstock.state.lineage import Claim, Lineage, epoch_of, lineage_of, newest_of, write_claim
 from penstock.state.manifest import (
     FileName,
     InputDigest,
@@ -34,15 +36,13 @@ from penstock.state.manifest import (
     read_manifest,
     write_manifest,
 )
+from penstock.state.marks import MARKS, Mark, count_reached, read_marks, saved_partitions, short_hash
 from penstock.state.merge import count_to_merge, merged, run_in_memory
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime, Snapshot
 
 VERSIONS_TO_KEEP = 2
 """A retry of the newest batch needs one version before it. One more is for a task that is late."""
-
-MARKS = "batches"
-"""The folder of the files that say which batches have reached the state, also those without a row."""
 
 PARTITIONS = "partitions"
 """The folder of the files that say which partitions have a folder, so that a missing one is noticed."""
@@ -60,7 +60,12 @@ class BatchTask:
         run_id: of one run of the query.
         batch_id: Spark's.
         attempt: different for each attempt, in hexadecimal digits.
-        plan_id: of the DataFrame that the operator was called with. A state has one in each batch.
+        plan_id: of the DataFrame that the operator was called with, in hexadecimal digits. A state has one in
+            each batch.
+        plan_number: of the DataFrame; see `plans.py`.
+        stage_id: Spark's.
+        task_id: the number of the task in its stage.
+        attempt_id: Spark's, of the attempt of the task.
     """
 
     query_id: str
@@ -68,6 +73,25 @@ class BatchTask:
     batch_id: int
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     plan_id: str = ""
+    plan_number: int = 0
+    stage_id: int = 0
+    task_id: int = 0
+    attempt_id: int = 0
+
+    @property
+    def epoch(self) -> int:
+        """Return the epoch of the run, if this is its first task."""
+        return epoch_of(self.plan_number, self.stage_id)
+
+    @property
+    def run_hash(self) -> str:
+        """Return the hash of the run."""
+        return short_hash(self.run_id)
+
+    @property
+    def plan_hash(self) -> str:
+        """Return the hash of the DataFrame."""
+        return short_hash(self.plan_id)[:8]
 
 
 @dataclass(frozen=True)
@@ -79,16 +103,16 @@ class Begun:
         fingerprint: of the state's identity.
         is_new: whether the folder has no state yet.
         lineage: the runs of the query.
-        marks: the files that say which batches have reached the state.
-        is_marked: whether the run has said so of the task's batch.
+        marks: of all batches that have reached the state.
+        saved: the partitions of which the batch before has written a version.
     """
 
     task: BatchTask
     fingerprint: str
     is_new: bool
     lineage: Lineage
-    marks: list[FileName]
-    is_marked: bool
+    marks: list[Mark]
+    saved: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -134,37 +158,45 @@ class StateStore:
             StateError: the state does not belong to the query, is damaged, or is of another time.
         """
         fingerprint = check_identity(self._files, self._identity, task.batch_id)
-        lineage = lineage_of(self._files, task.run_id, task.batch_id)
-        marks = list_files(self._files, MARKS) if fingerprint else []
-        begun = Begun(
-            task, fingerprint or self._identity.fingerprint(), fingerprint is None, lineage, marks, False
-        )
-        of_batch = self._manifests(MARKS, (mark for mark in marks if mark.version == task.batch_id))
-        own = [mark for mark in of_batch if mark.run_id == task.run_id]
-        self._check_plan(task, own)
+        lineage = lineage_of(self._files, task.run_id, task.batch_id, task.epoch)
+        marks = read_marks(self._files) if fingerprint else []
+        begun = Begun(task, fingerprint or self._identity.fingerprint(), fingerprint is None, lineage, marks)
+        plans = {(mark.version, mark.plan_hash) for mark in marks if mark.run_hash == task.run_hash}
+        of_batch = {plan for version, plan in plans if version == task.batch_id}
+        self._check_plan(task, of_batch | {task.plan_hash})
         if task.batch_id > 0:
-            version, found = self._newest(begun, MARKS, marks)
-            self._check_plan(task, [mark for mark in found if mark.run_id == task.run_id])
-            # A batch without any task leaves no mark. The state cannot be exchanged while the query runs.
-            if version != task.batch_id - 1 and not any(mark.run_id == task.run_id for mark in found):
-                raise self._of_another_time(task, version)
+            self._check_plan(task, {plan for version, plan in plans if version == task.batch_id - 1})
+            begun = replace(begun, saved=self._batch_before(begun))
         if lineage.own is not None and not lineage.is_claimed:
             self._claim(begun, lineage.own)
-        return replace(begun, is_marked=bool(own))
+        return begun
+
+    def _batch_before(self, begun: Begun) -> frozenset[int]:
+        """Return the partitions of which the batch before has written a version.
+
+        Raises:
+            StateError: not all partitions have reached the state with this batch, or it has ended before.
+        """
+        task, own, before = begun.task, begun.lineage.own, begun.task.batch_id - 1
+        marks = begun.lineage.marks_of(before, begun.marks)
+        reached = count_reached(marks)
+        if reached >= self._identity.partition_count:
+            manifest = read_manifest(self._files, MARKS, marks[0].name)
+            if manifest is not None:  # None: a newer batch has deleted it, so this task is late
+                self._check_owner(begun, manifest)
+            return saved_partitions(marks)
+        if marks or (own is not None and own.first_batch <= before):
+            raise incomplete(self._files.root, before, reached, self._identity.partition_count)
+        older = {mark.version for mark in begun.marks if mark.version < before}
+        versions = (version for version in older if begun.lineage.marks_of(version, begun.marks))
+        raise of_another_time(self._files.root, task.batch_id, max(versions, default=-1))
 
     def _claim(self, begun: Begun, claim: Claim) -> None:
         """Write the claim of a run before it writes anything else."""
-        newest = max((mark.version for mark in begun.marks if mark.is_manifest), default=-1)
+        newest = max((mark.version for mark in begun.marks), default=-1)
         if newest > begun.task.batch_id:
-            raise StateError(
-                f"The state in {self._files.root} is newer than the checkpoint: it ends at batch {newest}, "
-                f"and the checkpoint is at batch {begun.task.batch_id}. Nothing was written. Restore both "
-                "from the same time, or start both again, empty.",
-                path=self._files.root,
-                batch_id=begun.task.batch_id,
-                version=newest,
-            )
-        write_claim(self._files, claim)
+            raise newer_than_checkpoint(self._files.root, begun.task.batch_id, newest)
+        write_claim(self._files, claim, begun.task.plan_id)
 
     def load(self, begun: Begun, partition: int) -> Loaded:
         """Return a partition in the version before the task's batch.
@@ -176,9 +208,11 @@ class StateStore:
         names = [] if begun.is_new else list_files(self._files, folder)
         found: list[Manifest] = []
         if task.batch_id > 0:
-            _, found = self._newest(begun, folder, names)
+            version, found = self._newest(begun, folder, names)
             if not any(file.is_manifest for file in names):
                 self._check_not_missing(task, partition)
+            if partition in begun.saved and version != task.batch_id - 1:
+                raise missing_version(self._files.root, partition, task.batch_id - 1, version)
         runs = self._one_of(folder, found).runs if found else ()
         return Loaded(partition, self._snapshot(self._open(partition, runs)), names, not found)
 
@@ -209,42 +243,56 @@ class StateStore:
         runs = [run.file for run in loaded.snapshot.runs]
         if rows.num_rows:
             runs = self._write_rows(begun.task, loaded, rows, now_ms)
-        self._write_manifest(begun, str(loaded.partition), loaded.names, digest, tuple(runs))
+        self._write_manifest(begun, loaded, digest, tuple(runs))
         if loaded.is_first:
             name = f"{begun.task.batch_id}-{loaded.partition:08x}.json"
             with self._files.create(f"{PARTITIONS}/{name}") as sink:
                 sink.write(b"{}\n")
         self._open(loaded.partition, runs)
 
-    def finish(self, begun: Begun) -> None:
-        """Say that the batch has reached the state. Call it after all partitions of the task are saved."""
+    def finish(self, begun: Begun, partitions: Collection[int]) -> None:
+        """Say that the task has reached the state.
+
+        Args:
+            begun: what the task began with.
+            partitions: those that were saved. All were saved before.
+        """
         if begun.is_new:
             write_identity(self._files, self._identity)
-        if not begun.is_marked:
-            self._write_manifest(begun, MARKS, begun.marks, InputDigest(), ())
+        task = begun.task
+        manifest = self._manifest(begun, InputDigest(), ())
+        places: list[int | None] = [*partitions] or [None]
+        for partition in places:
+            mark = Mark(
+                task.batch_id,
+                manifest.epoch,
+                task.run_hash,
+                task.plan_hash,
+                task.stage_id,
+                task.task_id,
+                task.attempt_id,
+                partition,
+            )
+            write_manifest(self._files, MARKS, mark.name, manifest)
+        for mark in begun.marks:  # each task deletes its own, so that not all do the same
+            if mark.task_id == task.task_id and mark.version < task.batch_id - VERSIONS_TO_KEEP:
+                self._files.delete(f"{MARKS}/{mark.name}")
+
+    def _manifest(self, begun: Begun, digest: InputDigest, runs: tuple[RunFile, ...]) -> Manifest:
+        task, own = begun.task, begun.lineage.own
+        epoch = own.epoch if own else 0
+        return Manifest(
+            task.batch_id, task.query_id, task.run_id, begun.fingerprint, digest, runs, epoch, task.plan_id
+        )
 
     def _write_manifest(
-        self,
-        begun: Begun,
-        folder: str,
-        names: list[FileName],
-        digest: InputDigest,
-        runs: tuple[RunFile, ...],
+        self, begun: Begun, loaded: Loaded, digest: InputDigest, runs: tuple[RunFile, ...]
     ) -> None:
-        task, own = begun.task, begun.lineage.own
-        manifest = Manifest(
-            task.batch_id,
-            task.query_id,
-            task.run_id,
-            begun.fingerprint,
-            digest,
-            runs,
-            own.epoch if own else 0,
-            task.plan_id,
-        )
+        task, folder = begun.task, str(loaded.partition)
         name = f"{task.batch_id}-{task.attempt}.json"
-        write_manifest(self._files, folder, name, manifest)
-        self._clean(begun, folder, [*names, FileName(name, task.batch_id, is_manifest=True, is_run=False)])
+        write_manifest(self._files, folder, name, self._manifest(begun, digest, runs))
+        written = FileName(name, task.batch_id, is_manifest=True, is_run=False)
+        self._clean(begun, folder, [*loaded.names, written])
 
     def _write_rows(self, task: BatchTask, loaded: Loaded, rows: pa.Table, now_ms: int) -> list[RunFile]:
         snapshot = loaded.snapshot
@@ -275,10 +323,6 @@ class StateStore:
 
         return newest_of(names, begun.task.batch_id, begun.lineage, read)
 
-    def _manifests(self, folder: str, names: Iterable[FileName]) -> list[Manifest]:
-        read = (read_manifest(self._files, folder, file.name) for file in names if file.is_manifest)
-        return [manifest for manifest in read if manifest is not None]
-
     def _one_of(self, folder: str, found: list[Manifest]) -> Manifest:
         """Return one of several manifests of a version. Attempts with the same input wrote the same state."""
         if len({manifest.input for manifest in found}) > 1:
@@ -292,11 +336,9 @@ class StateStore:
             )
         return found[0]
 
-    def _check_plan(self, task: BatchTask, marks: list[Manifest]) -> None:
-        """Raise StateError if another operator of the same query has written a mark."""
-        if any(mark.plan_id != task.plan_id and mark.version == task.batch_id for mark in marks) or (
-            len({mark.plan_id for mark in marks}) > 1
-        ):
+    def _check_plan(self, task: BatchTask, plans: set[str]) -> None:
+        """Raise StateError if two operators of the same run have written marks of one batch."""
+        if len(plans) > 1:
             raise StateError(
                 f"Two operators of this query use the state in {self._files.root}. Their rows are mixed. "
                 "Give each operator a folder of its own, and start with a new checkpoint.",
@@ -314,17 +356,6 @@ class StateStore:
                 path=self._files.root,
                 batch_id=manifest.version,
             )
-
-    def _of_another_time(self, task: BatchTask, version: int) -> StateError:
-        newest = "has no batch" if version < 0 else f"ends at batch {version}"
-        return StateError(
-            f"The state in {self._files.root} and the checkpoint are of different times: the checkpoint is "
-            f"at batch {task.batch_id}, and the state {newest} before it. Nothing was written. Restore both "
-            "from the same time, or start both again, empty.",
-            path=self._files.root,
-            batch_id=task.batch_id,
-            version=version,
-        )
 
     def _open(self, partition: int, files: Iterable[RunFile]) -> list[Run]:
         """Open runs, and forget those that are open and not among them."""

@@ -17,9 +17,9 @@ from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity
 from penstock.state.lineage import Lineage, read_claims
 from penstock.state.manifest import FileName, Manifest, list_files, read_manifest
+from penstock.state.marks import read_marks
 from penstock.state.run import Run, open_run
 from penstock.state.snapshot import ordered
-from penstock.state.store import MARKS
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def inspect(files: Files) -> Inspected:
         StateError: there is no state, or a manifest is damaged.
     """
     identity, _ = _identity(files)
-    marks = [file.version for file in list_files(files, MARKS) if file.is_manifest]
+    marks = [mark.version for mark in read_marks(files)]
     found = []
     for number in range(identity.partition_count):
         manifests = _manifests(files, number)

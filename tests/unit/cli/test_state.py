@@ -9,12 +9,11 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.state.files import LocalFiles
-from penstock.state.store import BatchTask
-from tests.unit.state.rows import QUERY, run_batch, store_in
+from tests.unit.state.rows import run_batch, store_in
 
 
 def test_inspect_and_verify(tmp_path: Path) -> None:
-    run_batch(store_in(LocalFiles(str(tmp_path))), BatchTask(QUERY, "a", 0), {0: "a", 1: "b"})
+    run_batch(store_in(LocalFiles(str(tmp_path))), "a", 0, {0: "a", 1: "b"})
     shown = CliRunner().invoke(app, ["state", "inspect", str(tmp_path)])
     assert shown.exit_code == 0
     assert "query id    query-1" in shown.output

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +14,9 @@ from penstock.errors import RowError, StateError
 from penstock.spark import _keyed_task
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
-from penstock.state import store
+from penstock.spark._planning import Planning
+from penstock.spark._task_context import BatchPlace
+from penstock.state import mounts, store
 from penstock.state.files import LocalFiles
 from penstock.state.shared_folder import folder_id
 from penstock.state.snapshot import Lifetime
@@ -35,12 +39,12 @@ def sent(*rows: tuple[str, int, int], now_ms: int = 1) -> list[pa.RecordBatch]:
 def batch_id(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of the batch that Spark tells the task."""
     number = [0]
-    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: ("query", "run", number[0]))
+    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: BatchPlace("query", "run", number[0]))
     monkeypatch.setattr(store, "_OPEN", {})
     return number
 
 
-def task(folder: Path, lifetime: Lifetime | None = None, **arguments: str) -> KeyedTask:
+def task(folder: Path, lifetime: Lifetime | None = None, **arguments: Any) -> KeyedTask:
     operator = Normalize(COLUMNS, ("k",), ("at",))
     return KeyedTask(operator, COLUMNS, str(folder), 1, lifetime or Lifetime(), **arguments)
 
@@ -63,6 +67,36 @@ def test_a_folder_that_the_driver_does_not_see_is_refused(tmp_path: Path, batch_
     assert kinds(task(tmp_path / "driver", folder_id=seen), sent(("a", 1, 1))) == ["+I"]
     with pytest.raises(StateError, match="is not there on this machine"):
         kinds(task(tmp_path / "worker", folder_id=seen), sent(("a", 1, 1)))
+
+
+def test_of_two_calls_with_one_folder_the_newer_one_may_start(
+    tmp_path: Path, batch_id: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer = (asdict(Planning(str(tmp_path), plan).run()) for plan in ("aa", "bb"))
+    assert (older["number"], newer["number"]) == (1, 2)
+    with pytest.raises(StateError, match="was called again after the DataFrame of this query was made"):
+        kinds(task(tmp_path, plan_number=1, plan_id="aa"), sent(("a", 1, 1)))
+    assert kinds(task(tmp_path, plan_number=2, plan_id="bb"), sent(("a", 1, 1))) == ["+I"]
+    third = Planning(str(tmp_path), "cc").run()
+    batch_id[0] = 1
+    assert kinds(task(tmp_path, plan_number=2, plan_id="bb"), sent(("a", 2, 2))) == ["-U", "+U"]
+    place = BatchPlace("query", "next run", 2)
+    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: place)
+    seen: dict[str, Any] = {"plan_number": third.number, "plan_id": "cc", "folder_id": third.folder_id}
+    assert kinds(task(tmp_path, **seen), sent(("a", 3, 3))) == ["-U", "+U"]
+
+
+def test_a_mount_that_keeps_listings_is_refused_if_there_are_several_machines(
+    tmp_path: Path, batch_id: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts, "_found", lambda _: ("/data", "nfs4"))
+    with pytest.raises(StateError, match="on the mount /data of type nfs4"):
+        Planning(str(tmp_path), "aa").run()
+    plan = Planning(str(tmp_path), "aa", has_one_machine=True).run()
+    seen: dict[str, Any] = {"folder_id": plan.folder_id, "plan_number": plan.number}
+    with pytest.raises(StateError, match="on the mount /data of type nfs4"):
+        kinds(task(tmp_path, **seen), sent(("a", 1, 1)))
+    assert kinds(task(tmp_path, **seen, has_one_machine=True), sent(("a", 1, 1))) == ["+I"]
 
 
 def test_two_operators_of_one_query_in_one_folder_are_refused(tmp_path: Path, batch_id: list[int]) -> None:

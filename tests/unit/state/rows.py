@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,28 @@ def identity(query_id: str = QUERY, columns: pa.Schema = COLUMNS, partitions: in
     return Identity(query_id, "test", 1, "{}", partitions, columns)
 
 
+_attempts = itertools.count()
+
+
+def task_of(run_id: str, batch_id: int, task_id: int = 0, plan_id: str = "") -> BatchTask:
+    """A new attempt of a task. Runs began in the order of their names: a, b, ... run-0, run-1, ... reader."""
+    if run_id.startswith("run-"):
+        plan_number = 100 + int(run_id.removeprefix("run-"))
+    else:
+        plan_number = ord(run_id) - ord("a") + 1 if len(run_id) == 1 else 100_000
+    stage_id, attempt_id = batch_id + 1, next(_attempts)
+    return BatchTask(
+        QUERY,
+        run_id,
+        batch_id,
+        plan_id=plan_id,
+        plan_number=plan_number,
+        stage_id=stage_id,
+        task_id=task_id,
+        attempt_id=attempt_id,
+    )
+
+
 def store_in(files: Files, query_id: str = QUERY, lifetime: Lifetime | None = None) -> StateStore:
     return StateStore(files, identity(query_id), lifetime)
 
@@ -51,29 +74,44 @@ def hashes_of(keys: range) -> Hashes:
     return hashes.take(hashes.order())
 
 
-def load_all(store: StateStore, task: BatchTask, changes: Changes) -> tuple[Begun, list[Loaded]]:
+def run_task(store: StateStore, task: BatchTask, changes: Changes, now_ms: int = 0) -> None:
+    """Run one task: the partition that has its number."""
+    save_task(store, load_task(store, task, changes), changes, now_ms)
+
+
+def load_task(store: StateStore, task: BatchTask, changes: Changes) -> tuple[Begun, list[Loaded]]:
+    """Run a task until it has read its state."""
     begun = store.begin(task)
-    return begun, [store.load(begun, part) for part in range(PARTITIONS) if part_of(changes, part)]
+    has_rows = bool(part_of(changes, task.task_id))
+    return begun, [store.load(begun, task.task_id)] if has_rows else []
 
 
-def save_all(
-    store: StateStore, begun: Begun, loaded: list[Loaded], changes: Changes, now_ms: int = 0
-) -> None:
+def save_task(store: StateStore, read: tuple[Begun, list[Loaded]], changes: Changes, now_ms: int = 0) -> None:
+    """Run the rest of a task."""
+    begun, loaded = read
     for each in loaded:
         part = part_of(changes, each.partition)
         store.save(begun, each, state_of(part, now_ms), digest_of(part), now_ms)
-    store.finish(begun)
+    store.finish(begun, [each.partition for each in loaded])
 
 
-def run_batch(store: StateStore, task: BatchTask, changes: Changes, now_ms: int = 0) -> None:
-    begun, loaded = load_all(store, task, changes)
-    save_all(store, begun, loaded, changes, now_ms)
+def run_batch(
+    store: StateStore,
+    run_id: str,
+    batch_id: int,
+    changes: Changes,
+    now_ms: int = 0,
+    tasks: Iterable[int] = range(PARTITIONS),
+) -> None:
+    """Run the tasks of a batch, one after another."""
+    for task_id in tasks:
+        run_task(store, task_of(run_id, batch_id, task_id), changes, now_ms)
 
 
 def contents(store: StateStore, batch_id: int, run_id: str = "reader", now_ms: int = 0) -> dict[int, str]:
     """What a task of this batch would find. Its run claims nothing."""
     claims = set(store._files.names(RUNS))
-    begun = store.begin(BatchTask(QUERY, run_id, batch_id))
+    begun = store.begin(task_of(run_id, batch_id))
     for name in set(store._files.names(RUNS)) - claims:
         store._files.delete(f"{RUNS}/{name}")
     found: dict[int, str] = {}

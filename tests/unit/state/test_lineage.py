@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,10 +19,10 @@ from hypothesis.stateful import (
 )
 
 from penstock.errors import StateError
-from penstock.state import lineage, store
-from penstock.state.lineage import Claim, Lineage, lineage_of
+from penstock.state import plans, store
+from penstock.state.lineage import Claim, Lineage, epoch_of, take_plan, write_claim
 from penstock.state.manifest import InputDigest, Manifest
-from penstock.state.store import BatchTask, Loaded
+from penstock.state.store import BatchTask
 from tests.examples import examples
 from tests.unit.state.memory_files import MemoryFiles
 from tests.unit.state.rows import (
@@ -31,11 +31,12 @@ from tests.unit.state.rows import (
     QUERY,
     Changes,
     contents,
-    digest_of,
+    load_task,
     part_of,
     run_batch,
-    state_of,
+    save_task,
     store_in,
+    task_of,
 )
 
 KEYS = ALL_KEYS[:6]
@@ -43,17 +44,26 @@ CHANGES = st.dictionaries(st.sampled_from(KEYS), st.one_of(st.none(), st.text(ma
 
 
 @dataclass
+class Driver:
+    """A DataFrame of one process, and how many stages its Spark has run."""
+
+    plan_number: int
+    stage_id: int = 0
+
+
+@dataclass
 class Attempt:
-    """A task that stops after each thing that others can see."""
+    """A task that stops after each thing that others can see. It has not begun yet."""
 
     run: int
     batch_id: int
+    partition: int
     steps: Iterator[None]
     is_done: bool = False
 
 
 class Runs(RuleBasedStateMachine):
-    """Runs of a query, one after another. Tasks of dead runs go on."""
+    """Runs of a query, one after another. Tasks of dead runs go on, and begin late."""
 
     @initialize()
     def start(self) -> None:
@@ -63,40 +73,50 @@ class Runs(RuleBasedStateMachine):
         self.expected: dict[int, str] = {}
         self.pending: Changes | None = None
         self.attempts: list[Attempt] = []
+        self.has_claimed = False
+        self.drivers = [self._driver()]
 
     def teardown(self) -> None:
         store._OPEN.clear()
 
-    def _steps(self, run: int, batch_id: int, changes: Changes) -> Iterator[None]:
+    def _driver(self) -> Driver:
+        return Driver(take_plan(self.files, "a1"))
+
+    def _task(self, driver: Driver, run: int, partition: int) -> BatchTask:
+        return BatchTask(
+            QUERY,
+            f"run-{run}",
+            self.batch_id,
+            plan_number=driver.plan_number,
+            stage_id=driver.stage_id,
+            task_id=partition,
+            attempt_id=len(self.attempts),
+        )
+
+    def _steps(self, task: BatchTask, changes: Changes) -> Iterator[None]:
         mine = store_in(self.files)
-        begun = mine.begin(BatchTask(QUERY, f"run-{run}", batch_id))
+        begun = mine.begin(task)
         yield
-        loaded: list[Loaded] = []
-        for partition in range(PARTITIONS):
-            if part_of(changes, partition):
-                loaded.append(mine.load(begun, partition))
-                yield
-        for each in loaded:
-            part = part_of(changes, each.partition)
-            mine.save(begun, each, state_of(part), digest_of(part), 0)
-            yield
-        mine.finish(begun)
+        loaded = [mine.load(begun, task.task_id)] if part_of(changes, task.task_id) else []
+        yield
+        save_task(mine, (begun, loaded), changes)
 
     def _is_current(self, attempt: Attempt) -> bool:
         return (attempt.run, attempt.batch_id) == (self.run, self.batch_id)
 
-    @rule(changes=CHANGES, steps=st.integers(1, 7))
-    def begin(self, changes: Changes, steps: int) -> None:
+    @rule(changes=CHANGES, partition=st.integers(0, PARTITIONS - 1), steps=st.integers(0, 4))
+    def begin(self, changes: Changes, partition: int, steps: int) -> None:
         """A run may compute a batch again with other rows, but its attempts all have the same."""
         if self.pending is None:
             self.pending = changes
-        made = self._steps(self.run, self.batch_id, self.pending)
-        self.attempts.append(Attempt(self.run, self.batch_id, made))
+        made = self._steps(self._task(self.drivers[-1], self.run, partition), self.pending)
+        self.attempts.append(Attempt(self.run, self.batch_id, partition, made))
         self._advance(self.attempts[-1], steps)
 
     @precondition(lambda self: any(not each.is_done for each in self.attempts))
-    @rule(which=st.integers(0, 100), steps=st.integers(1, 7))
+    @rule(which=st.integers(0, 100), steps=st.integers(1, 4))
     def go_on(self, which: int, steps: int) -> None:
+        """Also a task of a dead run that has not begun before."""
         waiting = [each for each in self.attempts if not each.is_done]
         self._advance(waiting[which % len(waiting)], steps)
 
@@ -104,13 +124,18 @@ class Runs(RuleBasedStateMachine):
         try:
             for _ in range(steps):
                 next(attempt.steps)
+                self.has_claimed |= attempt.run == self.run
         except StopIteration:
             attempt.is_done = True
         except StateError:
             assert not self._is_current(attempt), "the newest run is never refused"
             self.attempts.remove(attempt)
 
-    @precondition(lambda self: any(each.is_done and self._is_current(each) for each in self.attempts))
+    def _is_batch_done(self) -> bool:
+        done = {each.partition for each in self.attempts if each.is_done and self._is_current(each)}
+        return len(done) == PARTITIONS
+
+    @precondition(_is_batch_done)
     @rule()
     def commit(self) -> None:
         assert self.pending is not None
@@ -120,22 +145,36 @@ class Runs(RuleBasedStateMachine):
                 self.expected[key] = value
         self.pending = None
         self.batch_id += 1
+        self.drivers[-1].stage_id += 1
 
-    @precondition(lambda self: bool(self.attempts))
-    @rule(which=st.integers(0, 100))
-    def late_task(self, which: int) -> None:
-        """A task of an older run begins only now."""
-        old = self.attempts[which % len(self.attempts)]
-        if old.run < self.run and any(each.run == self.run for each in self.attempts):
-            with pytest.raises(StateError):
-                store_in(self.files).begin(BatchTask(QUERY, f"run-{old.run}", old.batch_id))
+    @precondition(lambda self: self.has_claimed and not self._is_batch_done())
+    @rule(is_restarted=st.booleans())
+    def spark_commits_a_batch_that_was_read_in_part(self, is_restarted: bool) -> None:
+        """The state does not continue from it. The user repeats the batch."""
+        with pytest.raises(StateError):
+            contents(store_in(self.files), self.batch_id + 1, f"run-{self.run + is_restarted}")
 
-    @rule(forgets=st.booleans())
-    def restart(self, forgets: bool) -> None:
+    @rule(forgets=st.booleans(), has_new_driver=st.booleans())
+    def restart(self, forgets: bool, has_new_driver: bool) -> None:
         self.run += 1
         self.pending = None
+        self.has_claimed = False
+        if has_new_driver:
+            self.drivers.append(self._driver())
+        self.drivers[-1].stage_id += 1
         if forgets:
             store._OPEN.clear()
+
+    @precondition(lambda self: len(self.drivers) > 1)
+    @rule(which=st.integers(0, 100))
+    def restart_with_an_older_dataframe(self, which: int) -> None:
+        """It is refused: a task of the newer one may still begin, and would take its batches away."""
+        older = self.drivers[which % (len(self.drivers) - 1)]
+        older.stage_id += 1
+        before = dict(self.files.contents)
+        with pytest.raises(StateError):
+            store_in(self.files).begin(self._task(older, 10_000, 0))
+        assert self.files.contents == before
 
     @invariant()
     def the_state_is_what_was_committed(self) -> None:
@@ -145,18 +184,55 @@ class Runs(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_a_run_reads_what_was_committed_whoever_writes_late() -> None:
+def test_a_run_reads_what_was_committed_whoever_writes_or_begins_late() -> None:
     machine: Any = Runs
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=30, max_examples=examples(25)))
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=30, max_examples=examples(30)))
 
 
-def test_two_runs_that_began_at_once_are_told_apart_by_their_rows() -> None:
-    both = frozenset({Claim(1, 4, "a" * 16), Claim(1, 4, "b" * 16)})
-    manifests = [
-        Manifest(4, QUERY, run, "", InputDigest(row_count), (), 1) for run, row_count in (("a", 1), ("b", 2))
-    ]
-    assert Lineage(both, Claim(1, 4, "a" * 16), "a").choose(manifests) == manifests[:1]
-    assert Lineage(both | {Claim(2, 5, "c" * 16)}, Claim(2, 5, "c" * 16), "c").choose(manifests) == manifests
+def test_the_first_task_of_a_dead_run_takes_nothing_away() -> None:
+    """It begins only after a newer run has committed the batch and the one after it."""
+    for dead_batch in (1, 2):
+        files = MemoryFiles()
+        run_batch(store_in(files), "a", 0, {0: "0"})
+        for batch_id in (1, 2):
+            run_batch(store_in(files), "c", batch_id, {0: str(batch_id)})
+        with pytest.raises(StateError, match="A newer run of the query has begun"):
+            store_in(files).begin(task_of("b", dead_batch))
+        for run_id in ("c", "d"):
+            assert contents(store_in(files), 3, run_id) == {0: "2"}
+
+
+def test_of_two_runs_that_claim_at_once_the_later_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a lists the claims before b has written its own, and claims after it."""
+    for run_id, other in (("a", "b"), ("b", "a")):
+        files = MemoryFiles()
+        run_batch(store_in(files), "a", 0, {0: "0"})
+        first, second = (task_of({"a": "run-1", "b": "run-2"}[each], 1) for each in (run_id, other))
+
+        def write_after_the_other(of_files: MemoryFiles, claim: Claim, plan_id: str) -> None:
+            monkeypatch.setattr(store, "write_claim", write_claim)
+            load_task(store_in(of_files), second, {})  # noqa: B023 - called in this turn of the loop
+            write_claim(of_files, claim, plan_id)
+
+        monkeypatch.setattr(store, "write_claim", write_after_the_other)
+        if run_id == "a":
+            with pytest.raises(StateError, match="A newer run"):
+                store_in(files).begin(first)
+            assert store_in(files).begin(second).lineage.is_claimed
+        else:
+            assert store_in(files).begin(first).lineage.own
+            with pytest.raises(StateError, match="A newer run"):
+                store_in(files).begin(second)
+
+
+def test_tasks_of_one_run_may_claim_in_two_stages() -> None:
+    """Two actions of foreachBatch at once: neither takes the rows of the other away."""
+    files = MemoryFiles()
+    tasks = [BatchTask(QUERY, "a", 0, plan_number=1, stage_id=stage, task_id=stage - 7) for stage in (7, 8)]
+    for task in tasks:  # the second one has listed the claims before the first one wrote its own
+        write_claim(files, Claim(task.epoch, 0, task.run_hash), "")
+        save_task(store_in(files), load_task(store_in(files), task, {0: "x", 1: "y"}), {0: "x", 1: "y"})
+    assert contents(store_in(files), 1) == {0: "x", 1: "y"}
 
 
 def test_a_manifest_of_a_newer_run_is_noticed_without_its_claim() -> None:
@@ -166,38 +242,61 @@ def test_a_manifest_of_a_newer_run_is_noticed_without_its_claim() -> None:
         Lineage(frozenset({own}), own, "a").choose([newer])
 
 
-def test_a_state_without_claims_goes_on() -> None:
-    """What was written before runs claimed their epochs."""
+class Interrupted(MemoryFiles):
+    """Files at which another caller may do all of its work before each operation."""
+
+    def __init__(self, moments: list[bool], other: Callable[[], None]) -> None:
+        super().__init__()
+        self._moments = moments
+        self._other = other
+
+    def _pause(self) -> None:
+        if self._moments and self._moments.pop():
+            self._other()
+
+    def names(self, folder: str) -> list[str]:
+        self._pause()
+        found = super().names(folder)
+        self._pause()
+        return found
+
+    def create(self, path: str) -> Any:
+        self._pause()
+        return super().create(path)
+
+    def delete(self, path: str) -> None:
+        self._pause()
+        super().delete(path)
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=examples(200))
+@given(moments=st.lists(st.booleans(), max_size=40))
+def test_each_plan_has_a_number_of_its_own_and_later_ones_are_higher(moments: list[bool]) -> None:
+    numbers: list[int] = []
+
+    def plan() -> None:
+        done_before = max(numbers, default=0)
+        numbers.append(take_plan(files, f"{len(numbers):x}"))
+        assert numbers[-1] > done_before
+
+    files = Interrupted(moments, plan)
+    for _ in range(3):
+        plan()
+    assert len(set(numbers)) == len(numbers)
+    assert len(plans.read_plans(files)) >= 1
+    assert max(each.number for each in plans.read_plans(files)) == max(numbers)
+
+
+def test_a_number_is_higher_than_those_of_runs_without_their_plans() -> None:
     files = MemoryFiles()
-    for batch_id in range(2):
-        run_batch(store_in(files), BatchTask(QUERY, "a", batch_id), {0: str(batch_id)})
-    for name in files.names(lineage.RUNS):
-        files.delete(f"{lineage.RUNS}/{name}")
-    assert lineage_of(files, "b", 2).own == Claim(1, 2, lineage_of(files, "b", 2).own.run_hash)  # type: ignore[union-attr]
-    assert contents(store_in(files), 2) == {0: "1"}
+    write_claim(files, Claim(epoch_of(7, 1), 0, "a" * 16), "")
+    assert [take_plan(files, "aa"), take_plan(files, "bb")] == [8, 9]
+    assert [each.number for each in plans.read_plans(files)] == [9], "older files are deleted"
 
 
-@pytest.mark.parametrize("first_batches", [(2, 2), (2, 1)])
-def test_of_two_runs_that_claim_at_once_at_most_one_writes(
-    first_batches: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Run a lists the claims before b has written its own, and claims after it."""
-    files, write = MemoryFiles(), lineage.write_claim
-    for batch_id in range(2):
-        run_batch(store_in(files), BatchTask(QUERY, "z", batch_id), {0: str(batch_id), 1: str(batch_id)})
-    task_of_a, task_of_b = (
-        BatchTask(QUERY, run, batch) for run, batch in zip("ab", first_batches, strict=True)
-    )
-
-    def write_after_b(of_files: MemoryFiles, claim: Claim) -> None:
-        monkeypatch.setattr(store, "write_claim", write)
-        run_batch(store_in(files), task_of_b, {1: "b"})
-        write(of_files, claim)
-
-    monkeypatch.setattr(store, "write_claim", write_after_b)
-    for task in (task_of_a, task_of_a, BatchTask(QUERY, "b", task_of_b.batch_id + 1)):
-        with pytest.raises(StateError, match="or both began at once"):
-            store_in(files).begin(task)
-    expected = {0: str(task_of_b.batch_id - 1), 1: "b"}
-    assert contents(store_in(files), task_of_b.batch_id + 1, "c") == expected
-    run_batch(store_in(files), BatchTask(QUERY, "c", task_of_b.batch_id + 1), {0: "c"})
+def test_a_folder_that_does_not_list_new_files_gives_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFiles()
+    monkeypatch.setattr(MemoryFiles, "names", lambda *_: [])
+    with pytest.raises(StateError, match="the files that were written are not listed"):
+        take_plan(files, "aa")

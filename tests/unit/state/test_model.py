@@ -21,10 +21,18 @@ from hypothesis.stateful import (
 
 from penstock.errors import StateError
 from penstock.state import merge, run, store
-from penstock.state.store import BatchTask
 from tests.examples import examples
 from tests.unit.state.crashing_files import Crash, CrashingFiles
-from tests.unit.state.rows import ALL_KEYS, QUERY, contents, load_all, run_batch, save_all, store_in
+from tests.unit.state.rows import (
+    ALL_KEYS,
+    PARTITIONS,
+    contents,
+    load_task,
+    run_batch,
+    save_task,
+    store_in,
+    task_of,
+)
 
 CHANGES = st.dictionaries(st.sampled_from(ALL_KEYS), st.one_of(st.none(), st.text(max_size=3)), max_size=16)
 CRASH_AT = st.integers(0, 60)
@@ -51,8 +59,8 @@ class StateMachine(RuleBasedStateMachine):
     def _store(self, crash_at: int | None = None) -> store.StateStore:
         return store_in(CrashingFiles(self.folder.name, crash_at))
 
-    def _task(self) -> BatchTask:
-        return BatchTask(QUERY, f"run-{self.run_number}", self.batch_id)
+    def _run(self) -> str:
+        return f"run-{self.run_number}"
 
     def _input(self, changes: dict[int, str | None]) -> dict[int, str | None]:
         """Spark has planned a batch: it stays the same until it is committed."""
@@ -71,13 +79,13 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(changes=CHANGES)
     def batch(self, changes: dict[int, str | None]) -> None:
-        run_batch(self._store(), self._task(), self._input(changes))
+        run_batch(self._store(), self._run(), self.batch_id, self._input(changes))
         self._committed()
 
     @rule(changes=CHANGES, crash_at=CRASH_AT, kills_driver=st.booleans(), forgets=st.booleans())
     def crash(self, changes: dict[int, str | None], crash_at: int, kills_driver: bool, forgets: bool) -> None:
         try:
-            run_batch(self._store(crash_at), self._task(), self._input(changes))
+            run_batch(self._store(crash_at), self._run(), self.batch_id, self._input(changes))
         except Crash:
             if forgets:
                 store._OPEN.clear()
@@ -90,11 +98,12 @@ class StateMachine(RuleBasedStateMachine):
     @rule(changes=CHANGES)
     def speculation(self, changes: dict[int, str | None]) -> None:
         given = self._input(changes)
-        first, second = self._store(), self._store()
-        begun_first, loaded_first = load_all(first, self._task(), given)
-        begun_second, loaded_second = load_all(second, self._task(), given)
-        save_all(first, begun_first, loaded_first, given)
-        save_all(second, begun_second, loaded_second, given)
+        for task_id in range(PARTITIONS):
+            attempts = [self._store(), self._store()]
+            tasks = [task_of(self._run(), self.batch_id, task_id) for _ in attempts]
+            read = [load_task(each, task, given) for each, task in zip(attempts, tasks, strict=True)]
+            for each, one in zip(attempts, read, strict=True):
+                save_task(each, one, given)
         self._committed()
 
     @precondition(lambda self: self.batch_id > 0 and self.pending is None)
@@ -102,8 +111,7 @@ class StateMachine(RuleBasedStateMachine):
     def late_attempt(self, crash_at: int | None) -> None:
         """An attempt that Spark believes dead does the last batch again, after it was committed."""
         try:
-            task = BatchTask(QUERY, f"run-{self.last_run}", self.batch_id - 1)
-            run_batch(self._store(crash_at), task, self.last)
+            run_batch(self._store(crash_at), f"run-{self.last_run}", self.batch_id - 1, self.last)
         except (Crash, StateError):
             store._OPEN.clear()
 
@@ -120,7 +128,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @invariant()
     def old_files_go_away(self) -> None:
-        for partition in ("0", "1"):
+        for partition in ("0", "1", "batches"):
             folder = Path(self.folder.name, partition)
             versions = {int(path.name.partition("-")[0]) for path in folder.glob("*.json")}
             assert len(versions) <= store.VERSIONS_TO_KEEP + 3
@@ -144,16 +152,16 @@ def test_a_crash_at_each_operation_changes_nothing(tmp_path: Path) -> None:
     after: dict[int, str | None] = {0: "new", 1: None, 9: "new"}
     crash_at, is_done = 0, False
     for batch_id in range(2):
-        run_batch(store_in(CrashingFiles(str(tmp_path / "before"))), BatchTask(QUERY, "a", batch_id), before)
+        run_batch(store_in(CrashingFiles(str(tmp_path / "before"))), "a", batch_id, before)
     while not is_done:
         folder = str(tmp_path / str(crash_at))
         shutil.copytree(tmp_path / "before", folder)
         try:
-            run_batch(store_in(CrashingFiles(folder, crash_at)), BatchTask(QUERY, "a", 2), after)
+            run_batch(store_in(CrashingFiles(folder, crash_at)), "a", 2, after)
         except Crash:
             store._OPEN.clear()
             assert contents(store_in(CrashingFiles(folder)), 2, "b") == before
-            run_batch(store_in(CrashingFiles(folder)), BatchTask(QUERY, "b", 2), after)
+            run_batch(store_in(CrashingFiles(folder)), "b", 2, after)
         else:
             is_done = True
         expected = {**dict.fromkeys(range(2, 8), "old"), 0: "new", 9: "new"}

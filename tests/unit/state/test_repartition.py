@@ -12,9 +12,9 @@ from penstock.state import run, store, tools
 from penstock.state.columns import DELETED, Places
 from penstock.state.identity import Identity
 from penstock.state.repartition import committed_batch, repartition
-from penstock.state.store import BatchTask, StateStore
+from penstock.state.store import StateStore
 from tests.unit.state.memory_files import MemoryFiles
-from tests.unit.state.rows import ALL_KEYS, COLUMNS, QUERY, digest_of, hashes_of, state_of
+from tests.unit.state.rows import ALL_KEYS, COLUMNS, QUERY, digest_of, hashes_of, state_of, task_of
 
 ARGUMENTS = '{"keys": ["k"]}'
 
@@ -23,19 +23,21 @@ def store_with(files: MemoryFiles, partitions: int) -> StateStore:
     return StateStore(files, Identity(QUERY, "test", 1, ARGUMENTS, partitions, COLUMNS))
 
 
-def run_batch(files: MemoryFiles, partitions: int, batch_id: int, changes: dict[int, str | None]) -> None:
+def run_batch(
+    files: MemoryFiles, partitions: int, batch_id: int, changes: dict[int, str | None], run_id: str = "a"
+) -> None:
     mine = store_with(files, partitions)
-    begun = mine.begin(BatchTask(QUERY, "a", batch_id))
     for partition in range(partitions):
+        begun = mine.begin(task_of(run_id, batch_id, partition))
         part = {key: value for key, value in changes.items() if key % partitions == partition}
         if part:
             mine.save(begun, mine.load(begun, partition), state_of(part), digest_of(part), 0)
-    mine.finish(begun)
+        mine.finish(begun, [partition] if part else [])
 
 
 def found(files: MemoryFiles, partitions: int, batch_id: int) -> dict[int, str]:
     mine = store_with(files, partitions)
-    begun = mine.begin(BatchTask(QUERY, f"reader-{batch_id}", batch_id))
+    begun = mine.begin(task_of(f"run-{batch_id}00", batch_id))
     rows: dict[int, str] = {}
     for partition in range(partitions):
         loaded = mine.load(begun, partition).snapshot.find(hashes_of(ALL_KEYS), 0)
@@ -65,7 +67,7 @@ def test_the_copy_has_the_rows_of_the_batch_that_was_committed(
     expected = {**dict.fromkeys(range(2, 20), "x"), 1: "y", 22: "z"}
     assert list(tools.verify(target)) == []
     assert found(target, new, 2) == expected
-    run_batch(target, new, 2, {2: "again"})
+    run_batch(target, new, 2, {2: "again"}, "run-250")
     assert found(target, new, 3) == {**expected, 2: "again"}
     with pytest.raises(StateError, match="is not empty"):
         repartition(source, target, 1, new, by_key)

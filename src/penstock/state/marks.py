@@ -1,0 +1,121 @@
+"""The marks of a batch: which of its tasks have reached the state, and whether these are all.
+
+Runs on executors, and in `penstock state`. Each task writes a mark after it has saved its partition, also if
+it had no rows. The name of the file has everything, so that no task has to read the marks of all others:
+
+    <batch>-<epoch>-<run>-<plan>-<stage>.<task>.<attempt>-<partition>-<random>.json
+
+All but the batch are hexadecimal digits. `<partition>` is `none` in the mark of a task without rows, because
+it does not know which partition it has. Invariant: a batch has reached the state if marks of one run stand
+for all partitions. Partitions with rows are told apart by their numbers, and the others are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from penstock.state.files import Files
+
+MARKS = "batches"
+"""The folder of the marks."""
+_HEX = "([0-9a-f]+)"
+_NAME = re.compile(rf"(\d+)-{_HEX}-{_HEX}-{_HEX}-{_HEX}\.{_HEX}\.{_HEX}-([0-9a-f]+|none)-{_HEX}\.json")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One mark.
+
+    Attributes:
+        version: Spark's batch id.
+        epoch: of the run of the query.
+        run_hash: of the id of the run.
+        plan_hash: of the id of the DataFrame.
+        stage_id: Spark's.
+        task_id: the number of the task in its stage. `coalesce` and `union` change it.
+        attempt_id: different for each attempt of a task.
+        partition: of the state; None if the task had no rows.
+        token: different for each mark, because a task may have several partitions after `coalesce`.
+    """
+
+    version: int
+    epoch: int
+    run_hash: str
+    plan_hash: str
+    stage_id: int
+    task_id: int
+    attempt_id: int
+    partition: int | None
+    token: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+    @property
+    def name(self) -> str:
+        """Return the name of the file."""
+        task = f"{self.stage_id:x}.{self.task_id:x}.{self.attempt_id:x}"
+        partition = "none" if self.partition is None else f"{self.partition:x}"
+        return (
+            f"{self.version}-{self.epoch:016x}-{self.run_hash}-{self.plan_hash}-{task}-{partition}-"
+            f"{self.token}.json"
+        )
+
+
+def short_hash(text: str) -> str:
+    """Return a hash for the name of a file."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_marks(files: Files) -> list[Mark]:
+    """Return the marks of all batches."""
+    found = map(_NAME.fullmatch, files.names(MARKS))
+    return [
+        Mark(
+            int(name[1]),
+            int(name[2], 16),
+            name[3],
+            name[4],
+            int(name[5], 16),
+            int(name[6], 16),
+            int(name[7], 16),
+            None if name[8] == "none" else int(name[8], 16),
+            name[9],
+        )
+        for name in found
+        if name is not None
+    ]
+
+
+def saved_partitions(marks: Iterable[Mark]) -> frozenset[int]:
+    """Return the partitions of which marks say that they have a version of the batch."""
+    return frozenset(mark.partition for mark in marks if mark.partition is not None)
+
+
+def count_reached(marks: Collection[Mark]) -> int:
+    """Return for how many partitions the marks of one batch and one run stand.
+
+    One action of Spark usually runs all tasks in one stage. `first`, `take` and `isEmpty` run a few tasks in
+    one stage, and more in the next, with the same numbers. They are added up if no task had several
+    partitions. Otherwise (after `coalesce`) the same number may mean other partitions, and the best stage
+    counts.
+    """
+    by_stage = groupby(sorted(marks, key=lambda mark: mark.stage_id), key=lambda mark: mark.stage_id)
+    counts = [_count(list(of_stage)) for _, of_stage in by_stage]
+    attempts = Counter((mark.stage_id, mark.task_id, mark.attempt_id) for mark in marks)
+    if all(count == 1 for count in attempts.values()):
+        counts.append(_count(marks))
+    return max(counts, default=0)
+
+
+def _count(marks: Collection[Mark]) -> int:
+    """Count partitions with rows by number, and others by the attempt of each task that has the most."""
+    without_rows = [mark for mark in marks if mark.partition is None]
+    empty = Counter((mark.task_id, mark.stage_id, mark.attempt_id) for mark in without_rows)
+    of_task: dict[int, int] = {}
+    for (task_id, _, _), count in empty.items():
+        of_task[task_id] = max(count, of_task.get(task_id, 0))
+    return len(saved_partitions(marks)) + sum(of_task.values())

@@ -1,0 +1,41 @@
+"""How many partitions have reached the state: counted from the marks of a batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.state.marks import MARKS, Mark, count_reached, read_marks, saved_partitions
+from tests.unit.state.memory_files import MemoryFiles
+
+
+def mark(task: int, partition: int | None = None, *, stage: int = 1, attempt: int | None = None) -> Mark:
+    return Mark(5, 9, "a" * 16, "b" * 8, stage, task, 100 + task if attempt is None else attempt, partition)
+
+
+@pytest.mark.parametrize(
+    ("marks", "count"),
+    [
+        ([], 0),
+        ([mark(0, 0), mark(1), mark(2, 2)], 3),
+        ([mark(0, 0), mark(0, 0, attempt=7), mark(1), mark(1, attempt=8)], 2),  # retries, speculation
+        ([mark(4, 0), mark(5), mark(6, 2)], 3),  # union
+        ([mark(0, 0), mark(0), mark(1, 2), mark(1)], 4),  # coalesce to two tasks
+        ([mark(0), mark(0, attempt=7), mark(0, attempt=7)], 2),  # coalesce, and a first attempt that died
+        ([mark(0), mark(1, stage=2), mark(2, 2, stage=2), mark(3, stage=3)], 4),  # isEmpty goes on in stages
+        ([mark(0), mark(0, stage=2), mark(1, stage=2)], 2),  # first, and then a write
+        ([mark(0), mark(0), mark(0, stage=2), mark(1, stage=2)], 2),  # coalesce in one of them
+        ([mark(0, 3), mark(1, 3)], 1),
+    ],
+)
+def test_partitions_are_counted_once(marks: list[Mark], count: int) -> None:
+    assert count_reached(marks) == count
+
+
+def test_the_name_of_a_mark_has_everything() -> None:
+    files = MemoryFiles()
+    marks = [mark(0, 17), mark(1), mark(255, 0, stage=2**31, attempt=2**60)]
+    for each in marks:
+        with files.create(f"{MARKS}/{each.name}"):
+            pass
+    assert {*read_marks(files)} == {*marks}
+    assert saved_partitions(marks) == {0, 17}
