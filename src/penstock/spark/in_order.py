@@ -117,11 +117,11 @@ class SortedRows:
         different = tied[np.unique(contents, return_index=True)[1]]  # equal rows count once
         count = int(places.max()) + 1
         of_place = np.bincount(places[different], minlength=count)
-        befores, afters = (
+        old_rows, new_rows = (
             np.bincount(places[different[kinds[different] == kind]], minlength=count)
             for kind in (UPDATE_BEFORE, UPDATE_AFTER)
         )
-        wrong = np.flatnonzero((of_place > 1) & ~((of_place == 2) & (befores == 1) & (afters == 1)))
+        wrong = np.flatnonzero((of_place > 1) & ~((of_place == 2) & (old_rows == 1) & (new_rows == 1)))
         if len(wrong):
             place = int(np.flatnonzero(places == wrong[0])[0])
             row = rows.select([*self.keys, *self.order_by]).slice(place, 1).to_pylist()[0]
