@@ -35,7 +35,7 @@ Duration = str | timedelta
 _KIND_FIELD = StructField(ROW_KIND, StringType(), nullable=False)
 
 
-def normalize(
+def normalize(  # noqa: PLR0913 - each is a keyword of its own
     df: DataFrame,
     keys: Sequence[str],
     *,
@@ -45,6 +45,7 @@ def normalize(
     ttl: Duration | None = None,
     deleted_ttl: Duration | None = None,
     collapse: bool = False,
+    source: str | None = None,
 ) -> DataFrame:
     """Return a correct changelog of upserts and deletes that may come twice, late or out of order.
 
@@ -66,6 +67,8 @@ def normalize(
         deleted_ttl: forget a deleted key after so long. Then a late row from before the delete becomes
             +I. By default deleted keys are remembered as long as others.
         collapse: emit at most one change of each key in a batch.
+        source: a column such as the topic partition, because offsets of two of them cannot be compared. Two
+            values of it in rows of one key make the query fail. It does not count when rows are compared.
 
     Returns:
         The columns of `df`, with `row_kind` as the last one. Rows of a key are in order within a partition.
@@ -75,10 +78,10 @@ def normalize(
         OptionError: the stream has no `state`, or a number or duration is wrong.
     """
     columns = _columns_without_kind(df)
-    operator = Normalize(arrow(columns), tuple(keys), tuple(order_by), collapse)
+    operator = Normalize(arrow(columns), tuple(keys), tuple(order_by), collapse, source)
     _check_names("keys", keys)
     _check_names("order_by", order_by)
-    check_columns(operator.columns, [*keys, *order_by])
+    check_columns(operator.columns, [*keys, *order_by, *([] if source is None else [source])])
     lifetime = Lifetime(_ms("ttl", ttl), _ms("deleted_ttl", deleted_ttl), operator.remembers_deleted)
     out = StructType([*columns.fields, _KIND_FIELD])
     return apply(df, operator, out, state, partitions, lifetime)

@@ -202,3 +202,22 @@ def test_updates_of_an_operator_before_and_their_replays_are_no_error() -> None:
     tested.step([*two, row("a", 3, 3.0, kind="-U"), row("a", 4, 4.0)])
     assert tested.step([row("a", 9, kind="-D"), row("a", 9, kind="-U")])[0]["row_kind"] == "-D"
     assert tested.step([row("a", 9, kind="-U")]) == [], "the row that was kept is deleted"
+
+
+def test_rows_of_a_key_come_from_one_source() -> None:
+    """Offsets of two topic partitions cannot be compared, so a newer row might vanish."""
+    columns = pa.schema([("k", pa.string()), ("p", pa.int32()), ("v", pa.int64()), ("at", pa.int64())])
+    tested = Running(
+        Normalize(columns, ("k",), ("at",), source="p"), columns.append(WITH_KIND.field("row_kind"))
+    )
+
+    def rows(*given: tuple[str, int, int, int, str]) -> list[Row]:
+        return [dict(zip(("k", "p", "v", "at", "row_kind"), each, strict=True)) for each in given]
+
+    tested.step(rows(("a", 0, 1, 7, "+U"), ("b", 1, 1, 3, "+U"), ("b", 1, 0, 4, "-D")))
+    assert tested.step(rows(("a", 0, 1, 8, "+U"))) == []
+    for moved in (("a", 1, 2, 2, "+U"), ("b", 0, 2, 9, "+U"), ("a", 1, 0, 2, "-D")):
+        with pytest.raises(RowError, match="Rows of one key have 0 and 1 in the column p"):
+            tested.step(rows(moved))
+    with pytest.raises(RowError, match="Rows of one key have 0 and 1 in the column p"):
+        tested.step(rows(("c", 0, 1, 1, "+U"), ("c", 1, 1, 2, "+U")))

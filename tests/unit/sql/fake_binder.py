@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Options
 from penstock.sql.query.piece import Translated, UnknownTypeError
+from penstock.sql.query.rows import Relation
+from penstock.sql.query.steps import Step
 from penstock.sql.query.translate import translate_query
 
+NO_TABLES: Mapping[str, Relation] = MappingProxyType({})
 TYPES = {
     "i": "int",
     "l": "bigint",
@@ -30,17 +35,35 @@ class FakeBinder:
 
     zone_is_utc = True
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Mapping[str, Relation] = NO_TABLES) -> None:
         self.options: list[Options] = []
+        self.streams = dict(tables)
+        self.steps: list[Step] = []
 
-    def table(self, parts: tuple[str, ...], options: Options) -> str | None:
+    def table(
+        self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
+    ) -> Relation | None:
         self.options.append(options)
-        return f"`{parts[-1]}`" if parts[-1] in ("t", "u", "T T") else None
+        if parts[-1] in self.streams:
+            return self.streams[parts[-1]]
+        return Relation(f"`{parts[-1]}`") if parts[-1] in ("t", "u", "T T") else None
+
+    def is_streaming(self, select: str) -> bool:
+        return bool(self.streams)
+
+    def cut(self, step: Step) -> str:
+        self.steps.append(step)
+        return f"`cut{len(self.steps)}`"
 
     def tables(self) -> list[str]:
         return ["t", "u"]
 
     def column_types(self, select: str) -> list[tuple[str, str]]:
+        star = re.match(r"SELECT `(\w+)`\.\* FROM", select)
+        if star is not None:
+            return [(name, TYPES[name]) for name in ("i", "s", "l", "ltz")]
+        if " AS x " not in select:
+            return [(name, "int") for name in re.findall(r"AS `([^`]+)`(?=,| FROM)", select)]
         text = re.match(r"(?:WITH .*\) )?SELECT (.*) AS x ", select)
         assert text is not None
         word = text.group(1)
@@ -48,6 +71,8 @@ class FakeBinder:
             return [("x", "int")]
         if re.fullmatch(r"\d+\.\d+", word):
             return [("x", "decimal(2,1)")]
+        if re.fullmatch(r"`[gr]\d`", word):
+            return [("x", "int")]
         cast = re.search(r" AS ([A-Z_]+)\)$", word)
         name = word.split(".")[-1].strip("`()")
         if cast is None and name not in TYPES:

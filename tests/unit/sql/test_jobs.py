@@ -139,7 +139,7 @@ def fake_session(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:
         done.append(f"start {writes[0].insert.table}")
         return []
 
-    monkeypatch.setattr(session._inserts, "prepare", lambda insert, _: write_of(insert))
+    monkeypatch.setattr(session._inserts, "prepare", lambda insert, *_, **__: write_of(insert))
     monkeypatch.setattr(session._inserts, "start", start)
     monkeypatch.setattr(sessions, "promise", lambda *_: "promised")
     return session, done

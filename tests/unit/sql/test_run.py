@@ -98,7 +98,7 @@ def test_settings() -> None:
         ("table.dml-sync", "yes", "Allowed: true, false"),
         ("execution.checkpointing.interval", "soon", "cannot be 'soon'"),
         ("pipeline.nam", "x", "Did you mean 'pipeline.name'?"),
-        ("table.exec.state.ttl", "1 d", "Use a window or a condition on times"),
+        ("table.exec.state.ttl", "soon", "cannot be 'soon'"),
         ("table.exec.source.idle-timeout", "soon", "cannot be 'soon'"),
         ("sql-client.execution.result-mode", "pretty", "Allowed: table, changelog, tableau"),
         ("table.exec.sink.not-null-enforcer", "DROP", "can only be 'error'"),

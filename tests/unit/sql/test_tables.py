@@ -30,18 +30,15 @@ KIND = "row_kind STRING METADATA FROM 'row-kind'"
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ("a INT", {"format": "debezium-json"}, "the rows of the format 'debezium-json' change other rows"),
-        (
-            "row_kind STRING",
-            {"format": "canal-json"},
-            "the rows of the format 'canal-json' change other rows",
-        ),
-        ("a INT", {"FORMAT": "ogg-json"}, "the rows of the format 'ogg-json' change other rows"),
+        ("a INT", {"format": "debezium-json"}, "a batch of the format 'debezium-json' needs PRIMARY KEY"),
+        ("row_kind STRING", {"format": "canal-json"}, "a batch of the format 'canal-json' needs PRIMARY KEY"),
+        ("a INT", {"FORMAT": "ogg-json"}, "a batch of the format 'ogg-json' needs PRIMARY KEY"),
         (
             "a INT",
             {"format": "json", "value.format": "maxwell-json"},
-            "the rows of the format 'maxwell-json'",
+            "a batch of the format 'maxwell-json'",
         ),
+        ("a INT PRIMARY KEY NOT ENFORCED", {"format": "maxwell-json"}, ""),
         (
             "a INT PRIMARY KEY NOT ENFORCED",
             {"format": "json"},
@@ -50,7 +47,8 @@ KIND = "row_kind STRING METADATA FROM 'row-kind'"
         (KIND, {"format": "debezium-json"}, ""),
         ("a INT", {"format": "json"}, ""),
         ("a INT", {"connector": "print"}, "only writes"),
-        ("a INT", {"connector": "upsert-kafka"}, "upsert tables are not served"),
+        ("a INT", {"connector": "upsert-kafka"}, "needs PRIMARY KEY"),
+        ("a INT PRIMARY KEY NOT ENFORCED", {"primary-key": "a", "format": "maxwell-json"}, "not for SQL"),
     ],
 )
 def test_options_are_checked_with_those_of_the_hint(
@@ -59,10 +57,10 @@ def test_options_are_checked_with_those_of_the_hint(
     table = table_of(f"CREATE TABLE t ({columns}) WITH ('connector' = 'kafka')")
     merged = {**table.options, **options}
     if not message:
-        assert tables.check_connector(table, merged, is_read=True) == "kafka"
+        assert tables.check_connector(table, merged, is_read=True, is_batch=True) == "kafka"
         return
     with pytest.raises(ValueError, match=message):
-        tables.check_connector(table, merged, is_read=True)
+        tables.check_connector(table, merged, is_read=True, is_batch=True)
 
 
 def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
@@ -70,13 +68,13 @@ def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
     table = table_of("CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'format' = 'json')")
     catalog.add(Name(("t",)), table, if_not_exists=False)
     binder = _binder.SparkBinder(MagicMock(), catalog, settings)
-    with pytest.raises(SqlError, match="change other rows"):
-        binder.table(("t",), (("format", "debezium-json"),))
+    with pytest.raises(SqlError, match="needs PRIMARY KEY"):
+        binder.table(("t",), (("connector", "upsert-kafka"),))
     inserts = _inserts.Inserts(MagicMock(), catalog, settings, MagicMock(), print)
-    text = "INSERT INTO t /*+ OPTIONS('format' = 'debezium-json') */ SELECT 1"
+    text = "INSERT INTO t /*+ OPTIONS('connector' = 'upsert-kafka') */ SELECT 1"
     insert = parse_script(text)[0].statement
     assert isinstance(insert, Insert)
-    with pytest.raises(SqlError, match="change other rows"):
+    with pytest.raises(SqlError, match="needs PRIMARY KEY"):
         inserts.prepare(insert, Source(text))
 
 
@@ -149,7 +147,7 @@ def test_a_view_reads_the_tables_of_its_own_database(monkeypatch: pytest.MonkeyP
     catalog.add(view.name, View(view, Source(text), catalog.database), if_not_exists=False)
     opened: list[str] = []
 
-    def opens(_: Any, __: Any, ___: str, options: dict[str, str], *, streaming: bool) -> Any:
+    def opens(_: Any, __: Any, ___: str, options: dict[str, str], **_more: Any) -> Any:
         opened.append(options["topic"])
         return MagicMock(isStreaming=False)
 

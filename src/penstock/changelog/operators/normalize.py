@@ -55,12 +55,14 @@ class Normalize:
         keys: the primary key.
         order_by: says which of two rows of a key is newer. Never null, and different for different rows.
         collapse: whether a batch gives at most one change of each key.
+        source: a column that is equal in all rows of a key, because `order_by` compares only such rows.
     """
 
     columns: pa.Schema
     keys: tuple[str, ...]
     order_by: tuple[str, ...]
     collapse: bool = False
+    source: str | None = None
     name: str = "normalize"
     version: int = 1
     has_parts: bool = False
@@ -69,7 +71,8 @@ class Normalize:
     @property
     def arguments(self) -> str:
         """Return the arguments that decide what it keeps."""
-        return json.dumps({"keys": self.keys, "order_by": self.order_by})
+        given = {"keys": self.keys, "order_by": self.order_by}
+        return json.dumps(given if self.source is None else {**given, "source": self.source})
 
     @property
     def kept_columns(self) -> pa.Schema:
@@ -86,7 +89,7 @@ class Normalize:
         """Return the changes of one batch and the rows to keep."""
         check_not_null(batch, self.order_by, "in order_by")
         chains = self._chains(batch, find)
-        content = [name for name in self.columns.names if name not in {*self.keys, *self.order_by}]
+        content = self._content()
         before = np.arange(-1, len(chains.groups) - 1)
         before[:1] = 0
         equal = chains.equal_to(before, content)
@@ -112,6 +115,10 @@ class Normalize:
         places = pa.concat_tables([seen, rows.select(list(self.order_by))])
         keys = keys_of(old)
         groups, group_keys = groups_of(Hashes.joined(keys, hashes))
+        if self.source is not None:
+            self._check_source(
+                pa.concat_tables([old.select([self.source]), rows.select([self.source])]), groups
+            )
         ranked = ranks(places, self.order_by)
         is_old = np.zeros(len(groups), bool)
         is_old[: old.num_rows] = True
@@ -173,11 +180,33 @@ class Normalize:
             unpaired[is_change],
         )
 
+    def _content(self) -> list[str]:
+        """Return the columns by which rows of a key are compared."""
+        others = {*self.keys, *self.order_by, self.source}
+        return [name for name in self.columns.names if name not in others]
+
+    def _check_source(self, sources: pa.Table, groups: Places) -> None:
+        """Raise RowError if rows of a key come from two sources."""
+        check_not_null(sources, [str(self.source)], "in source")
+        ranked = ranks(sources, [str(self.source)])[0]
+        order = np.lexsort((ranked, groups))
+        wrong = np.flatnonzero(
+            same_as_before([groups[order]]) & ~same_as_before([groups[order], ranked[order]])
+        )
+        if len(wrong):
+            both = sources.take(pa.array(order[[wrong[0] - 1, wrong[0]]])).column(0).to_pylist()
+            raise RowError(
+                f"Rows of one key have {both[0]} and {both[1]} in the column {self.source}, so it is "
+                "unknown which is newer. Nothing of this batch was written. If the topic got more "
+                "partitions, copy it into a new one.",
+                column=self.source,
+            )
+
     def _check_ties(self, chains: _Chains, repeated: Mask) -> None:
         """Raise RowError if two different rows of a key have the same place in `order_by`."""
         places = np.flatnonzero(repeated)
         before = places - 1
-        content = [name for name in self.columns.names if name not in {*self.keys, *self.order_by}]
+        content = self._content()
         both = chains.deleted[places] & chains.deleted[before]
         neither = ~chains.deleted[places] & ~chains.deleted[before]
         here, earlier = chains.rows.take(pa.array(places)), chains.rows.take(pa.array(before))
@@ -243,7 +272,7 @@ class Normalize:
         rows = chains.rows.take(pa.array(emitted[last]))
         # What a deleted key held is not needed, and may be large.
         for index, name in enumerate(self.columns.names):
-            if name not in self.keys:
+            if name not in self.keys and name != self.source:
                 empty = pa.array(np.where(deleted, -1, np.arange(len(last))), mask=deleted)
                 rows = rows.set_column(index, rows.schema.field(index), rows.column(index).take(empty))
         for name in self.order_by:

@@ -1,4 +1,4 @@
-"""GROUP BY: windows in it, GROUPING SETS, and whether an aggregation changes rows that it gave before.
+"""GROUP BY and WHERE: windows, GROUPING SETS, and what is known of the groups.
 
 Runs on the driver. Invariant: the columns of a window mean parts of Spark's window everywhere in the SELECT.
 """
@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.sql.query._functions import AGGREGATES
-from penstock.sql.query._parts import Window
-from penstock.sql.query._relations import Relations
-from penstock.sql.query._sqlglot import place_of
+from penstock.sql.query._aggregated import aggregate_nodes, place_in
+from penstock.sql.query._joins import conjuncts
+from penstock.sql.query._outputs import Outputs
+from penstock.sql.query._parts import From, Window
 from penstock.sql.query._windows import COLUMNS, WINDOW, group_window, interval_ms, parts_of_window
-from penstock.sql.query.piece import Feature, quoted
+from penstock.sql.query.piece import quoted
+from penstock.sql.query.rows import Rows
 
 _SET_GROUPS: dict[type, str] = {exp.GroupingSets: "GROUPING SETS", exp.Cube: "CUBE", exp.Rollup: "ROLLUP"}
 
 
-class Groups(Relations):
+class Groups(Outputs):
     """Translates GROUP BY."""
 
-    def _grouped(self) -> None:
+    def find_windows(self) -> None:
         """Replace the columns of a window by parts of Spark's window."""
         group = self.tree.args.get("group")
         if group is None:
@@ -50,7 +51,8 @@ class Groups(Relations):
                     self.inner.refuse(node, f"{word} has other intervals than the {kind} in GROUP BY.")
                 self.inner.replaced[id(node)] = texts[word]
 
-    def _group_by(self) -> str:
+    def group_by(self) -> str:
+        """Return GROUP BY."""
         group = self.tree.args.get("group")
         if group is None:
             return ""
@@ -63,7 +65,7 @@ class Groups(Relations):
             elif type(each) in _SET_GROUPS:
                 items.append(self._sets(each))
             else:
-                items.append(self._group_item(each))
+                items.append(self.group_item(each))
         if windows:
             if not {"window_start", "window_end"} <= windows and self._is_table_window():
                 self.inner.refuse(group, "GROUP BY needs both window_start and window_end.")
@@ -87,7 +89,8 @@ class Groups(Relations):
                 "Spark builds sessions of the groups.",
             )
 
-    def _group_item(self, each: exp.Expr) -> str:
+    def group_item(self, each: exp.Expr) -> str:
+        """Return a column of GROUP BY."""
         if isinstance(each, exp.Literal):
             self.inner.refuse(each, "expected a column, got a literal. Write the column itself.")
         return self.inner.text(each)
@@ -112,22 +115,61 @@ class Groups(Relations):
         items = ", ".join(one(each) for each in node.expressions)
         return f"{_SET_GROUPS[type(node)]} ({items})"
 
-    def _note_grouping(self) -> None:
-        tree = self.tree
-        group = tree.args.get("group")
-        aggregated = group is not None or any(
-            str(node.this).upper() in AGGREGATES
-            and node.find_ancestor(exp.Select) is tree
-            and not isinstance(node.parent, exp.Window)
-            and not (isinstance(node.parent, exp.Filter) and isinstance(node.parent.parent, exp.Window))
-            for node in tree.find_all(exp.Anonymous)
+    def filtered(self, source: From) -> tuple[From, str]:
+        """Return FROM and WHERE. Behind a filter, -U and +U are not pairs."""
+        condition = self.condition()
+        if not condition:
+            return source, ""
+        if source.rows.changes is not None:
+            source = self.plain(source)
+            self.use(source)
+        return source, f" WHERE {condition}"
+
+    def condition(self) -> str:
+        """Return the conditions of WHERE and of joins; "" without any."""
+        where = self.tree.args.get("where")
+        parts = [where.this] if where is not None else []
+        if where is not None and self.done:
+            parts = [each for each in conjuncts(where.this) if id(each) not in self.done]
+        return " AND ".join([*map(self.inner.text, parts), *self.conditions])
+
+    def is_aggregation(self) -> bool:
+        """Return whether the SELECT has GROUP BY or an aggregate."""
+        return self.tree.args.get("group") is not None or bool(aggregate_nodes(self.tree))
+
+    def use_columns(self, view: str, replaced: dict[int, str]) -> None:
+        """Let expressions be over the columns of an operator."""
+        self.inner = self.query.expressions(self.names)
+        self.inner.from_text = f"FROM {view}"
+        self.inner.replaced = replaced
+
+    def rows_of_groups(self) -> Rows:
+        """Return what is known of the groups: their columns differ, if SELECT shows all of them."""
+        group = self.tree.args.get("group")
+        if group is None:
+            return Rows(keys=frozenset())
+        items = [each for each in group.expressions if not self._is_of_window(each)]
+        if any(type(each) in _SET_GROUPS for each in items):
+            return Rows()
+        found: dict[int, str] = {}
+        windows: list[str] = []
+        for each, name in zip(self.tree.expressions, self.output_names(), strict=True):
+            node = each.this if isinstance(each, exp.Alias) else each
+            place = place_in(items, node)
+            if place is not None:
+                found[place] = name.lower()
+            elif self._is_of_window(node):
+                windows.append(name.lower())
+        if len(found) < len(items) or (self.window is not None and not windows):
+            return Rows()
+        return Rows(keys=frozenset([*found.values(), *windows[:1]]))
+
+    def _is_of_window(self, node: exp.Expr) -> bool:
+        """Return whether an expression is a window, its beginning or its end."""
+        if self.window is None:
+            return False
+        if isinstance(node, exp.Column):
+            return self._is_table_window() and node.name.lower() in COLUMNS
+        return (
+            isinstance(node, exp.Anonymous) and str(node.this).upper().partition("_")[0] == self.window.kind
         )
-        is_windowed = self.window is not None and group is not None
-        if aggregated and not is_windowed and self.query.changes_rows is None:
-            place = self.query.script.offset + (place_of(group if group is not None else tree) or 0)
-            self.query.changes_rows = Feature(
-                "GROUP BY without a window",
-                "Group by a window (TUMBLE, HOP or SESSION) too, or read a bounded table in batch mode: SET "
-                "'execution.runtime-mode' = 'batch'.",
-                place,
-            )

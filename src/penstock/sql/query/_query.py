@@ -1,48 +1,68 @@
 """Queries: SELECT, VALUES, set operations, WITH, and the names of tables.
 
-Runs on the driver. Invariant: a name means a query of WITH first, then a table or view.
+Runs on the driver. Invariant: a name means a query of WITH first, then a table or view. An operator with a
+state stands in a query once: a query of WITH that has one is translated again wherever its name stands.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from sqlglot import exp
 
+from penstock.errors import OptionError, SchemaError
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
 from penstock.sql.query._select import Select
 from penstock.sql.query._sqlglot import Hint, place_of
 from penstock.sql.query.expressions.expressions import Expressions
-from penstock.sql.query.piece import Binder, Feature, Script, column_list, quoted
+from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
+from penstock.sql.query.rows import KIND, Feature, Relation, Rows, Selected, shaped
+from penstock.sql.query.steps import Aggregation, Step
 
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
+@dataclass(frozen=True)
+class Named:
+    """A query of WITH. It is translated again at each place if `tree` is not None."""
+
+    rows: Rows
+    tree: exp.Expr | None
+    columns: str
+    names: Names
+
+
+Names = Mapping[str, Named]
+
+
 class Query:
     """Translates one query, with its subqueries."""
 
-    def __init__(self, script: Script, binder: Binder, hints: list[Hint]) -> None:
+    def __init__(self, script: Script, binder: Binder, hints: list[Hint], *, has_place: bool = False) -> None:
         self.script = script
         self.binder = binder
         self.features: list[Feature] = []
-        self.changes_rows: Feature | None = None
+        self.has_place = has_place
         self._hints = hints
         self._used: set[Hint] = set()
         self._named_queries: list[str] = []
+        self._cuts = 0
 
-    def query(self, tree: exp.Expr, names: frozenset[str]) -> str:
+    def query(self, tree: exp.Expr, names: Names) -> Selected:
         """Return SELECT, VALUES, set operations or a query in brackets; `names` are those of WITH."""
         expressions = self.expressions(names)
         if isinstance(tree, exp.Subquery):
             expressions.only(tree, "this", "order", "limit", "with_")
             inner = self.query(tree.this, names)
-            return f"({inner}){self.tail(tree, expressions)}"
+            return Selected(f"({inner.sql}){self.tail(tree, expressions, inner.rows)}", inner.rows)
         if type(tree) in _SET_WORDS:
             return self._set_operation(tree, names)
         if isinstance(tree, exp.Values):
-            return self.values(tree, expressions)
+            return Selected(self.values(tree, expressions))
         if type(tree) is exp.Select:
             return self._with(tree, names)
         return expressions.refuse(tree, f"{type(tree).__name__.upper()} is not served here.")
@@ -52,42 +72,114 @@ class Query:
         place = self.script.offset + (place_of(tree) or 0)
         raise self.script.source.error("a query is not served here.", place)
 
-    def expressions(self, names: frozenset[str]) -> Expressions:
+    def expressions(self, names: Names) -> Expressions:
         """Return what translates the expressions of a SELECT."""
-        found = Expressions(self.script, self.binder, lambda tree: self.query(tree, names), self.features)
-        found.with_text = lambda: f"WITH {', '.join(self._named_queries)} " if self._named_queries else ""
+        found = Expressions(
+            self.script,
+            self.binder,
+            lambda tree: _without_hidden(self.query(tree, names)),
+            self.features,
+        )
+        found.with_text = lambda: self.whole("")
         return found
 
-    def _with(self, tree: exp.Expr, names: frozenset[str]) -> str:
+    def whole(self, sql: str) -> str:
+        """Return a query with the queries of WITH that it may name."""
+        return f"WITH {', '.join(self._named_queries)} {sql}" if self._named_queries else sql
+
+    def is_streaming(self, from_text: str) -> bool:
+        """Return whether the rows of FROM are a stream."""
+        try:
+            return self.binder.is_streaming(self.whole(f"SELECT 1 AS x FROM {from_text}"))
+        except UnknownTypeError:
+            return False  # Spark refuses the query as a whole, with the same message
+
+    def columns(self, select: str, tree: exp.Expr) -> list[tuple[str, str]]:
+        """Return names and types of the columns of a query.
+
+        Raises:
+            SqlError: Spark refuses it.
+        """
+        try:
+            return self.binder.column_types(self.whole(select))
+        except UnknownTypeError as error:
+            self.refuse(tree, f"Spark refuses the query: {error}")
+
+    def cut(self, step: Step, tree: exp.Expr) -> str:
+        """Return the name of a view of the rows that an operator makes.
+
+        Raises:
+            SqlError: the operator does not take the columns.
+        """
+        self._cuts += 1
+        try:
+            return self.binder.cut(step)
+        except (SchemaError, OptionError, UnknownTypeError, ValueError) as error:
+            self.refuse(tree, str(error))
+
+    def feature(self, name: str, tree: exp.Expr, instead: str = "") -> Feature:
+        """Return a part of this query."""
+        return Feature(name, instead, self.script.offset + (place_of(tree) or 0))
+
+    def refuse(self, tree: exp.Expr, message: str) -> NoReturn:
+        """Raise the error for a part of the query."""
+        raise self.script.source.error(message, self.script.offset + (place_of(tree) or 0))
+
+    def _with(self, tree: exp.Expr, names: Names) -> Selected:
         clause = tree.args.get("with_")
         if clause is None:
-            return Select(self, tree, names).text()
+            return Select(self, tree, names).selected()
         expressions = self.expressions(names)
         expressions.only(clause, "expressions")
-        known, first = names, len(self._named_queries)
+        known, first = dict(names), len(self._named_queries)
         for each in clause.expressions:
             expressions.only(each, "this", "alias")
             expressions.only(each.args["alias"], "this", "columns")
             name = each.args["alias"].this.name
             columns = column_list(each.args["alias"])
-            self._named_queries.append(f"{quoted(name)}{columns} AS ({self.query(each.this, known)})")
-            known = known | {name.lower()}
+            cuts = self._cuts
+            inner = self.query(each.this, known)
+            again = self._cuts > cuts or bool(inner.rows.hidden)
+            if not again:
+                self._named_queries.append(f"{quoted(name)}{columns} AS ({inner.sql})")
+            rows = Rows() if columns else inner.rows
+            known[name.lower()] = Named(rows, each.this if again else None, columns, dict(known))
         parts = self._named_queries[first:]
-        return f"WITH {', '.join(parts)} {Select(self, tree, known).text()}"
+        selected = Select(self, tree, known).selected()
+        return Selected(f"WITH {', '.join(parts)} {selected.sql}" if parts else selected.sql, selected.rows)
 
-    def _set_operation(self, tree: Any, names: frozenset[str]) -> str:
+    def _set_operation(self, tree: Any, names: Names) -> Selected:
         expressions = self.expressions(names)
         expressions.only(tree, "this", "expression", "distinct", "order", "limit", "with_")
         if tree.args.get("with_") is not None:
             expressions.refuse(tree, "WITH before a set operation is not served yet. Use a view.")
-        word = _SET_WORDS[type(tree)]
+        word, is_distinct = _SET_WORDS[type(tree)], bool(tree.args.get("distinct"))
+        left, right = self.query(tree.this, names), self.query(tree.expression, names)
+        changes = left.rows.changes or right.rows.changes
+        texts = [shaped(each.sql, each.rows, changes=changes is not None) for each in (left, right)]
+        rows = Rows(changes)
+        if word == "UNION" and is_distinct and self.is_streaming(f"(({texts[0]}) UNION ALL ({texts[1]}))"):
+            rows, union = self.distinct(f"({texts[0]}) UNION ALL ({texts[1]})", rows, tree)
+            return Selected(f"{union}{self.tail(tree, expressions, rows)}", rows)
         if word != "UNION":
             expressions.batch_only(tree, word, "Use a JOIN.")
-        elif tree.args.get("distinct"):
-            expressions.batch_only(tree, "UNION without ALL", "Use UNION ALL.")
-        left, right = self.query(tree.this, names), self.query(tree.expression, names)
-        every = "" if tree.args.get("distinct") else " ALL"
-        return f"({left}) {word}{every} ({right}){self.tail(tree, expressions)}"
+        every = "" if is_distinct else " ALL"
+        return Selected(f"({texts[0]}) {word}{every} ({texts[1]}){self.tail(tree, expressions, rows)}", rows)
+
+    def distinct(self, sql: str, rows: Rows, tree: exp.Expr) -> tuple[Rows, str]:
+        """Return the different rows of a stream: what is known of them, and a query."""
+        names = [name for name, _ in self.columns(sql, tree) if name not in rows.hidden]
+        keys = [f"g{place}" for place in range(len(names))]
+        texts = ", ".join(f"{quoted(name)} AS `{key}`" for name, key in zip(names, keys, strict=True))
+        kind = f", `{KIND}`" if rows.changes is not None else ""
+        # The count is always 0, so that a row is given when it comes and when it goes, and never between.
+        inner = f"SELECT {texts}, CAST(NULL AS INT) AS `none`{kind} FROM ({sql})"
+        view = self.cut(Aggregation(self.whole(inner), tuple(keys), (("n", "count(none)"),)), tree)
+        back = ", ".join(f"`{key}` AS {quoted(name)}" for name, key in zip(names, keys, strict=True))
+        found = Rows(rows.changes, frozenset(name.lower() for name in names), is_together=True)
+        if found.changes is None:
+            return found, f"SELECT {back} FROM {view}"
+        return found, f"SELECT {back}, `{KIND}` FROM {view}"
 
     def values(self, tree: exp.Expr, expressions: Expressions) -> str:
         """Return the rows of VALUES as a query."""
@@ -99,7 +191,7 @@ class Query:
         names = ", ".join(f"`EXPR${place}`" for place in range(_width(tree)))
         return f"SELECT * FROM VALUES {', '.join(rows)} AS `_`({names})"
 
-    def tail(self, tree: exp.Expr, expressions: Expressions) -> str:
+    def tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:
         """Return ORDER BY and LIMIT."""
         text = ""
         if tree.args.get("order") is not None:
@@ -109,6 +201,8 @@ class Query:
             text = f" {expressions.order(tree.args['order'])}"
         limit = tree.args.get("limit")
         if limit is not None:
+            if rows.changes is not None:
+                expressions.batch_only(limit, "LIMIT of rows that change", "Leave it out.")
             options = limit.args.get("limit_options")
             if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
                 expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
@@ -118,15 +212,17 @@ class Query:
             text += f" LIMIT {count.this}"
         return text
 
-    def table_name(self, tree: exp.Expr, names: frozenset[str], expressions: Expressions) -> str:
-        """Return Spark's name of a table in FROM."""
+    def table(
+        self, tree: exp.Expr, names: Names, expressions: Expressions, *, is_raw: bool = False
+    ) -> Relation:
+        """Return a table, view or query of WITH that stands in FROM."""
         parts = tuple(
             tree.args[key].name for key in ("catalog", "db", "this") if tree.args.get(key) is not None
         )
         if len(parts) == 1 and parts[0].lower() in names:
-            return quoted(parts[0])
+            return self._named(parts[0], names[parts[0].lower()])
         options = self._options_of(tree)
-        found = self.binder.table(parts, options)
+        found = self.binder.table(parts, options, has_place=self.has_place, is_raw=is_raw)
         if found is None:
             known = [*self.binder.tables(), *names]
             expressions.refuse(
@@ -135,6 +231,16 @@ class Query:
                 "TABLES lists them.",
             )
         return found
+
+    def _named(self, name: str, named: Named) -> Relation:
+        if named.tree is None:
+            return Relation(quoted(name), named.rows)
+        inner = self.query(named.tree, named.names)
+        text = f"({inner.sql})"
+        if named.columns:
+            shown = f"{named.columns[:-1]}{''.join(f', `{each}`' for each in inner.rows.hidden)})"
+            text = f"(SELECT * FROM ({inner.sql}) AS {quoted(name)}{shown})"
+        return Relation(text, inner.rows if not named.columns else Rows(inner.rows.changes))
 
     def _options_of(self, tree: exp.Expr) -> Any:
         stop = tree.this.meta["end"] + 1
@@ -158,6 +264,10 @@ class Query:
             if name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."
             raise self.script.source.error(message, self.script.offset + hint.start)
+
+
+def _without_hidden(selected: Selected) -> str:
+    return shaped(selected.sql, selected.rows, changes=False)
 
 
 def _hint_name(hint: Hint) -> str:

@@ -5,61 +5,73 @@ Runs on the driver. Invariant: a join of a kind that Spark reads otherwise is re
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from penstock.sql.query._parts import Parts, Window
+from penstock.sql.query._as_of import join_versions
+from penstock.sql.query._joins import has_times, join_changes
+from penstock.sql.query._parts import From, Parts, Window
+from penstock.sql.query._ranked import first_rows
 from penstock.sql.query._windows import COLUMNS, WINDOW, is_window_function, parts_of_window, window_call
 from penstock.sql.query.piece import column_list, quoted
+from penstock.sql.query.rows import Rows
+from penstock.sql.query.scope import Scope
+
+_HOW = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
 class Relations(Parts):
     """Translates FROM."""
 
-    def from_clause(self) -> str:
+    def source(self) -> From | None:
         """Return FROM with its joins, and let expressions know it."""
         clause = self.tree.args.get("from_")
         if clause is None:
             self.inner.from_text = ""
-            return ""
-        text = self._relation(clause.this)
-        self._set_from(text)
+            return None
+        source = self._relation(clause.this, is_alone=not self.tree.args.get("joins"))
+        self.use(source)
         for join in self.tree.args.get("joins") or ():
-            text = self._join(text, join)
-            self._set_from(text)
-        return f" FROM {text}"
+            source = self._join(source, join)
+            self.use(source)
+        return source
 
-    def _set_from(self, text: str) -> None:
-        self.inner.from_text = f"FROM {text}"
-
-    def _relation(self, tree: exp.Expr) -> str:
+    def _relation(self, tree: exp.Expr, *, is_alone: bool = False) -> From:
         inner = self.inner
         if is_window_function(tree):
             return self._window_table(tree)
         if isinstance(tree, exp.Table):
             inner.only(tree, "this", "db", "catalog", "alias", "version", "joins")
             if tree.args.get("version") is not None:
-                inner.refuse(
-                    tree,
-                    "FOR SYSTEM_TIME AS OF is not served yet. Join on the key and a condition on the times.",
-                )
-            if type(tree.this) is exp.Anonymous:
-                inner.refuse(tree, f"the table function {tree.this.this} is not served.")
-            name = self.query.table_name(tree, self.names, inner)
-            alias = tree.args.get("alias")
-            text = f"{name} AS {_alias(alias) if alias is not None else quoted(tree.this.name)}"
+                inner.refuse(tree, "FOR SYSTEM_TIME AS OF stands behind the right table of a JOIN.")
+            source = self.table(tree)
         elif isinstance(tree, exp.Subquery):
             inner.only(tree, "this", "alias", "joins")
-            text = f"({self.query.query(tree.this, self.names)}){_as(tree.args.get('alias'))}"
+            first = first_rows(self, tree) if is_alone and not tree.args.get("joins") else None
+            if first is not None:
+                return first
+            selected = self.query.query(tree.this, self.names)
+            source = _from(f"({selected.sql})", selected.rows, tree.args.get("alias"))
         elif isinstance(tree, exp.Values):
             values = self.query.values(tree, inner)
-            text = f"({values}){_as(tree.args.get('alias'))}"
+            source = _from(f"({values})", Rows(), tree.args.get("alias"))
         else:
             return inner.refuse(tree, f"{type(tree).__name__.upper()} is not served in FROM.")
         for join in tree.args.get("joins") or ():
-            text = self._join(text, join)
-        return text
+            source = self._join(source, join)
+        return source
 
-    def _join(self, left: str, join: exp.Expr) -> str:
+    def table(self, tree: exp.Expr, *, is_raw: bool = False) -> From:
+        """Return a table, view or query of WITH, with its alias."""
+        if type(tree.this) is exp.Anonymous:
+            self.inner.refuse(tree, f"the table function {tree.this.this} is not served.")
+        found = self.query.table(tree, self.names, self.inner, is_raw=is_raw)
+        alias = tree.args.get("alias")
+        made = _from(found.text, found.rows, alias, tree.this.name)
+        return replace(made, time=found.time if alias is None or not alias.args.get("columns") else None)
+
+    def _join(self, left: From, join: exp.Expr) -> From:
         inner = self.inner
         inner.only(join, "this", "on", "using", "side", "kind", "method")
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -70,21 +82,57 @@ class Relations(Parts):
             return self._unnest(left, join, side)
         if isinstance(join.this, exp.Lateral):
             inner.refuse(join, "LATERAL is not served yet. UNNEST is.")
+        if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
+            return join_versions(self, left, join, side)
         right = self._relation(join.this)
-        on, using = join.args.get("on"), join.args.get("using")
-        if on is None and using is None and not method and side:
+        if join.args.get("on") is None and join.args.get("using") is None and not method and side:
             inner.refuse(join, f"a {side} JOIN needs ON or USING.")
+        if self._needs_operator(left, right, join, side):
+            return join_changes(self, left, right, join, _HOW[side])
+        return self._native(left, right, join, side, method)
+
+    def _needs_operator(self, left: From, right: From, join: exp.Expr, side: str) -> bool:
+        """Return whether Spark cannot stream the join."""
+        changes = left.rows.changes is not None or right.rows.changes is not None
+        if not changes and (not side or has_times(join.args.get("on"))):
+            return False
+        is_both = self.query.is_streaming(left.text) and self.query.is_streaming(right.text)
+        if changes and not is_both and side not in ("", "LEFT" if left.rows.changes else "RIGHT"):
+            self.inner.refuse(join, "an outer join that keeps the rows of a static table is not served.")
+        return is_both
+
+    def join_text(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> str:
+        """Return a join in Spark's SQL."""
+        inner = self.inner
+        on, using = join.args.get("on"), join.args.get("using")
         if on is None and using is None and not method:
-            return f"{left} CROSS JOIN {right}"
+            return f"{left.text} CROSS JOIN {right.text}"
         words = " ".join(filter(None, (method, side or "INNER", "OUTER" if side else "", "JOIN")))
         if using is not None:
-            return f"{left} {words} {right} USING ({', '.join(quoted(each.name) for each in using)})"
+            columns = ", ".join(quoted(each.name) for each in using)
+            return f"{left.text} {words} {right.text} USING ({columns})"
         if on is None:
-            return f"{left} {words} {right}"
-        self._set_from(f"{left} CROSS JOIN {right}")
-        return f"{left} {words} {right} ON {inner.text(on)}"
+            return f"{left.text} {words} {right.text}"
+        self.use(self._both(left, right, f"{left.text} CROSS JOIN {right.text}"))
+        return f"{left.text} {words} {right.text} ON {inner.text(on)}"
 
-    def _unnest(self, left: str, join: exp.Expr, side: str) -> str:
+    def _native(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> From:
+        left, right = self.plain(left), self.plain(right)
+        text = self.join_text(left, right, join, side, method)
+        return self._both(left, right, text)
+
+    def _both(self, left: From, right: From, text: str) -> From:
+        scope = None
+        if left.scope is not None or right.scope is not None:
+            scope = Scope((*self.entries(left), *self.entries(right)))
+        rows = Rows(left.rows.changes or right.rows.changes)
+        return From(text, rows, (*left.aliases, *right.aliases), scope)
+
+    def static_join(self, left: From, right: From, join: exp.Expr, side: str) -> From:
+        """Return a join with a static table, which Spark reads again in each batch."""
+        return self._native(left, right, join, side, "")
+
+    def _unnest(self, left: From, join: exp.Expr, side: str) -> From:
         inner, unnest = self.inner, join.this
         inner.only(unnest, "expressions", "alias", "offset")
         on = join.args.get("on")
@@ -92,6 +140,7 @@ class Relations(Parts):
             inner.refuse(unnest, "UNNEST takes one array or map. WITH ORDINALITY is not served yet.")
         if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
             inner.refuse(unnest, "UNNEST is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE.")
+        left = self.plain(left)
         piece = inner.piece(unnest.expressions[0])
         name = "inline" if piece.type.startswith("array<struct<") else "explode"
         if not piece.type.startswith(("array", "map")):
@@ -99,18 +148,29 @@ class Relations(Parts):
         alias = unnest.args.get("alias")
         words = "LEFT JOIN" if side else "CROSS JOIN"
         condition = " ON TRUE" if side else ""
-        return f"{left} {words} LATERAL {name}({piece.text}){_as(alias)}{condition}"
+        text = f"{left.text} {words} LATERAL {name}({piece.text}){_as(alias)}{condition}"
+        right = From("", aliases=(alias.this.name,) if alias is not None and alias.this is not None else ())
+        scope = left.scope
+        if scope is not None:
+            both = replace(left, text=text, scope=None, aliases=right.aliases)
+            scope = Scope((*scope.entries, *self.entries(both)))
+        return From(text, Rows(left.rows.changes), (*left.aliases, *right.aliases), scope)
 
-    def _window_table(self, tree: exp.Expr) -> str:
+    def _window_table(self, tree: exp.Expr) -> From:
         inner = self.inner
         inner.only(tree, "this", "alias", "joins")
         call = window_call(inner, tree.this)
-        table = self.query.table_name(call.table, self.names, inner)
-        rows = f"(SELECT *, {call.text} AS `{WINDOW}` FROM {table})"
-        if call.kind == "SESSION" and self.tree.args.get("group") is None:
+        table = self.query.table(call.table, self.names, inner)
+        if table.rows.changes is not None:
+            inner.refuse(tree.this, f"{call.kind} of rows that change is not served: {_of(table.rows)}.")
+        star = (
+            f"* EXCEPT ({', '.join(f'`{each}`' for each in table.rows.hidden)})" if table.rows.hidden else "*"
+        )
+        rows = f"(SELECT {star}, {call.text} AS `{WINDOW}` FROM {table.text})"
+        if call.kind == "SESSION" and not _is_grouped_by_window(self.tree):
             inner.refuse(tree.this, "SESSION is served with GROUP BY window_start, window_end only.")
-        self.window = Window(call.kind, f"`{WINDOW}`", call.partition)
-        grouped = self.tree.args.get("group") is not None
+        grouped = _is_grouped_by_window(self.tree)
+        self.window = Window(call.kind, f"`{WINDOW}`", call.partition) if grouped else None
         if grouped and self.tree.args.get("joins"):
             inner.refuse(tree.this, "a JOIN of a window in the same SELECT is not served. Use a view.")
         if not grouped:
@@ -119,7 +179,31 @@ class Relations(Parts):
                 for name, text in zip(COLUMNS, parts_of_window(f"`{WINDOW}`"), strict=True)
             )
             rows = f"(SELECT * EXCEPT (`{WINDOW}`), {parts} FROM {rows})"
-        return f"{rows} AS {_alias(tree.args['alias']) if tree.args.get('alias') else '`_window`'}"
+        alias = tree.args.get("alias")
+        name = alias.this.name if alias else "_window"
+        return From(f"{rows} AS {_alias(alias) if alias else '`_window`'}", Rows(), (name,))
+
+
+def _is_grouped_by_window(tree: exp.Expr) -> bool:
+    group = tree.args.get("group")
+    return group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
+
+
+def _of(rows: Rows) -> str:
+    return f"they come of {rows.changes.name}" if rows.changes is not None else ""
+
+
+def _from(text: str, rows: Rows, alias: exp.Expr | None, name: str = "") -> From:
+    if alias is not None and alias.this is not None:
+        name = alias.this.name
+    columns = column_list(alias) if alias is not None else ""
+    if columns:
+        columns = f"{columns[:-1]}{''.join(f', `{each}`' for each in rows.hidden)})"
+        rows = replace(rows, keys=None, is_together=False)
+    if not name and rows.hidden:
+        name = "__query"
+    shown = f"{text} AS {quoted(name)}{columns}" if name else text
+    return From(shown, rows, (name,) if name else ())
 
 
 def _alias(alias: exp.Expr) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Options
+from penstock.sql.query.rows import INSERTS, Feature, Relation, Rows
+from penstock.sql.query.steps import Step
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -22,13 +24,23 @@ class UnknownTypeError(Exception):
 class Binder(Protocol):
     """The tables and functions of a session."""
 
-    def table(self, parts: tuple[str, ...], options: Options) -> str | None:
-        """Return Spark's name of a table or view; None if there is no such table.
+    def table(
+        self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
+    ) -> Relation | None:
+        """Return a table or view; None if there is no such table.
 
         Args:
             parts: of the name, as written.
             options: of an OPTIONS hint, which replace those of the table for this read.
+            has_place: whether the rows have their partition and offset, if the table can tell them.
+            is_raw: whether changes come as they are read, for a table of versions.
         """
+
+    def is_streaming(self, select: str) -> bool:
+        """Return whether the rows of a query are a stream."""
+
+    def cut(self, step: Step) -> str:
+        """Return the name of a view of the rows that an operator makes of queries."""
 
     def tables(self) -> list[str]:
         """Return the names of all tables and views, for messages."""
@@ -71,22 +83,12 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Feature:
-    """A part of a query that Spark cannot stream: its name, what to do, and its offset in the script."""
-
-    name: str
-    instead: str
-    offset: int
-
-
-@dataclass(frozen=True)
 class Translated:
-    """A query in Spark's SQL, and the parts that only a batch can run."""
+    """A query in Spark's SQL, the parts that only a batch can run, and what is known of its rows."""
 
     sql: str
     batch_only: tuple[Feature, ...]
-    changes_rows: Feature | None = None
-    """An aggregation without a window: in a stream its rows replace rows that were emitted before."""
+    rows: Rows = INSERTS
 
 
 @dataclass(frozen=True)

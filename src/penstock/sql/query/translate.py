@@ -17,23 +17,32 @@ from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Piece, Script, Translated
 
 
-def translate_query(fragment: Fragment, source: Source, binder: Binder) -> Translated:
+def translate_query(
+    fragment: Fragment, source: Source, binder: Binder, *, has_place: bool = False
+) -> Translated:
     """Return a query in Spark's SQL.
+
+    Args:
+        fragment: its text.
+        source: the script, for messages.
+        binder: the tables and functions of the session.
+        has_place: whether the rows are wanted with their places, because the order of equal keys counts.
 
     Raises:
         SqlError: the query cannot be read, names an unknown table, or has a part that is not served.
     """
     text, hints = without_hints(fragment.text)
     tree = read_query(text, source, fragment.offset)
-    query = Query(Script(source, fragment.offset), binder, hints)
+    ranks = "ROW_NUMBER" in text.upper()
+    query = Query(Script(source, fragment.offset), binder, hints, has_place=has_place or ranks)
     try:
-        sql = query.query(tree, frozenset())
+        selected = query.query(tree, {})
         query.check_hints()
     except RecursionError:
         raise source.error(
             "the query is nested too deeply. Divide it, e.g. with views.", fragment.offset
         ) from None
-    return Translated(sql, tuple(query.features), query.changes_rows)
+    return Translated(selected.sql, tuple(query.features), selected.rows)
 
 
 def translate_expression(fragment: Fragment, source: Source, binder: Binder, from_text: str) -> Piece:

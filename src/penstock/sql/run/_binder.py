@@ -6,22 +6,39 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import ComputedColumn, Options
+from penstock.sql.language.statements import ComputedColumn, Fragment, Options
 from penstock.sql.query.piece import Translated, UnknownTypeError, quoted
+from penstock.sql.query.rows import Relation, Rows, shaped
+from penstock.sql.query.steps import Step
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.run import _tables as tables
+from penstock.sql.run._opened import Opened, shown_columns, time_of
+from penstock.sql.run._states import States, TemporaryFolders, beside
+from penstock.sql.run._steps import run_step
 from penstock.sql.run.catalog import Catalog, Table, View
 
 if TYPE_CHECKING:
     from penstock.sql.run.settings import Settings
 
 _CLASS = re.compile(r"^\[[A-Z_.0-9]+\]\s*")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of a query: as a DataFrame with hidden columns, what is known of them, and Spark's SQL."""
+
+    frame: Any
+    rows: Rows
+    sql: str
 
 
 class SparkBinder:
@@ -31,7 +48,9 @@ class SparkBinder:
         self._spark = spark
         self._catalog = catalog
         self._settings = settings
-        self._views: dict[tuple[Any, ...], str] = {}
+        self._views: dict[tuple[Any, ...], Relation] = {}
+        self._states: States | None = None
+        self._temporary = TemporaryFolders()
         self._created: list[str] = []
         self._numbers = itertools.count(1)
         self._prefix = f"penstock_sql_{uuid.uuid4().hex[:8]}"
@@ -41,20 +60,70 @@ class SparkBinder:
         """Return whether the times of the session are those of UTC."""
         return self._spark.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
-    def table(self, parts: tuple[str, ...], options: Options) -> str | None:
-        """Return Spark's name of a table or view; None if there is no such table."""
+    def table(
+        self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
+    ) -> Relation | None:
+        """Return a table or view; None if there is no such table."""
         found = self._catalog.find(parts)
         if found is None:
             name = ".".join(map(quoted, parts))
-            return name if self._spark.catalog.tableExists(name) else None
-        key = (found, options, self._settings.is_batch)
-        if key not in self._views:
-            frame = self._table(found, dict(options)) if isinstance(found, Table) else self._view(found)
-            name = f"{self._prefix}_{next(self._numbers)}"
-            frame.createOrReplaceTempView(name)
-            self._views[key] = name
-            self._created.append(name)
-        return quoted(self._views[key])
+            return Relation(name) if self._spark.catalog.tableExists(name) else None
+        key = (found, options, self._settings.is_batch, has_place, is_raw)
+        if key in self._views:
+            return self._views[key]
+        states = self._states.count if self._states is not None else 0
+        if isinstance(found, Table):
+            frame, rows = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
+            made = Relation(self._named(frame), rows, time_of(found) if frame.isStreaming else None)
+        else:
+            frame, rows = self._view(found, has_place=has_place)
+            made = Relation(self._named(frame), rows)
+        # An operator with a state must not stand twice in a query, so its view is not used again.
+        if self._states is None or self._states.count == states:
+            self._views[key] = made
+        return made
+
+    def _named(self, frame: Any) -> str:
+        name = f"{self._prefix}_{next(self._numbers)}"
+        frame.createOrReplaceTempView(name)
+        self._created.append(name)
+        return quoted(name)
+
+    def is_streaming(self, select: str) -> bool:
+        """Return whether the rows of a query are a stream."""
+        return not self._settings.is_batch and bool(self._analysed(select).isStreaming)
+
+    def cut(self, step: Step) -> str:
+        """Return the name of a view of the rows that an operator makes of queries."""
+        frame = run_step(step, self._analysed, self._folder, self._settings.ttl)
+        return self._named(frame)
+
+    def _analysed(self, select: str) -> Any:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
+
+        try:
+            frame = self._spark.sql(select)
+            frame.schema  # noqa: B018 - a session of Connect analyses here
+        except PySparkException as error:
+            raise UnknownTypeError(spark_message(error)) from None
+        return frame
+
+    def _folder(self, operator: str) -> str:
+        if self._states is None:
+            self._states = self._temporary.states()
+        return self._states.next(operator)
+
+    @contextlib.contextmanager
+    def states_in(self, checkpoint: str | None) -> Iterator[None]:
+        """Return a context in which a query is translated that has this folder of checkpoints.
+
+        Without one, states are in temporary folders of this machine.
+        """
+        self._states = None if checkpoint is None else beside(checkpoint)
+        try:
+            yield
+        finally:
+            self._states = None
 
     def tables(self) -> list[str]:
         """Return the names of all tables and views of the session."""
@@ -62,12 +131,7 @@ class SparkBinder:
 
     def column_types(self, select: str) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query."""
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
-
-        try:
-            fields = self._spark.sql(select).schema.fields
-        except PySparkException as error:
-            raise UnknownTypeError(spark_message(error)) from None
+        fields = self._analysed(select).schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def has_function(self, name: str) -> bool:
@@ -87,21 +151,28 @@ class SparkBinder:
         for name in self._created:
             self._spark.catalog.dropTempView(name)
         self._created.clear()
+        self._temporary.remove()
 
-    def _table(self, table: Table, hinted: dict[str, str]) -> Any:
-        streaming = not self._settings.is_batch
+    def _table(
+        self, table: Table, hinted: dict[str, str], *, has_place: bool, is_raw: bool
+    ) -> tuple[Any, Rows]:
+        settings = self._settings
         try:
             options = {**table.options, **hinted}
-            connector = tables.check_connector(table, options, is_read=True)
-            options = tables.with_idle_timeout(connector, options, self._settings.idle_timeout)
-            frame = tables.open_table(self._spark, table, connector, options, streaming=streaming)
+            connector = tables.check_connector(table, options, is_read=True, is_batch=settings.is_batch)
+            options = tables.with_idle_timeout(connector, options, settings.idle_timeout)
+            opened = Opened(table, options, connector, has_place=has_place, is_raw=is_raw)
+            streaming = not settings.is_batch
+            normal = opened.is_normalized(streaming=streaming, drops_duplicates=settings.drops_duplicates)
+            frame = opened.frame(self._spark, streaming=streaming, is_normalized=normal)
+            rows = opened.rows(streaming=frame.isStreaming, is_normalized=normal)
+            if normal:
+                frame = opened.normalized(frame, self._folder, settings.ttl)
         except ValueError as error:
             raise table.source.error(str(error), table.definition.name.offset) from None
-        streaming = frame.isStreaming
-        self._check_zone(table, streaming)
+        self._check_zone(table, frame.isStreaming)
         computed = self._computed(table, frame)
-        frame = frame.selectExpr(*tables.column_texts(table, computed, streaming=streaming))
-        return tables.with_watermark(frame, table) if streaming else frame
+        return shown_columns(opened, frame, computed, rows), rows
 
     def _check_zone(self, table: Table, streaming: bool) -> None:
         mark = table.definition.watermark
@@ -128,13 +199,35 @@ class SparkBinder:
         finally:
             self._spark.catalog.dropTempView(name)
 
-    def _view(self, view: View) -> Any:
+    def _view(self, view: View, *, has_place: bool) -> tuple[Any, Rows]:
         definition = view.definition
         with self._catalog.within(view.database):
-            translated = translate_query(definition.query, view.source, self)
-        frame = self.frame(translated.sql, view.source, definition.query.offset)
-        check_streamed(translated, frame, view.source)
-        return frame.toDF(*definition.columns) if definition.columns else frame
+            found = self.query(definition.query, view.source, has_place=has_place)
+        if not definition.columns:
+            return found.frame, found.rows
+        hidden = found.rows.hidden
+        old = [name.lower() for name in found.frame.columns if name not in hidden]
+        names = dict(zip(old, (name.lower() for name in definition.columns), strict=True))
+        return found.frame.toDF(*definition.columns, *hidden), found.rows.renamed(names)
+
+    def query(self, fragment: Fragment, source: Source, *, has_place: bool = False) -> Found:
+        """Return the rows of a query, checked.
+
+        Args:
+            fragment: its text.
+            source: the script.
+            has_place: whether the rows are wanted with their places, if they have some.
+
+        Raises:
+            SqlError: the query is wrong or not served.
+        """
+        translated = translate_query(fragment, source, self, has_place=has_place)
+        rows = replace(translated.rows, has_place=has_place and translated.rows.has_place)
+        changes = rows.changes is not None
+        sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)
+        frame = self.frame(sql, source, fragment.offset)
+        check_streamed(translated, frame, source)
+        return Found(frame, rows, sql)
 
     def frame(self, sql: str, source: Source, offset: int) -> Any:
         """Return the DataFrame of a translated query, which Spark has analysed.
@@ -171,8 +264,6 @@ def check_streamed(translated: Translated, frame: Any, source: Source) -> None:
     if not frame.isStreaming:
         return
     parts = sorted(translated.batch_only, key=lambda each: each.offset)
-    if translated.changes_rows is not None:
-        parts.append(translated.changes_rows)
     if parts:
         raise source.error(
             f"{parts[0].name} is not served in a stream yet. {parts[0].instead}", parts[0].offset

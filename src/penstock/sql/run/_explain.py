@@ -16,6 +16,7 @@ from typing import Any
 from penstock.sql.language.source import without_secrets
 from penstock.sql.language.statements import Options
 from penstock.sql.query.piece import Binder
+from penstock.sql.query.rows import Relation
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
@@ -61,11 +62,13 @@ class ReadTables:
         self._binder = binder
         self.found: list[tuple[tuple[str, ...], Options]] = []
 
-    def table(self, parts: tuple[str, ...], options: Options) -> str | None:
-        """Return Spark's name of a table, and note the table."""
+    def table(
+        self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
+    ) -> Relation | None:
+        """Return a table, and note it."""
         if (parts, options) not in self.found:
             self.found.append((parts, options))
-        return self._binder.table(parts, options)
+        return self._binder.table(parts, options, has_place=has_place, is_raw=is_raw)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._binder, name)

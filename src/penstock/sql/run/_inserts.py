@@ -17,11 +17,13 @@ from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
-from penstock.sql.query.translate import translate_query
+from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._binder import SparkBinder, check_streamed, spark_message
-from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table
+from penstock.sql.run._binder import SparkBinder, spark_message
+from penstock.sql.run._changing import Changes, changes_of
+from penstock.sql.run._sinks import check_updates, fitted, of_columns
+from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
 Emit = Callable[[str], None]
@@ -37,11 +39,12 @@ class Write:
     connector: str
     options: dict[str, str]
     insert: Insert
+    sql: str = ""
 
     @property
     def name(self) -> str:
         """Return the name of the table, with its database unless that is the default one."""
-        return self.key[1] if self.key[0] == DEFAULT_DATABASE else ".".join(self.key)
+        return _name(self.key)
 
     @property
     def offset(self) -> int:
@@ -63,8 +66,16 @@ class Inserts:
         self._started: dict[str, Any] = {}
         """The last query of each folder of checkpoints."""
 
-    def prepare(self, insert: Insert, source: Source) -> Write:
+    def prepare(
+        self, insert: Insert, source: Source, *, in_set: bool = False, is_explained: bool = False
+    ) -> Write:
         """Return the write of an INSERT, checked, without starting it.
+
+        Args:
+            insert: the statement.
+            source: its script.
+            in_set: whether it is one of a statement set.
+            is_explained: whether it is not started, so that nothing is made beside a checkpoint.
 
         Raises:
             SqlError: the table does not exist, or the query does not fit it.
@@ -73,20 +84,27 @@ class Inserts:
         if not isinstance(table, Table):
             message = f"there is no table '{insert.table}' that INSERT can write. CREATE TABLE makes one."
             raise source.error(message, insert.table.offset)
-        translated = translate_query(insert.query, source, self._binder)
-        frame = self._binder.frame(translated.sql, source, insert.query.offset)
-        check_streamed(translated, frame, source)
+        key = self._catalog.key(insert.table.parts)
+        folder = None if is_explained else self._folder_of(key, in_set=in_set)
         try:
             options = {**table.options, **dict(insert.hints)}
             connector = tables.check_connector(table, options, is_read=False)
-            rows = tables.rows_for(frame, table, insert.columns)
+            changes = changes_of(table, options)
+            with self._binder.states_in(folder):
+                found = self._binder.query(insert.query, source, has_place=changes is Changes.UPSERTS)
+            check_updates(table, connector, found.rows, changes)
+            rows = tables.rows_for(found.frame, table, insert.columns)
+            targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
+            given = [name for name in found.frame.columns if name not in HIDDEN]
+            rows = fitted(rows, of_columns(found.rows, given, targets), table, options)
             if connector in tables.KAFKA:
-                options["metadata.columns"] = tables.metadata_option(table.definition)
+                options["metadata.columns"] = tables.metadata_option(table.definition, rows.columns)
+                options = tables.with_primary_key(table, options)
             _check_overwrite(connector, rows, insert)
             tables.check_write(self._spark, table, connector, options, rows)
         except ValueError as error:
             raise source.error(str(error), insert.table.offset) from None
-        return Write(self._catalog.key(insert.table.parts), rows, connector, options, insert)
+        return Write(key, rows, connector, options, insert, found.sql)
 
     def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[Any]:
         """Run the batches, start the streams, and return the queries of the streams.
@@ -95,8 +113,7 @@ class Inserts:
             SqlError: a stream has no folder for its checkpoints, or Spark refuses it. Nothing runs then.
         """
         streams = [write for write in writes if write.rows.isStreaming]
-        job = self.job_name(writes)
-        folders = [self._folder(write, job, source, in_set=in_set) for write in streams]
+        folders = [self._folder(write, source, in_set=in_set) for write in streams]
         self._check_free(streams, folders, source)
         self._claim(streams, folders, source)
         for write in writes:
@@ -150,7 +167,7 @@ class Inserts:
         given = self._settings.values.get(NAME)
         return given or "insert-into_" + "_".join(dict.fromkeys(write.name for write in writes))
 
-    def _folder(self, write: Write, job: str, source: Source, *, in_set: bool) -> str | None:
+    def _folder(self, write: Write, source: Source, *, in_set: bool) -> str | None:
         """Return the folder of a query. It does not depend on the other inserts of a set."""
         base = self._settings.values.get(FOLDER)
         if base is None:
@@ -161,9 +178,14 @@ class Inserts:
                 "The script continues from there when it runs again.",
                 write.offset,
             )
-        own = f"insert-into_{_file_name(write.name)}"
-        named = NAME in self._settings.values
-        parts = [_file_name(job), own] if named and in_set else [_file_name(job) if named else own]
+        return self._folder_of(write.key, in_set=in_set)
+
+    def _folder_of(self, key: Key, *, in_set: bool) -> str | None:
+        base, job = self._settings.values.get(FOLDER), self._settings.values.get(NAME)
+        if base is None:
+            return None
+        own = f"insert-into_{_file_name(_name(key))}"
+        parts = [own] if job is None else [_file_name(job), *([own] if in_set else [])]
         return "/".join([base.rstrip("/"), *parts])
 
     def _run_batch(self, write: Write, source: Source) -> None:
@@ -224,6 +246,10 @@ class Inserts:
         return table.definition.primary_key if isinstance(table, Table) else ()
 
 
+def _name(key: Key) -> str:
+    return key[1] if key[0] == DEFAULT_DATABASE else ".".join(key)
+
+
 def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)
 
@@ -246,7 +272,9 @@ def _print(batch: Any, emit: Emit) -> None:
 
 
 def _shown(row: Any) -> str:
-    return f"{_SHOWN_KIND}[{', '.join('null' if value is None else str(value) for value in row)}]"
+    values = row.asDict()
+    kind = values.pop(KIND, _SHOWN_KIND)
+    return f"{kind}[{', '.join('null' if value is None else str(value) for value in values.values())}]"
 
 
 def print_line(line: str) -> None:

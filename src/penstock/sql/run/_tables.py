@@ -6,7 +6,9 @@ written, so penstock's own messages say what is wrong with them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from penstock.sql.connectors.jdbc.frames import check_target, open_jdbc
@@ -20,16 +22,17 @@ from penstock.sql.language.statements import (
     PhysicalColumn,
 )
 from penstock.sql.query.piece import literal, quoted
+from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.query.spark_types import spark_type
 from penstock.sql.query.translate import watermark_delay_ms
+from penstock.sql.run._changing import UPSERT, check_changing
 from penstock.sql.run.catalog import Table, stored_columns
 
-KAFKA = ("kafka", "penstock")
+KAFKA = ("kafka", "penstock", UPSERT)
 FILES = ("json", "csv", "parquet", "orc", "avro")
 SINKS_ONLY = ("print", "blackhole")
 DATAGEN, JDBC = "datagen", "jdbc"
 CONNECTORS = (*KAFKA, *SINKS_ONLY, "filesystem", DATAGEN, JDBC)
-_CHANGELOGS = ("debezium", "canal", "maxwell", "ogg")
 _METADATA_TYPES = {
     "topic": "STRING",
     "partition": "INT",
@@ -39,22 +42,22 @@ _METADATA_TYPES = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
-_NOT_YET = {
-    "upsert-kafka": "upsert tables are not served by SQL yet. Use 'kafka' with a window.",
-}
+_HIDDEN_TYPES = {"row-kind": "string", "partition": "int", "offset": "bigint"}
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 MARK = "penstock.metadata"
 _MONITORED = "source.monitor-interval"
 _DRIFT, _IDLE = "scan.watermark.alignment.max-drift", "scan.idle-timeout"
 _OF_FILES = ("connector", "path", "format", _MONITORED)
 
 
-def check_connector(table: Table, options: dict[str, str], *, is_read: bool) -> str:
+def check_connector(table: Table, options: dict[str, str], *, is_read: bool, is_batch: bool = False) -> str:
     """Return the connector of a table.
 
     Args:
         table: its declaration.
         options: of WITH, with those of a hint.
         is_read: whether the table is read.
+        is_batch: whether queries run as batches.
 
     Raises:
         ValueError: it is missing, unknown, or cannot do this; or an option does not fit it.
@@ -62,8 +65,6 @@ def check_connector(table: Table, options: dict[str, str], *, is_read: bool) -> 
     connector = options.get("connector")
     if connector is None:
         raise ValueError(f"the table '{table.definition.name}' has no option 'connector'.")
-    if connector in _NOT_YET:
-        raise ValueError(f"the connector '{connector}': {_NOT_YET[connector]}")
     if connector not in CONNECTORS:
         raise ValueError(
             f"there is no connector '{connector}'.{nearest(connector, CONNECTORS)} There are "
@@ -75,31 +76,10 @@ def check_connector(table: Table, options: dict[str, str], *, is_read: bool) -> 
         raise ValueError("the connector 'datagen' only makes rows, so INSERT cannot write the table.")
     if connector in (DATAGEN, JDBC):
         return connector
-    _check_changelog(table, options)
+    check_changing(table, options, is_read=is_read, is_batch=is_batch)
     if connector == "filesystem":
         _check_files(options)
     return connector
-
-
-def _check_changelog(table: Table, options: dict[str, str]) -> None:
-    # Spark compares the names of options without their case.
-    names = [value for key, value in options.items() if key.lower() in ("format", "value.format")]
-    changelogs = [name for name in names if name.strip().lower().startswith(_CHANGELOGS)]
-    has_kind = any(
-        isinstance(column, MetadataColumn) and (column.key or column.name) == "row-kind"
-        for column in table.definition.columns
-    )
-    if changelogs and not has_kind:
-        raise ValueError(
-            f"the rows of the format '{changelogs[0]}' change other rows, and SQL does not apply them yet. "
-            "Declare the column `row_kind STRING METADATA FROM 'row-kind'` to get the changes as rows, or "
-            "use penstock.changelog in Python."
-        )
-    if table.definition.primary_key and not changelogs:
-        raise ValueError(
-            "a PRIMARY KEY is for tables whose rows change other rows, which the connector "
-            f"'{options.get('connector')}' with the format '{', '.join(names)}' is not. Leave it out."
-        )
 
 
 def check_write(spark: Any, table: Table, connector: str, options: dict[str, str], rows: Any) -> None:
@@ -166,8 +146,16 @@ def _declared(kind: FlinkType, column: str) -> str:
         raise ValueError(f"the column '{column}': {error}") from None
 
 
-def open_table(spark: Any, table: Table, connector: str, options: dict[str, str], *, streaming: bool) -> Any:
-    """Return the stored columns of a table as a DataFrame.
+def open_table(
+    spark: Any,
+    table: Table,
+    connector: str,
+    options: dict[str, str],
+    *,
+    streaming: bool,
+    hidden: Mapping[str, str] = _NOTHING,
+) -> Any:
+    """Return the stored columns of a table as a DataFrame, and hidden ones with the metadata of these keys.
 
     Files are read once, as in Flink, unless the table has `source.monitor-interval`. A value that does not
     fit its column stops the query.
@@ -186,6 +174,9 @@ def open_table(spark: Any, table: Table, connector: str, options: dict[str, str]
     if connector == JDBC:
         return open_jdbc(spark, options, schema)
     if connector in KAFKA:
+        for column, key in hidden.items():
+            schema = schema.add(column, parsed_type(_HIDDEN_TYPES[key]), nullable=True, metadata={MARK: key})
+        options = with_primary_key(table, options)
         return reader.format("penstock").schema(schema).options(**options).load()
     name = options["format"]
     if name in ("json", "csv"):  # without it Spark reads a wrong value as NULL
@@ -205,8 +196,24 @@ def with_idle_timeout(connector: str, options: dict[str, str], idle_timeout: str
     return options
 
 
-def column_texts(table: Table, computed: dict[str, str], *, streaming: bool) -> list[str]:
-    """Return the columns of a table, in their order, as texts of a SELECT over its stored columns."""
+def with_primary_key(table: Table, options: dict[str, str]) -> dict[str, str]:
+    """Return the options of a table with its primary key, if its records are upserts."""
+    if options.get("connector") != UPSERT:
+        return options
+    return {**options, "primary-key": ";".join(table.definition.primary_key)}
+
+
+def column_texts(
+    table: Table, computed: dict[str, str], *, streaming: bool, is_checked: bool = True
+) -> list[str]:
+    """Return the columns of a table, in their order, as texts of a SELECT over its stored columns.
+
+    Args:
+        table: its declaration.
+        computed: the texts of computed columns.
+        streaming: whether the column of the watermark has to be one of Spark's.
+        is_checked: whether a row without an event time stops the query.
+    """
     watermark = table.definition.watermark
     texts = []
     for column in table.definition.columns:
@@ -220,8 +227,10 @@ def column_texts(table: Table, computed: dict[str, str], *, streaming: bool) -> 
             text = name
         if is_time and streaming:
             # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
-            missing = literal(f"The event time {column.name} is NULL. Its row belongs to no window.")
-            text = f"coalesce(CAST({text} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP))"
+            text = f"CAST({text} AS TIMESTAMP)"
+            if is_checked:
+                missing = literal(f"The event time {column.name} is NULL. Its row belongs to no window.")
+                text = f"coalesce({text}, CAST(raise_error({missing}) AS TIMESTAMP))"
         texts.append(f"{text} AS {name}")
     return texts
 
@@ -239,12 +248,23 @@ def with_watermark(frame: Any, table: Table) -> Any:
         raise table.source.error(
             f"the watermark's column '{mark.column}' is not a column of the table.", mark.expression.offset
         )
-    delay_ms = watermark_delay_ms(mark.expression, mark.column, table.source)
-    return frame.withWatermark(mark.column, f"{delay_ms} milliseconds")
+    return frame.withWatermark(mark.column, f"{delay_ms(table)} milliseconds")
+
+
+def delay_ms(table: Table) -> int:
+    """Return the delay of the watermark of a table that has one.
+
+    Raises:
+        SqlError: Spark has no such watermark.
+    """
+    mark = table.definition.watermark
+    return 0 if mark is None else watermark_delay_ms(mark.expression, mark.column, table.source)
 
 
 def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
     """Return the rows of a query as rows of a table: the columns of INSERT, of the declared types.
+
+    Hidden columns are the last ones of the query, and stay.
 
     Raises:
         ValueError: the number of columns or a type does not fit.
@@ -256,13 +276,14 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
         hint = nearest(unknown[0], by_name)
         raise ValueError(f"'{unknown[0]}' is not a column that INSERT can write.{hint}")
     targets = [by_name[name] for name in columns] if columns else stored
-    fields = frame.schema.fields
+    fields = [field for field in frame.schema.fields if field.name not in HIDDEN]
+    hidden = [name for name in frame.columns if name in HIDDEN]
     if len(fields) != len(targets):
         raise ValueError(
             f"the query has {len(fields)} columns, and the table '{table.definition.name}' takes "
             f"{len(targets)}: {', '.join(column.name for column in targets)}."
         )
-    renamed = frame.toDF(*(f"c{place}" for place in range(len(fields))))
+    renamed = frame.toDF(*(f"c{place}" for place in range(len(fields))), *hidden)
     given = {column.name: place for place, column in enumerate(targets)}
     texts = []
     for column in stored:
@@ -272,7 +293,7 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
             _check_type(fields[place], column, kind)
         text = "NULL" if place is None else f"`c{place}`"
         texts.append(f"{_checked(text, kind, column)} AS {quoted(column.name)}")
-    return renamed.selectExpr(*texts)
+    return renamed.selectExpr(*texts, *(quoted(name) for name in hidden))
 
 
 def _checked(text: str, kind: str, column: PhysicalColumn | MetadataColumn) -> str:
@@ -301,8 +322,8 @@ def _check_type(field: Any, column: PhysicalColumn | MetadataColumn, kind: str) 
         )
 
 
-def metadata_option(table: CreateTable) -> str:
-    """Return the option that names the metadata columns of a write.
+def metadata_option(table: CreateTable, columns: Iterable[str] = ()) -> str:
+    """Return the option that names the metadata columns of a write; KIND is one if the rows have it.
 
     Raises:
         ValueError: the name of a column has a sign that the option needs for itself.
@@ -311,4 +332,5 @@ def metadata_option(table: CreateTable) -> str:
     for column in written:
         if "=" in column.name or ";" in column.name:
             raise ValueError(f"the metadata column '{column.name}' may not have ';' or '=' in its name.")
-    return "; ".join(f"{column.name} = {column.key or column.name}" for column in written)
+    named = [f"{column.name} = {column.key or column.name}" for column in written]
+    return "; ".join([*named, *([f"{KIND} = row-kind"] if KIND in columns else [])])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError
 from penstock.sql.language.parse import Parsed, parse_script
 from penstock.sql.language.source import Source, without_secrets
@@ -36,8 +37,9 @@ from penstock.sql.language.statements import (
     Use,
 )
 from penstock.sql.language.write import statement_text, type_text
+from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.query.translate import translate_query
-from penstock.sql.run._binder import SparkBinder, check_streamed
+from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._described import described, flink_type, promise
 from penstock.sql.run._explain import (
     Explanation,
@@ -74,6 +76,7 @@ class Result:
         rows: of SHOW, DESCRIBE and EXPLAIN, as texts.
         job: of an INSERT or statement set.
         frame: the DataFrame of a SELECT.
+        is_changing: whether the last column of `frame` says how each row changes the result.
     """
 
     message: str = ""
@@ -81,6 +84,7 @@ class Result:
     rows: tuple[Row, ...] = ()
     job: Job | None = None
     frame: Any = None
+    is_changing: bool = False
 
 
 class Session:
@@ -167,17 +171,20 @@ class Session:
         self._binder.close()
 
     def _query(self, query: Fragment, source: Source) -> Any:
-        translated = translate_query(query, source, self._binder)
-        frame = self._binder.frame(translated.sql, source, query.offset)
-        check_streamed(translated, frame, source)
-        return frame
+        """Return the rows of a query. Changes have the column `row_kind`."""
+        return _with_kind(self._found(query, source).frame)
+
+    def _found(self, query: Fragment, source: Source) -> Found:
+        with self._binder.states_in(None):
+            return self._binder.query(query, source)
 
     # ---- statements
 
     def select(self, statement: Select, source: Source) -> Result:
         """Return a SELECT as a DataFrame."""
-        frame = self._query(statement.query, source)
-        return Result(columns=tuple(frame.columns), frame=frame)
+        found = self._found(statement.query, source)
+        frame = _with_kind(found.frame)
+        return Result(columns=tuple(frame.columns), frame=frame, is_changing=found.rows.changes is not None)
 
     def insert(self, statement: Insert, source: Source) -> Result:
         """Run or start an INSERT."""
@@ -188,7 +195,7 @@ class Session:
         return self._start(list(statement.inserts), source, in_set=True)
 
     def _start(self, inserts: list[Insert], source: Source, *, in_set: bool) -> Result:
-        writes = [self._inserts.prepare(insert, source) for insert in inserts]
+        writes = [self._inserts.prepare(insert, source, in_set=in_set) for insert in inserts]
         job = Job(self._inserts.job_name(writes), self._inserts.start(writes, source, in_set=in_set))
         if job.queries:
             self.jobs.append(job)
@@ -223,7 +230,7 @@ class Session:
                     "IF NOT EXISTS is not served with AS SELECT, because an old table would be filled "
                     "again. Write CREATE TABLE IF NOT EXISTS and INSERT INTO."
                 )
-            fields = self._query(query, source).schema.fields
+            fields = _shown_fields(self._found(query, source).frame)
             columns = tuple(PhysicalColumn(each.name, flink_type(each.dataType)) for each in fields)
             statement = replace(statement, columns=columns, query=None)
         table = Table(statement, source)
@@ -233,9 +240,9 @@ class Session:
 
     def create_view(self, statement: CreateView, source: Source) -> Result:
         """Create a view whose query is checked."""
-        frame = self._query(statement.query, source)
-        if statement.columns and len(statement.columns) != len(frame.columns):
-            raise ValueError(f"the query has {len(frame.columns)} columns, not {len(statement.columns)}.")
+        fields = _shown_fields(self._found(statement.query, source).frame)
+        if statement.columns and len(statement.columns) != len(fields):
+            raise ValueError(f"the query has {len(fields)} columns, not {len(statement.columns)}.")
         view = View(statement, source, self._catalog.database)
         self._catalog.add(statement.name, view, if_not_exists=statement.if_not_exists)
         return Result("The view was created.")
@@ -286,7 +293,7 @@ class Session:
         """Return the rows of SHOW."""
         what, name = statement.what, statement.name
         if what in ("CREATE TABLE", "CREATE VIEW"):
-            found = self._found(name, Table if what.endswith("TABLE") else View)
+            found = self._object(name, Table if what.endswith("TABLE") else View)
             shown = without_secrets(statement_text(found.definition))
             return Result(columns=("result",), rows=((shown,),))
         if what == "COLUMNS":
@@ -317,10 +324,11 @@ class Session:
         columns = ("name", "type", "null", "key", "extras", "watermark")
         if isinstance(found, Table):
             return Result(columns=columns, rows=tuple(described(found)))
-        name = self._binder.table(statement.name.parts, ())
-        if name is None:
+        with self._binder.states_in(None):
+            view = self._binder.table(statement.name.parts, ())
+        if view is None:
             raise ValueError(f"there is no table or view '{statement.name}'.")
-        fields = self.spark.table(name).schema.fields
+        fields = _shown_fields(self.spark.table(view.text))
         rows = [(field.name, type_text(flink_type(field.dataType)), "TRUE", "", "", "") for field in fields]
         return Result(columns=columns, rows=tuple(rows))
 
@@ -333,11 +341,12 @@ class Session:
 
     def _explained(self, statement: Select | Insert, source: Source) -> Explanation:
         reads = ReadTables(self._binder)
-        translated = translate_query(statement.query, source, reads)
+        with self._binder.states_in(None):
+            translated = translate_query(statement.query, source, reads)
         if not isinstance(statement, Insert):
             found, frame = Explanation("SELECT"), self._query(statement.query, source)
         else:
-            write = self._inserts.prepare(statement, source)
+            write = self._inserts.prepare(statement, source, is_explained=True)
             frame = write.rows
             found = Explanation(f"INSERT INTO {statement.table}: {promise(write.connector, write.options)}")
             found.add("Writes", [option_text(*each) for each in write.options.items() if each[1]])
@@ -394,7 +403,7 @@ class Session:
             self._catalog.objects[self._catalog.key(statement.name.parts)] = changed
         return Result("The table was changed.")
 
-    def _found(self, name: Name | None, kind: type) -> Any:
+    def _object(self, name: Name | None, kind: type) -> Any:
         found = self._catalog.find(name.parts if name is not None else ())
         if not isinstance(found, kind):
             raise ValueError(f"there is no {kind.__name__.lower()} '{name}'.")
@@ -431,6 +440,14 @@ def check_parts(table: Table) -> None:
     missing = [name for name in table.definition.primary_key if name not in names]
     if missing:
         raise ValueError(f"the PRIMARY KEY names the column '{missing[0]}', which the table does not have.")
+
+
+def _shown_fields(frame: Any) -> list[Any]:
+    return [field for field in frame.schema.fields if field.name not in HIDDEN]
+
+
+def _with_kind(frame: Any) -> Any:
+    return frame.withColumnRenamed(KIND, ROW_KIND) if KIND in frame.columns else frame
 
 
 def _place(parsed: Parsed) -> int:

@@ -22,6 +22,8 @@ IDLE = "table.exec.source.idle-timeout"
 RESULT_MODE = "sql-client.execution.result-mode"
 RESULT_ROWS = "sql-client.execution.max-table-result.rows"
 CHANGED = "penstock.changed-query"
+TTL = "table.exec.state.ttl"
+DUPLICATES = "table.exec.source.cdc-events-duplicate"
 
 _SERVED = {
     MODE: "'streaming' (default) or 'batch'",
@@ -34,6 +36,8 @@ _SERVED = {
     IDLE: "the idle time-out of Kafka tables that align their topic partitions",
     RESULT_MODE: "'table' (default), 'changelog' or 'tableau': how `penstock sql` shows the rows of SELECT",
     RESULT_ROWS: "the most rows that a live table keeps",
+    TTL: "how long a deduplication and an upsert table keep a key without new rows; '0' (default): for ever",
+    DUPLICATES: "'true': events of a table for change data may come twice, and its PRIMARY KEY finds them",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
 _SYNONYMS = {
@@ -67,8 +71,6 @@ _NO_EFFECT = (
     "execution.target",
 )
 _REFUSED = {
-    "table.exec.state.ttl": "Spark keeps the state of joins and aggregations until the watermark passes. "
-    "Use a window or a condition on times.",
     "execution.savepoint.path": "a query continues from its folder below 'execution.checkpointing.dir'.",
     "execution.state-recovery.path": "a query continues from its folder below 'execution.checkpointing.dir'.",
     "table.sql-dialect": "penstock reads Flink's own dialect.",
@@ -90,9 +92,10 @@ _ALLOWED = {
     MODE: ("streaming", "batch"),
     CHANGED: ("fail", "continue"),
     SYNC: ("true", "false"),
+    DUPLICATES: ("true", "false"),
     RESULT_MODE: ("table", "changelog", "tableau"),
 }
-_DURATIONS, _COUNTS = (INTERVAL, IDLE), (PARALLELISM, RESULT_ROWS)
+_DURATIONS, _COUNTS = (INTERVAL, IDLE, TTL), (PARALLELISM, RESULT_ROWS)
 _ANSI, _ESCAPED = "spark.sql.ansi.enabled", "spark.sql.parser.escapedStringLiterals"
 NEEDED = {
     _ANSI: ("true", "overflows and wrong casts would become NULL without a message."),
@@ -150,6 +153,17 @@ class Settings:
         """Return `scan.idle-timeout` for tables; `never` for Flink's 0; None if it is not set."""
         text = self.values.get(IDLE)
         return None if text is None else text if parse_duration_ms(text) else "never"
+
+    @property
+    def ttl(self) -> str | None:
+        """Return how long a state keeps a key, as a duration; None for ever."""
+        text = self.values.get(TTL)
+        return None if text is None or parse_duration_ms(text) == 0 else text
+
+    @property
+    def drops_duplicates(self) -> bool:
+        """Return whether events of a table for change data may come twice."""
+        return self.values.get(DUPLICATES, "false").lower() == "true"
 
     @property
     def interval_ms(self) -> int | None:

@@ -12,7 +12,9 @@ from sqlglot import exp
 
 from penstock.errors import SqlError
 from penstock.sql.query._sqlglot import place_of
-from penstock.sql.query.piece import Binder, Feature, Piece, Script, UnknownTypeError
+from penstock.sql.query.piece import Binder, Piece, Script, UnknownTypeError
+from penstock.sql.query.rows import Feature
+from penstock.sql.query.scope import Scope
 
 Subquery = Callable[[exp.Expr], str]
 
@@ -29,6 +31,7 @@ class Base:
         self.from_text = ""
         self.with_text: Callable[[], str] = str
         self.window_columns: dict[str, str] = {}
+        self.scope: Scope | None = None
         self.replaced: dict[int, str] = {}
         self._subquery = subquery
         self._types: dict[str, str] = {}

@@ -111,7 +111,7 @@ class Calls(Values):
             self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
             args = args[0].expressions
         pieces = [self._argument(each) for each in args]
-        self._check_count(node, name, found, len(pieces))
+        self.check_count(node, name, found, len(pieces))
         if found.type == "string" and name not in _TEXTS_OF_TIMES:
             self._check_texts(node, name, pieces)
         if distinct:
@@ -136,7 +136,8 @@ class Calls(Values):
     def _argument(self, node: exp.Expr) -> Piece:
         return Piece("*", lambda: "bigint") if type(node) is exp.Star else self.piece(node)
 
-    def _check_count(self, node: exp.Expr, name: str, found: Function, count: int) -> None:
+    def check_count(self, node: exp.Expr, name: str, found: Function, count: int) -> None:
+        """Refuse a wrong number of arguments."""
         if found.least <= count <= found.most:
             return
         wanted = str(found.least) if found.least == found.most else f"{found.least} to {found.most}"

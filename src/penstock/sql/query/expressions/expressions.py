@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from penstock.sql.query.expressions._calls import Calls
 from penstock.sql.query.piece import Piece, quoted
+from penstock.sql.query.scope import Scope
 
 _BARE_NAMES = {"LOCALTIMESTAMP", "CURRENT_ROW_TIMESTAMP", "LOCALTIME"}
 
@@ -29,6 +30,20 @@ class Expressions(Calls):
             return self._function(node, parts[0].upper(), [])
         if len(parts) <= 2 and parts[-1].lower() in self.window_columns:
             return self._asked(self.window_columns[parts[-1].lower()])
+        if self.scope is not None:
+            return self._scoped(node, self.scope, parts)
         return self._asked(".".join(map(quoted, parts)))
+
+    def _scoped(self, node: exp.Expr, scope: Scope, parts: list[str]) -> Piece:
+        try:
+            found = scope.find(parts)
+        except ValueError as error:
+            self.refuse(node, str(error))
+        if found is None:
+            return self._asked(".".join(map(quoted, parts)))
+        entry, fields = found
+        if fields:
+            return self._asked(".".join([entry.text, *map(quoted, fields)]))
+        return Piece(entry.text, lambda: entry.type)
 
     methods: ClassVar[dict[type, Callable[[Any, Any], Piece]]] = {**Calls.methods, exp.Column: _column}

@@ -1,0 +1,150 @@
+"""GROUP BY without a window over a stream: a cut of the query at penstock's `aggregate`.
+
+Runs on the driver. Invariant: behind the cut only the columns of GROUP BY and aggregates are left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.sql.query._aggregates import Calls, aggregate_text
+from penstock.sql.query._functions import AGGREGATES
+from penstock.sql.query._parts import From
+from penstock.sql.query.piece import Piece
+from penstock.sql.query.rows import KIND, Rows, Selected, plain_kind
+from penstock.sql.query.steps import Aggregation
+
+if TYPE_CHECKING:
+    from penstock.sql.query._groups import Groups
+
+_BARE_NAMES = ("LOCALTIMESTAMP", "CURRENT_ROW_TIMESTAMP")
+_NO_CALL = ("none", "count(none)")
+
+
+def aggregate_nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the calls of aggregates in the columns and HAVING of a SELECT, without those with OVER."""
+    having = tree.args.get("having")
+    found = []
+    for part in [*tree.expressions, *([having] if having is not None else [])]:
+        for node in part.find_all(exp.Anonymous):
+            above = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+            if (
+                str(node.this).upper() in AGGREGATES
+                and node.find_ancestor(exp.Select) is tree
+                and not isinstance(above, exp.Window)
+            ):
+                found.append(node)
+    return found
+
+
+def aggregated(parts: Groups, source: From) -> Selected:
+    """Return a SELECT with aggregates over a stream.
+
+    Raises:
+        SqlError: an aggregate or a column is not served.
+    """
+    tree, inner = parts.tree, parts.inner
+    group = tree.args.get("group")
+    items = list(group.expressions) if group is not None else []
+    if group is not None:
+        inner.only(group, "expressions")
+    if not items and source.rows.changes is not None:
+        inner.refuse(
+            tree,
+            f"an aggregate without GROUP BY over rows that change ({source.rows.changes.name}) is not "
+            "served in a stream. Add GROUP BY.",
+        )
+    source, where = parts.filtered(source)
+    keys = [parts.group_item(each) for each in items]
+    calls, replaced = Calls(), {}
+    for node in aggregate_nodes(tree):
+        outer = node.parent if isinstance(node.parent, exp.Filter) else node
+        replaced[id(outer)] = _call(parts, calls, node)
+    texts = [f"{text} AS `g{place}`" for place, text in enumerate(keys or ["0"])]
+    texts += [f"{text} AS `a{place}`" for place, text in enumerate(calls.arguments)]
+    if not calls.calls:
+        texts.append("CAST(NULL AS INT) AS `none`")
+    texts += [f"`{KIND}`"] if source.rows.changes is not None else []
+    query = parts.query.whole(f"SELECT {', '.join(texts)} FROM {source.text}{where}")
+    names = tuple(f"g{place}" for place in range(len(keys) or 1))
+    # The count of nothing never changes: a group comes once and goes once.
+    given = tuple(calls.calls) or (("n", _NO_CALL[1]),)
+    view = parts.query.cut(Aggregation(query, names, given), tree)
+    parts.use_columns(view, _bound(parts, items, replaced))
+    return _selected(parts, items, view)
+
+
+def _call(parts: Groups, calls: Calls, node: exp.Expr) -> str:
+    inner, name, args = parts.inner, str(node.this).upper(), list(node.expressions)
+    is_distinct = bool(args) and type(args[0]) is exp.Distinct
+    if is_distinct:
+        inner.only(args[0], "expressions")
+        args = args[0].expressions
+    inner.check_count(node, name, AGGREGATES[name], len(args))
+    pieces = [Piece("*", lambda: "bigint") if type(each) is exp.Star else inner.piece(each) for each in args]
+    condition = inner.text(node.parent.expression.this) if isinstance(node.parent, exp.Filter) else None
+    try:
+        return aggregate_text(calls, name, pieces, is_distinct=is_distinct, condition=condition)
+    except ValueError as error:
+        return inner.refuse(node, f"{name}: {error}")
+
+
+def _bound(parts: Groups, items: list[exp.Expr], replaced: dict[int, str]) -> dict[int, str]:
+    """Return the texts of all parts that stand for a column of the operator."""
+
+    def bind(node: exp.Expr) -> None:
+        if id(node) in replaced:
+            return
+        place = place_in(items, node)
+        if place is not None:
+            replaced[id(node)] = f"`g{place}`"
+            return
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            parts.inner.refuse(node, "SELECT * is not served with GROUP BY.")
+        if isinstance(node, exp.Column) and node.name.upper() not in _BARE_NAMES:
+            parts.inner.refuse(node, f"the column '{node.name}' is neither in GROUP BY nor in an aggregate.")
+        for child in node.iter_expressions():
+            bind(child)
+
+    having = parts.tree.args.get("having")
+    for each in [*parts.tree.expressions, *([having.this] if having is not None else [])]:
+        bind(each)
+    return replaced
+
+
+def place_in(items: list[exp.Expr], node: exp.Expr) -> int | None:
+    """Return the place of an expression in GROUP BY."""
+    for place, item in enumerate(items):
+        if node == item or _is_same_column(node, item):
+            return place
+    return None
+
+
+def _is_same_column(one: exp.Expr, other: exp.Expr) -> bool:
+    if not (isinstance(one, exp.Column) and isinstance(other, exp.Column)):
+        return False
+    tables = {each.table.lower() for each in (one, other)} - {""}
+    return one.name.lower() == other.name.lower() and len(tables) < 2
+
+
+def _selected(parts: Groups, items: list[exp.Expr], view: str) -> Selected:
+    tree, inner = parts.tree, parts.inner
+    having = tree.args.get("having")
+    outputs = [parts.output(each, None) for each in tree.expressions]
+    names: dict[int, str] = {}
+    for each, name in zip(tree.expressions, parts.output_names(), strict=True):
+        place = place_in(items, each.this if isinstance(each, exp.Alias) else each)
+        if place is not None:
+            names[place] = name.lower()
+    keys = frozenset(names.values()) if len(names) == len(items) else None
+    call = tree.args.get("group") or tree
+    feature = parts.query.feature("GroupAggregate", call, "Write into a table that takes updates.")
+    rows = Rows(feature, keys, is_together=keys is not None and having is None)
+    kind = f"`{KIND}`" if having is None else f"{plain_kind()} AS `{KIND}`"
+    kept = f" WHERE {inner.text(having.this)}" if having is not None else ""
+    sql = f"SELECT {', '.join(outputs)}, {kind} FROM {view}{kept}"
+    if tree.args.get("distinct") is not None:
+        rows, sql = parts.query.distinct(sql, rows, tree)
+    return Selected(f"{sql}{parts.query.tail(tree, inner, rows)}", rows)

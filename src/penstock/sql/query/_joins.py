@@ -1,0 +1,221 @@
+"""Joins that Spark cannot stream: of rows that change, and outer joins without a condition on times.
+
+Runs on the driver. Invariant: a condition that is not a comparison of both sides by = is applied to the pairs
+of an inner join, and refused for any other join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.sql.query._parts import From
+from penstock.sql.query._sqlglot import IntervalOf
+from penstock.sql.query.piece import INTEGERS
+from penstock.sql.query.rows import KIND, Rows
+from penstock.sql.query.scope import Entry, Scope, last_part
+from penstock.sql.query.steps import RegularJoin
+
+if TYPE_CHECKING:
+    from penstock.sql.query._relations import Relations
+
+_NESTED = ("array", "map", "struct")
+_TIMES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+
+
+def has_times(on: exp.Expr | None) -> bool:
+    """Return whether a condition compares times with an interval, so that Spark can stream an outer join."""
+    if on is None:
+        return False
+    return any(each.find(IntervalOf) is not None for each in on.find_all(*_TIMES))
+
+
+def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
+    """Return the parts of a condition that AND joins."""
+    if tree is None:
+        return []
+    if isinstance(tree, exp.Paren):
+        return conjuncts(tree.this)
+    if isinstance(tree, exp.And):
+        return [*conjuncts(tree.this), *conjuncts(tree.expression)]
+    return [tree]
+
+
+@dataclass
+class Side:
+    """One side of a join: its rows, its columns, and the texts of what is compared."""
+
+    source: From
+    entries: list[Entry]
+    prefix: str
+    keys: list[tuple[str, str]] = field(default_factory=list)
+
+    def has(self, node: exp.Expr) -> bool:
+        """Return whether all columns of an expression are of this side."""
+        columns = list(node.find_all(exp.Column))
+        scope = Scope(tuple(self.entries))
+        return bool(columns) and all(scope.find(_parts(each)) is not None for each in columns)
+
+    def query(self, columns: list[Entry], *, has_kind: bool) -> str:
+        """Return the rows with the columns of a step."""
+        texts = [f"{each.text} AS `{self.prefix}{place}`" for place, each in enumerate(columns)]
+        texts += [f"{text} AS `{self.prefix}k{place}`" for place, (text, _) in enumerate(self.keys)]
+        kind = f", `{KIND}`" if has_kind else ""
+        return f"SELECT {', '.join(texts)}{kind} FROM {self.source.text}"
+
+    def key_names(self, columns: list[Entry]) -> frozenset[str] | None:
+        """Return the columns by which rows of this side differ, under their new names."""
+        keys = self.source.rows.keys
+        if keys is None:
+            return None
+        places = {last_part(each.text): place for place, each in enumerate(columns)}
+        return frozenset(f"{self.prefix}{places[key]}" for key in keys) if keys <= places.keys() else None
+
+    def is_unique(self) -> bool:
+        """Return whether each value of what is compared has one row at most."""
+        keys = self.source.rows.keys
+        return keys is not None and keys <= {last_part(text) for text, _ in self.keys}
+
+
+def _parts(column: exp.Expr) -> list[str]:
+    return [column.args[key].name for key in ("catalog", "db", "table", "this") if column.args.get(key)]
+
+
+def sides_of(parts: Relations, left: From, right: From) -> tuple[Side, Side]:
+    """Return both sides of a join with their columns."""
+    left, right = parts.named(left, "__left"), parts.named(right, "__right")
+    return Side(left, parts.entries(left), "l"), Side(right, parts.entries(right), "r")
+
+
+def compared(parts: Relations, one: Side, other: Side, join: exp.Expr) -> list[exp.Expr]:
+    """Note what both sides are compared by, and return the other conditions.
+
+    Raises:
+        SqlError: nothing is compared by =, or values of two types are.
+    """
+    inner = parts.inner
+    if join.args.get("using") or join.args.get("on") is None:
+        inner.refuse(join, "this join of streams needs ON with a comparison of both sides by =.")
+    rest = []
+    for each in conjuncts(join.args["on"]):
+        pair = _pair(each, one, other, parts)
+        if pair is None:
+            rest.append(each)
+            continue
+        texts = []
+        for side, node in zip((one, other), pair, strict=True):
+            parts.use(side.source)
+            piece = inner.piece(node)
+            texts.append((piece.text, piece.type))
+        (first, kind), (second, other_kind) = texts
+        if kind != other_kind:
+            if kind not in INTEGERS or other_kind not in INTEGERS:
+                inner.refuse(
+                    each,
+                    f"expected two values of one type, got {kind.upper()} and {other_kind.upper()}. Write "
+                    "CAST(... AS ...).",
+                )
+            wide = INTEGERS[max(INTEGERS.index(kind), INTEGERS.index(other_kind))]
+            first, second = (f"CAST({text} AS {wide.upper()})" for text in (first, second))
+            kind = wide
+        one.keys.append((first, kind))
+        other.keys.append((second, kind))
+    if not one.keys:
+        inner.refuse(join, "this join of streams needs ON with a comparison of both sides by =.")
+    return rest
+
+
+def _pair(node: exp.Expr, one: Side, other: Side, parts: Relations) -> tuple[exp.Expr, exp.Expr] | None:
+    if type(node) is not exp.EQ:
+        return None
+    try:
+        if one.has(node.this) and other.has(node.expression):
+            both = (node.this, node.expression)
+        elif other.has(node.this) and one.has(node.expression):
+            both = (node.expression, node.this)
+        else:
+            return None
+    except ValueError as error:
+        parts.inner.refuse(node, str(error))
+    for side, mine in zip((other, one), both, strict=True):
+        if side.has(mine):
+            parts.inner.refuse(mine, "both tables have this column. Write the table before it.")
+    return both
+
+
+def used(parts: Relations, side: Side, extra: frozenset[str] = frozenset()) -> list[Entry]:
+    """Return the columns of a side that the query may use. All of them if it has a star.
+
+    Raises:
+        SqlError: one of them is nested.
+    """
+    tree = parts.tree
+    names = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    stars = any(isinstance(each, exp.Star) for each in tree.find_all(exp.Star))
+    keys = {*(side.source.rows.keys or ()), *extra}
+    found = [
+        each for each in side.entries if stars or each.name.lower() in names or last_part(each.text) in keys
+    ]
+    for each in found:
+        if each.type.startswith(_NESTED):
+            parts.inner.refuse(
+                tree.args["joins"][0],
+                f"the column '{each.name}' is {each.type.upper()}, and this join of streams takes no nested "
+                "columns. Leave it out in a view, or take its fields.",
+            )
+    return found
+
+
+def scope_of(one: Side, ones: list[Entry], other: Side, others: list[Entry]) -> Scope:
+    """Return the columns behind a join."""
+    entries = [
+        Entry(each.alias, each.name, f"`{side.prefix}{place}`", each.type)
+        for side, columns in ((one, ones), (other, others))
+        for place, each in enumerate(columns)
+    ]
+    return Scope(tuple(entries))
+
+
+def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how: str) -> From:
+    """Return the rows of a join by an operator of penstock.
+
+    Raises:
+        SqlError: the operator does not have such a join.
+    """
+    one, other = sides_of(parts, left, right)
+    rest = compared(parts, one, other, join)
+    if rest and how != "inner":
+        parts.inner.refuse(
+            rest[0],
+            "this outer join of streams takes comparisons of both sides by = only. Filter one of its tables "
+            "in a query in FROM.",
+        )
+    ones, others = used(parts, one), used(parts, other)
+    step = RegularJoin(
+        parts.query.whole(one.query(ones, has_kind=one.source.rows.changes is not None)),
+        parts.query.whole(other.query(others, has_kind=other.source.rows.changes is not None)),
+        tuple((f"lk{place}", f"rk{place}") for place in range(len(one.keys))),
+        how,
+    )
+    view = parts.query.cut(step, join)
+    keys = _keys(one, other, one.key_names(ones), other.key_names(others), how)
+    is_append = one.source.rows.changes is None and other.source.rows.changes is None and how == "inner"
+    changes = None if is_append else parts.query.feature(f"Join(joinType=[{how}])", join)
+    scope = scope_of(one, ones, other, others)
+    source = From(f"{view} AS `__join`", Rows(changes, keys), (*left.aliases, *right.aliases), scope)
+    parts.use(source)
+    parts.conditions += [parts.inner.text(each) for each in rest]
+    return source
+
+
+def _keys(
+    one: Side, other: Side, ones: frozenset[str] | None, others: frozenset[str] | None, how: str
+) -> frozenset[str] | None:
+    """Return the columns by which the pairs differ."""
+    if ones is not None and other.is_unique() and how in ("inner", "left"):
+        return ones
+    if others is not None and one.is_unique() and how in ("inner", "right"):
+        return others
+    return ones | others if ones is not None and others is not None else None

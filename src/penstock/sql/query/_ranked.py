@@ -1,0 +1,136 @@
+"""Top-N and deduplication: ROW_NUMBER() in a query in FROM, and a comparison of it in WHERE.
+
+Runs on the driver. Invariant: only this form is taken; any other use of ROW_NUMBER() goes to Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.sql.query._joins import conjuncts
+from penstock.sql.query._parts import From
+from penstock.sql.query.piece import quoted
+from penstock.sql.query.rows import HIDDEN, KIND, PLACE, Rows
+from penstock.sql.query.steps import Deduplication, Top
+
+if TYPE_CHECKING:
+    from penstock.sql.query._relations import Relations
+    from penstock.sql.query._select import Ranked
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """ROW_NUMBER(): its column, its call, its name, how many rows stay, and its part of WHERE."""
+
+    output: exp.Expr
+    over: exp.Expr
+    name: str
+    count: int
+    condition: exp.Expr
+
+
+def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
+    """Return the first rows of each group of a stream; None if the query is not of this form, or no stream.
+
+    Raises:
+        SqlError: the operator does not have such an order.
+    """
+    rank = _rank(parts.tree, tree)
+    if rank is None:
+        return None
+    from penstock.sql.query._select import Select  # noqa: PLC0415 - the two need each other
+
+    found = Select(parts.query, tree.this, parts.names).ranked(rank.output, rank.over)
+    if found is None:
+        return None
+    _check(parts, tree, rank)
+    own = {*HIDDEN, *(f"__{name}" for name in (*found.keys, *found.places))}
+    columns = [name for name, _ in parts.query.columns(found.sql, tree) if name not in own]
+    step = _step(parts, rank, found, columns)
+    view = parts.query.cut(step, rank.output)
+    shown = [f"`c{place}` AS {quoted(name)}" for place, name in enumerate(columns)]
+    if rank.count == 1:
+        shown.append(f"CAST(1 AS BIGINT) AS {quoted(rank.name)}")
+    feature = parts.query.feature("Deduplicate" if isinstance(step, Deduplication) else "Rank", rank.output)
+    rows = Rows(feature, found.rows.keys)
+    if rank.count == 1 and found.partition_names is not None:
+        rows = Rows(feature, frozenset(found.partition_names), is_together=True)
+    alias = tree.args.get("alias")
+    name = alias.this.name if alias is not None and alias.this is not None else "__top"
+    parts.done.add(id(rank.condition))
+    return From(f"(SELECT {', '.join(shown)}, `{KIND}` FROM {view}) AS {quoted(name)}", rows, (name,))
+
+
+def _check(parts: Relations, tree: exp.Expr, rank: _Rank) -> None:
+    alias = tree.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        parts.inner.refuse(alias, "names of columns are not served here. Write AS in SELECT.")
+    if rank.count > 1 and _uses(parts.tree, rank):
+        parts.inner.refuse(
+            rank.output,
+            f"the rank '{rank.name}' is not served as a column of a Top-N in a stream. Leave it out of "
+            "SELECT.",
+        )
+
+
+def _step(parts: Relations, rank: _Rank, found: Ranked, columns: list[str]) -> Deduplication | Top:
+    descends = [bool(each.args.get("desc")) for each in rank.over.args["order"].expressions]
+    changes = found.rows.changes is not None
+    is_one = rank.count == 1 and not changes and len(set(descends)) == 1
+    place = PLACE if is_one and found.rows.has_place else ()
+    texts = [f"{quoted(name)} AS `c{number}`" for number, name in enumerate(columns)]
+    texts += [f"`__{name}` AS `{name}`" for name in (*found.keys, *found.places)]
+    texts += [f"`{name}`" for name in (*((KIND,) if changes else ()), *place)]
+    query = parts.query.whole(f"SELECT {', '.join(texts)} FROM ({found.sql})")
+    if is_one:
+        return Deduplication(query, found.keys, (*found.places, *place), descends[0])
+    return Top(query, rank.count, found.keys, tuple(zip(found.places, descends, strict=True)))
+
+
+def _rank(outer: exp.Expr, tree: exp.Expr) -> _Rank | None:
+    inner = tree.this
+    where = outer.args.get("where")
+    if type(inner) is not exp.Select or where is None:
+        return None
+    for output in inner.expressions:
+        if not isinstance(output, exp.Alias) or not isinstance(output.this, exp.Window):
+            continue
+        over = output.this
+        name = output.args["alias"].name
+        is_row_number = isinstance(over.this, exp.Anonymous) and str(over.this.this).upper() == "ROW_NUMBER"
+        if not is_row_number or over.args.get("order") is None:
+            continue
+        for each in conjuncts(where.this):
+            count = _count(each, name)
+            if count is not None:
+                return _Rank(output, over, name, count, each)
+    return None
+
+
+def _count(condition: exp.Expr, name: str) -> int | None:
+    """Return how many rows a condition keeps: rank <= n, rank < n, rank = 1."""
+    if not isinstance(condition, (exp.LTE, exp.LT, exp.EQ)):
+        return None
+    column, number = condition.this, condition.expression
+    if not (isinstance(column, exp.Column) and column.name.lower() == name.lower()):
+        return None
+    if not (isinstance(number, exp.Literal) and str(number.this).isdigit()):
+        return None
+    count = int(number.this) - (1 if isinstance(condition, exp.LT) else 0)
+    if count < 1 or (isinstance(condition, exp.EQ) and count != 1):
+        return None
+    return count
+
+
+def _uses(outer: exp.Expr, rank: _Rank) -> bool:
+    """Return whether the rank is used in another place than its comparison."""
+    stars = any(isinstance(each, exp.Star) or isinstance(each.this, exp.Star) for each in outer.expressions)
+    columns = [
+        each
+        for each in outer.find_all(exp.Column)
+        if each.name.lower() == rank.name.lower() and each.parent is not rank.condition
+    ]
+    return stars or bool(columns)

@@ -1,0 +1,99 @@
+"""What is known of the rows of a query: whether they change, by which columns they differ, their places.
+
+Runs on the driver. Invariant: rows that change have the column KIND, and nothing else has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+KIND, PARTITION, OFFSET = "__row_kind", "__partition", "__offset"
+"""The hidden columns: how a row changes the table, and the place of its record."""
+HIDDEN = (KIND, PARTITION, OFFSET)
+PLACE = (PARTITION, OFFSET)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A part of a query: its name, what to do if it cannot run, and its offset in the script."""
+
+    name: str
+    instead: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows of a query.
+
+    Attributes:
+        changes: the part of the query that changes rows it gave before; None if rows are only inserted.
+        keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
+        is_together: whether the rows of each of `keys` are in one task and in order.
+        has_place: whether the columns of PLACE are there.
+    """
+
+    changes: Feature | None = None
+    keys: frozenset[str] | None = None
+    is_together: bool = False
+    has_place: bool = False
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Return the hidden columns."""
+        return (*((KIND,) if self.changes is not None else ()), *(PLACE if self.has_place else ()))
+
+    def renamed(self, names: Mapping[str, str]) -> Rows:
+        """Return what is known after a projection; `names` has the new name of each column that stays."""
+        keys = self.keys
+        if keys is not None:
+            keys = frozenset(names[key] for key in keys) if keys <= names.keys() else None
+        return replace(self, keys=keys, is_together=self.is_together and keys is not None)
+
+    def apart(self) -> Rows:
+        """Return what is known of the rows in any order."""
+        return replace(self, is_together=False)
+
+
+INSERTS = Rows()
+"""Rows that are only inserted, of which no more is known."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A query in Spark's SQL, and what is known of its rows."""
+
+    sql: str
+    rows: Rows = INSERTS
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows with a name.
+
+    Attributes:
+        text: as FROM has it.
+        rows: what is known of them.
+        time: the column with the watermark, and its delay in milliseconds.
+    """
+
+    text: str
+    rows: Rows = INSERTS
+    time: tuple[str, int] | None = None
+
+
+def plain_kind(kind: str = f"`{KIND}`") -> str:
+    """Return the text of a kind for rows that no longer come in pairs: +I for +U, and -D for -U."""
+    return f"CASE WHEN {kind} IN ('+I', '+U') THEN '+I' ELSE '-D' END"
+
+
+def shaped(query: str, rows: Rows, *, changes: bool, has_place: bool = False) -> str:
+    """Return a query with the hidden columns that are wanted as its last ones, in the order of HIDDEN."""
+    wanted = (*((KIND,) if changes else ()), *(PLACE if has_place else ()))
+    if rows.hidden == wanted:
+        return query
+    star = f"* EXCEPT ({', '.join(f'`{each}`' for each in rows.hidden)})" if rows.hidden else "*"
+    kind = f"`{KIND}`" if rows.changes is not None else f"'+I' AS `{KIND}`"
+    shown = [star, *([kind] if changes else []), *([f"`{each}`" for each in PLACE] if has_place else [])]
+    return f"SELECT {', '.join(shown)} FROM ({query})"

@@ -1,0 +1,85 @@
+"""One change of each key of a table for each batch, from changes in any order.
+
+Runs on executors, inside `mapInArrow`, after rows with equal keys were brought together. Invariant: the
+result is what the batch changes. Rows that come and go in it cancel out, so their order does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.ordering import groups_of
+from penstock.changelog.row_kinds import DELETE, UPDATE_AFTER, kind_column, kinds_of
+from penstock.errors import RowError
+from penstock.state.columns import hash_columns, hash_values, one_array
+
+_ROWS_OUT = 50_000
+
+
+@dataclass(frozen=True)
+class NetChanges:
+    """Makes the net changes of one task. Pickled to the tasks.
+
+    Attributes:
+        keys: the primary key of the table.
+        kind: the column of the row kind; "" if all rows come.
+        table: its name, for messages.
+    """
+
+    keys: tuple[str, ...]
+    kind: str
+    table: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return at most one row of each key: +U for the row that is there now, -D if none is left.
+
+        Raises:
+            RowError: a key has two rows.
+        """
+        received = list(batches)
+        if received:
+            rows = pa.Table.from_batches(received).combine_chunks()
+            yield from self._net(rows).to_batches(max_chunksize=_ROWS_OUT)
+
+    def _net(self, rows: pa.Table) -> pa.Table:
+        values = rows.drop_columns([self.kind]) if self.kind else rows
+        signs = np.ones(rows.num_rows, np.int64)
+        if self.kind:
+            kinds = kinds_of(one_array(rows.column(self.kind)))
+            signs = np.where((kinds == 0) | (kinds == UPDATE_AFTER), 1, -1)
+        groups, keys = groups_of(hash_columns(values, list(self.keys)))
+        whole, found = groups_of(hash_values(values))
+        count = np.zeros(len(found), np.int64)
+        np.add.at(count, whole, signs)
+        first = np.full(len(found), rows.num_rows, np.int64)
+        np.minimum.at(first, whole, np.arange(rows.num_rows))
+        there, gone = first[count > 0], first[count < 0]
+        self._check(values, groups, there, count[count > 0])
+        has_row = np.zeros(len(keys), bool)
+        has_row[groups[there]] = True
+        lost = gone[~has_row[groups[gone]]]
+        lost = lost[np.unique(groups[lost], return_index=True)[1]]
+        taken = values.take(pa.array(np.concatenate([lost, there])))
+        if not self.kind:
+            return taken
+        kinds = np.concatenate([np.full(len(lost), DELETE), np.full(len(there), UPDATE_AFTER)]).astype(
+            np.int8
+        )
+        place = rows.schema.get_field_index(self.kind)
+        return taken.add_column(place, rows.schema.field(place), kind_column(kinds).cast(pa.string()))
+
+    def _check(self, values: pa.Table, groups: np.ndarray, there: np.ndarray, counts: np.ndarray) -> None:
+        of_group = np.bincount(groups[there]) if len(there) else np.zeros(0, np.int64)
+        twice = there[(of_group[groups[there]] > 1) | (counts > 1)]
+        if len(twice):
+            key = values.select(list(self.keys)).slice(int(twice[0]), 1).to_pylist()[0]
+            raise RowError(
+                f"The query gives two rows for one PRIMARY KEY of the table {self.table}: {key}. It is "
+                "unknown which of them stays. Nothing of this task was written. Let the query give one row, "
+                "e.g. by ROW_NUMBER() = 1 or GROUP BY.",
+                table=self.table,
+            )

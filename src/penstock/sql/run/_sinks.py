@@ -1,0 +1,108 @@
+"""Rows of a query as a table takes them: whether it can take updates, and in which order.
+
+Runs on the driver. Invariant: rows of a table with a primary key come in an order in which the last row of a
+key is the right one, or the INSERT is refused before it starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.sql.query.piece import quoted
+from penstock.sql.query.rows import KIND, PLACE, Feature, Rows
+from penstock.sql.run._changing import Changes, changes_of, has_kind_column
+from penstock.sql.run._net import NetChanges
+from penstock.sql.run.catalog import Table
+
+_TAKE_ALL = ("print", "blackhole")
+_ONLY_UPDATES = ("GroupAggregate", "Deduplicate")
+
+
+def check_updates(table: Table, connector: str, rows: Rows, changes: Changes) -> None:
+    """Check that a table takes the updates of a query.
+
+    Raises:
+        ValueError: it only takes new rows. The message is that of Flink.
+    """
+    if rows.changes is None or changes is not Changes.INSERTS or connector in _TAKE_ALL:
+        return
+    hint = (
+        "Leave out its column for the row kind"
+        if has_kind_column(table)
+        else "Write into a table of 'upsert-kafka' with a PRIMARY KEY, into a format such as 'debezium-json' "
+        "or into 'print'"
+    )
+    raise ValueError(
+        f"Table sink '{table.definition.name}' doesn't support consuming {_kind_of(rows.changes)} changes "
+        f"which is produced by node {rows.changes.name}. {hint}."
+    )
+
+
+def _kind_of(feature: Feature) -> str:
+    return "update" if feature.name in _ONLY_UPDATES else "update and delete"
+
+
+def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any:
+    """Return the rows in an order that the table can take, without the columns of their places.
+
+    Args:
+        frame: the columns of the table, and the hidden ones.
+        rows: what is known of them, by the names of the table's columns.
+        table: its declaration.
+        options: of WITH, with those of a hint.
+
+    Raises:
+        ValueError: rows of one key would come in no order.
+    """
+    keys = table.definition.primary_key
+    if changes_of(table, options) is not Changes.UPSERTS:
+        return frame.drop(*PLACE)
+    differ = rows.keys is not None and rows.keys <= {key.lower() for key in keys}
+    if differ and (rows.is_together or rows.changes is None):
+        return frame.drop(*PLACE)
+    if rows.changes is not None and not differ:
+        raise ValueError(
+            f"the rows of the query change ({rows.changes.name}), and {_known(rows)}. So rows of one PRIMARY "
+            f"KEY ({', '.join(keys)}) of '{table.definition.name}' would overwrite one another in any order. "
+            "Use the columns by which the rows differ as PRIMARY KEY."
+        )
+    if rows.changes is None and rows.has_place and frame.isStreaming:
+        return _in_order(frame, keys)
+    if rows.changes is None and frame.isStreaming:
+        raise ValueError(
+            f"rows of one PRIMARY KEY ({', '.join(keys)}) of '{table.definition.name}' would come in any "
+            "order, because the query joins or changes its rows. Say which one stays: ROW_NUMBER() OVER "
+            f"(PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY."
+        )
+    if rows.has_place:
+        return _in_order(frame, keys)
+    return _net(frame, keys, str(table.definition.name))
+
+
+def _known(rows: Rows) -> str:
+    if rows.keys is None:
+        return "no columns are known by which they differ"
+    return f"they differ by ({', '.join(sorted(rows.keys))})"
+
+
+def _in_order(frame: Any, keys: tuple[str, ...]) -> Any:
+    from penstock.changelog import in_order  # noqa: PLC0415 - lazy: it needs Spark
+
+    return in_order(frame, list(keys), order_by=list(PLACE)).drop(*PLACE)
+
+
+def _net(frame: Any, keys: tuple[str, ...], name: str) -> Any:
+    frame = frame.drop(*PLACE)
+    net = NetChanges(keys, KIND if KIND in frame.columns else "", name)
+    together = frame.repartition(*(frame[quoted(key)] for key in keys))
+    return together.mapInArrow(net.run, frame.schema)
+
+
+def of_columns(rows: Rows, given: list[str], targets: list[str]) -> Rows:
+    """Return what is known of rows by the names of the columns that they are written into."""
+    lower = [name.lower() for name in given]
+    names = {
+        name: target.lower() for name, target in zip(lower, targets, strict=True) if lower.count(name) == 1
+    }
+    return replace(rows.renamed(names), changes=rows.changes, has_place=rows.has_place)

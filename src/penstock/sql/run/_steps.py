@@ -1,0 +1,113 @@
+"""Run the steps that a query is cut at, by the operators of penstock.changelog.
+
+Runs on the driver. Invariant: the column of the row kind is KIND outside of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock import changelog
+from penstock.changelog.row_kinds import ROW_KIND
+from penstock.sql.query.piece import quoted
+from penstock.sql.query.rows import KIND, OFFSET, PARTITION, PLACE
+from penstock.sql.query.steps import Aggregation, Deduplication, RegularJoin, Step, Top, VersionJoin
+
+_NAMES: dict[type, str] = {
+    Aggregation: "aggregate",
+    Deduplication: "deduplicate",
+    Top: "top-n",
+    RegularJoin: "join",
+    VersionJoin: "temporal-join",
+}
+_WITH_TTL = (Deduplication,)
+
+
+def run_step(
+    step: Step, frame_of: Callable[[str], Any], folder: Callable[[str], str], ttl: str | None
+) -> Any:
+    """Return the rows of a step as a DataFrame.
+
+    Args:
+        step: the operator and its queries.
+        frame_of: gives the DataFrame of a query.
+        folder: gives the folder of the state, by the operator's name.
+        ttl: how long rows are kept; None for ever.
+
+    Raises:
+        ValueError: the operator keeps its rows for ever, and `ttl` is given.
+        SchemaError: the operator does not take a column.
+    """
+    name = _NAMES[type(step)]
+    if ttl is not None and not isinstance(step, _WITH_TTL):
+        raise ValueError(
+            f"'table.exec.state.ttl' is not served for {name}, which keeps its rows as long as they are "
+            "there. RESET it, or use a window or a condition on times."
+        )
+    frame = _run(step, lambda query: _kinds_in(frame_of(query)), folder(name), ttl)
+    return _kinds_out(frame) if not isinstance(step, VersionJoin) else frame.drop(ROW_KIND)
+
+
+def _run(step: Step, frame_of: Callable[[str], Any], state: str, ttl: str | None) -> Any:
+    if isinstance(step, Aggregation):
+        return changelog.aggregate(frame_of(step.query), step.keys, dict(step.calls), state=state)
+    if isinstance(step, Deduplication):
+        keep: Any = "last" if step.keep_last else "first"
+        rows = frame_of(step.query)
+        return changelog.deduplicate(rows, step.keys, order_by=step.order_by, keep=keep, state=state, ttl=ttl)
+    if isinstance(step, Top):
+        order = [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in step.order_by]
+        return changelog.top_n(frame_of(step.query), step.count, step.keys, order_by=order, state=state)
+    left, right = frame_of(step.left), frame_of(step.right)
+    if isinstance(step, RegularJoin):
+        how: Any = step.how
+        return changelog.join(left, right, dict(step.on), how=how, state=state)
+    versions: Any = step.how
+    return changelog.temporal_join(
+        left,
+        right,
+        dict(step.on),
+        time=step.time,
+        version_time=step.version_time,
+        delay=f"{step.delay_ms} ms",
+        how=versions,
+        state=state,
+    )
+
+
+def normalized(frame: Any, keys: tuple[str, ...], state: str | None, ttl: str | None) -> Any:
+    """Return a correct changelog of the rows of a table with places; without a state the rows of now.
+
+    Args:
+        frame: its columns, KIND and the columns of PLACE.
+        keys: the primary key.
+        state: the folder; None for a batch.
+        ttl: how long a key is kept.
+    """
+    names = [name for name in frame.columns if name not in (KIND, *PLACE)]
+    short = {name: f"c{place}" for place, name in enumerate(names)}
+    texts = [f"{quoted(name)} AS `{column}`" for name, column in short.items()]
+    rows = frame.selectExpr(*texts, *PLACE, f"`{KIND}` AS `{ROW_KIND}`")
+    found = changelog.normalize(
+        rows,
+        [short[key] for key in keys],
+        order_by=[OFFSET],
+        state=state,
+        ttl=ttl,
+        deleted_ttl=ttl,
+        collapse=state is None,
+        source=PARTITION,
+    )
+    back = [f"`{column}` AS {quoted(name)}" for name, column in short.items()]
+    if state is None:
+        return found.selectExpr(*back)
+    return found.selectExpr(*back, f"`{ROW_KIND}` AS `{KIND}`")
+
+
+def _kinds_in(frame: Any) -> Any:
+    return frame.withColumnRenamed(KIND, ROW_KIND)
+
+
+def _kinds_out(frame: Any) -> Any:
+    return frame.withColumnRenamed(ROW_KIND, KIND)

@@ -1,0 +1,312 @@
+"""Rows that change, in Flink's SQL on real Spark and a real broker.
+
+Each answer is the table after all changes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.spark.test_sql import ORDERS, Script, kafka, orders
+from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
+
+LINE = re.compile(r"([+-][IUD])\[(.*)\]")
+
+
+def upsert(bootstrap: str, topic: str) -> str:
+    """Return WITH of an upsert table in JSON."""
+    return (
+        f"WITH ('connector' = 'upsert-kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}', "
+        "'key.format' = 'json', 'value.format' = 'json')"
+    )
+
+
+def run(script: Script, insert: str) -> None:
+    """Run an INSERT until all records are read."""
+    for job in [each.job for each in script(insert) if each.job is not None]:
+        for query in job.queries:
+            query.processAllAvailable()
+        job.stop()
+
+
+def table(lines: list[str]) -> list[str]:
+    """Return the rows that are there after the changes of a print table."""
+    rows: Counter[str] = Counter()
+    for line in lines:
+        found = LINE.fullmatch(line)
+        assert found is not None
+        rows[found[2]] += 1 if found[1] in ("+I", "+U") else -1
+        assert rows[found[2]] >= 0, f"{line} goes and was not there"
+    return sorted(rows.elements())
+
+
+def written(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    """Return the rows of an upsert table, by its records."""
+    last = {record.key: record.value for record in judge.consume_all(bootstrap, topic)}
+    return sorted((json.loads(value) for value in last.values() if value is not None), key=str)
+
+
+def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, target, counts = make_topic(2), make_topic(2, suffix="t"), make_topic(suffix="c")
+    script(
+        f"""
+        CREATE TABLE orders {ORDERS} {kafka(bootstrap, source)};
+        CREATE TABLE totals (shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT, total DECIMAL(38, 2))
+            {upsert(bootstrap, target)};
+        CREATE TABLE counts (n BIGINT, shops BIGINT, PRIMARY KEY (n) NOT ENFORCED) {upsert(bootstrap, counts)};
+        """
+    )
+    inserts = """
+        INSERT INTO totals SELECT shop, COUNT(*), SUM(amount) FROM orders GROUP BY shop;
+        INSERT INTO counts SELECT n, COUNT(*) FROM (
+            SELECT shop, COUNT(*) AS n FROM orders WHERE id > 0 GROUP BY shop HAVING COUNT(*) < 7
+        ) GROUP BY n;
+    """
+    for part in (orders(10), orders(20)[10:]):
+        judge.produce(bootstrap, source, *part)
+        run(script, inserts)
+    assert written(bootstrap, target) == [
+        {"shop": "s0", "n": 7, "total": 15.75},
+        {"shop": "s1", "n": 7, "total": 17.5},
+        {"shop": "s2", "n": 6, "total": 14.25},
+    ]
+    assert written(bootstrap, counts) == [{"n": 6, "shops": 2}]
+    script("SET 'execution.runtime-mode' = 'batch'")
+    assert script.rows("SELECT shop, n FROM totals WHERE n > 6 ORDER BY shop") == [("s0", 7), ("s1", 7)]
+
+
+def event(op: str, before: Any, after: Any) -> bytes:
+    rows = [
+        None if row is None else dict(zip(("id", "shop", "amount"), row, strict=True))
+        for row in (before, after)
+    ]
+    return json.dumps({"op": op, "before": rows[0], "after": rows[1]}).encode()
+
+
+EVENTS = [
+    event("c", None, (1, "a", 5)),
+    event("c", None, (2, "a", 7)),
+    event("c", None, (3, "b", 1)),
+    event("u", (1, "a", 5), (1, "b", 5)),
+    event("u", (2, "a", 7), (2, "a", 8)),
+    event("d", (3, "b", 1), None),
+]
+SALES = "(id INT, shop STRING, amount INT, PRIMARY KEY (id) NOT ENFORCED)"
+
+
+def test_change_data_is_aggregated_filtered_and_written(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, target = make_topic(), make_topic(suffix="t")
+    judge.produce(bootstrap, source, *EVENTS)
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json", scan_max__records__per__batch="2")};
+        CREATE TABLE large {SALES} {upsert(bootstrap, target)};
+        CREATE TABLE shown (shop STRING, n BIGINT, least INT, total INT) WITH ('connector' = 'print');
+        CREATE TABLE kinds (shop STRING, n BIGINT) {kafka(bootstrap, target, format="debezium-json")};
+        CREATE TABLE plain (shop STRING, n BIGINT) {kafka(bootstrap, target)};
+        """
+    )
+    run(
+        script,
+        """
+        INSERT INTO shown SELECT shop, COUNT(*), MIN(amount), SUM(amount) FROM sales GROUP BY shop;
+        INSERT INTO large SELECT * FROM sales WHERE amount < 8;
+        """,
+    )
+    assert table(script.lines) == ["a, 1, 8, 8", "b, 1, 5, 5"]
+    assert any(line.startswith("-U") for line in script.lines)
+    assert written(bootstrap, target) == [{"id": 1, "shop": "b", "amount": 5}]
+    refused = script.refusal("INSERT INTO plain SELECT shop, COUNT(*) FROM sales GROUP BY shop")
+    assert "Table sink 'plain' doesn't support consuming update changes which is produced by node" in refused
+    assert "produced by node TableSourceScan" in script.refusal(
+        "INSERT INTO plain SELECT shop, id FROM sales"
+    )
+    assert "they differ by (id)" in script.refusal(
+        f"CREATE TABLE other (id INT, shop STRING PRIMARY KEY NOT ENFORCED) {upsert(bootstrap, target)};"
+        "INSERT INTO other SELECT id, shop FROM sales"
+    )
+    script("SET 'execution.runtime-mode' = 'batch'")
+    assert script.rows("SELECT * FROM sales ORDER BY id") == [(1, "b", 5), (2, "a", 8)]
+
+
+def test_rows_are_copied_between_upsert_tables(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
+    source, first, second = make_topic(), make_topic(2, suffix="a"), make_topic(suffix="b")
+    rows = [{"id": n % 3, "shop": f"x{n}", "amount": 1} for n in range(7)]
+    judge.produce(bootstrap, source, *(json.dumps(row).encode() for row in rows))
+    script(
+        f"""
+        CREATE TABLE orders (id INT, shop STRING, amount INT) {kafka(bootstrap, source)};
+        CREATE TABLE one {SALES} {upsert(bootstrap, first)};
+        CREATE TABLE two (id INT PRIMARY KEY NOT ENFORCED, text STRING) {upsert(bootstrap, second)};
+        """
+    )
+    run(script, "INSERT INTO one SELECT * FROM orders")
+    assert [row["shop"] for row in written(bootstrap, first)] == ["x6", "x4", "x5"]
+    copy = "INSERT INTO two SELECT id, UPPER(shop) FROM one WHERE shop <> 'x4'"
+    run(script, copy)
+    assert written(bootstrap, second) == [{"id": 0, "text": "X6"}, {"id": 2, "text": "X5"}]
+    key = json.dumps({"id": 2}, separators=(",", ":")).encode()
+    judge.produce(
+        bootstrap, first, judge.Record(key=key, value=None, partition=partition_of(bootstrap, first, key))
+    )
+    run(script, copy)
+    assert written(bootstrap, second) == [{"id": 0, "text": "X6"}]
+
+
+def partition_of(bootstrap: str, topic: str, key: bytes) -> int | None:
+    return next(one.partition for one in judge.consume_all(bootstrap, topic) if one.key == key)
+
+
+def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
+    source, target = make_topic(), make_topic(suffix="t")
+    judge.produce(bootstrap, source, *orders(9))
+    script(
+        f"""
+        CREATE TABLE orders {ORDERS} {kafka(bootstrap, source, scan_max__records__per__batch="4")};
+        CREATE TABLE last (shop STRING PRIMARY KEY NOT ENFORCED, id BIGINT) {upsert(bootstrap, target)};
+        CREATE TABLE top (shop STRING, id BIGINT) WITH ('connector' = 'print');
+        """
+    )
+    run(
+        script,
+        """
+        INSERT INTO last SELECT shop, id FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY at DESC) AS n FROM orders
+        ) WHERE n = 1;
+        INSERT INTO top SELECT shop, id FROM (
+            SELECT shop, id, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY id DESC) AS n FROM orders
+        ) WHERE n <= 2 AND shop <> 's2';
+        """,
+    )
+    assert written(bootstrap, target) == [
+        {"shop": "s0", "id": 6},
+        {"shop": "s1", "id": 7},
+        {"shop": "s2", "id": 8},
+    ]
+    assert table(script.lines) == ["s0, 3", "s0, 6", "s1, 4", "s1, 7"]
+
+
+def test_joins_of_streams(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
+    sales, shops, target = make_topic(suffix="s"), make_topic(suffix="h"), make_topic(suffix="t")
+    judge.produce(bootstrap, sales, *EVENTS)
+    judge.produce(
+        bootstrap, shops, *(b'{"name": "%s", "city": "c%d"}' % (n, i) for i, n in enumerate((b"a", b"c")))
+    )
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, sales, format="debezium-json", scan_max__records__per__batch="2")};
+        CREATE TABLE shops (name STRING, city STRING) {kafka(bootstrap, shops)};
+        CREATE VIEW last_shops AS SELECT name, city FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY city DESC) AS n FROM shops) WHERE n = 1;
+        CREATE TABLE joined (id INT PRIMARY KEY NOT ENFORCED, shop STRING, city STRING) {upsert(bootstrap, target)};
+        CREATE TABLE full_rows (id INT, city STRING) WITH ('connector' = 'print');
+        """
+    )
+    run(
+        script,
+        """
+        INSERT INTO joined SELECT s.id, s.shop, h.city FROM sales AS s LEFT JOIN last_shops AS h ON s.shop = h.name;
+        INSERT INTO full_rows SELECT id, city FROM sales FULL JOIN shops ON shop = name;
+        """,
+    )
+    assert written(bootstrap, target) == [
+        {"id": 1, "shop": "b", "city": None},
+        {"id": 2, "shop": "a", "city": "c0"},
+    ]
+    assert table(script.lines) == ["1, null", "2, c0", "null, c1"]
+
+
+def test_versions_of_a_table(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
+    source, rates = (
+        make_topic(config={"retention.ms": "-1"}),
+        make_topic(suffix="r", config={"retention.ms": "-1"}),
+    )
+    base_ms = 1_767_323_040_000
+    given = [("EUR", 110, 0), ("EUR", 120, 30), ("USD", 100, 0), ("GBP", 1, 100)]
+    judge.produce(
+        bootstrap,
+        rates,
+        *(
+            judge.Record(
+                key=json.dumps({"currency": currency}).encode(),
+                value=json.dumps({"currency": currency, "rate": rate}).encode(),
+                timestamp_ms=base_ms + at * 1_000,
+            )
+            for currency, rate, at in given
+        ),
+    )
+    rows = [(1, "EUR", 10), (2, "EUR", 40), (3, "JPY", 41), (4, "USD", 99)]
+    judge.produce(
+        bootstrap,
+        source,
+        *(
+            judge.Record(
+                value=json.dumps({"id": key, "currency": currency}).encode(),
+                timestamp_ms=base_ms + at * 1_000,
+            )
+            for key, currency, at in rows
+        ),
+    )
+    time = "at TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL, WATERMARK FOR at AS at - INTERVAL '5' SECOND"
+    script(
+        f"""
+        CREATE TABLE orders (id INT, currency STRING, {time}) {kafka(bootstrap, source)};
+        CREATE TABLE rates (currency STRING, rate INT, {time}, PRIMARY KEY (currency) NOT ENFORCED)
+            {upsert(bootstrap, rates)};
+        CREATE TABLE priced (id INT, rate INT) WITH ('connector' = 'print');
+        """
+    )
+    run(
+        script,
+        """
+        INSERT INTO priced SELECT o.id, r.rate FROM orders AS o
+            LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.currency;
+        """,
+    )
+    assert sorted(script.lines) == ["+I[1, 110]", "+I[2, 120]", "+I[3, null]"]
+
+
+def test_a_select_shows_the_kind_of_each_row(
+    script: Script, bootstrap: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = make_topic()
+    judge.produce(bootstrap, source, *orders(3))
+    script(f"CREATE TABLE orders {ORDERS} {kafka(bootstrap, source)}")
+    found = script("SELECT DISTINCT id / 2 AS half FROM orders UNION SELECT 7")[0]
+    assert (found.is_changing, found.columns) == (False, ("half",))
+    frame = script.session.sql("SELECT shop, MAX(id) AS most FROM orders GROUP BY shop")
+    assert frame.columns == ["shop", "most", "row_kind"]
+    query = frame.writeStream.format("memory").queryName("kinds").start()
+    try:
+        query.processAllAvailable()
+        rows = sorted(map(tuple, spark.table("kinds").collect()))
+    finally:
+        query.stop()
+    assert rows == [("s0", 0, "+I"), ("s1", 1, "+I"), ("s2", 2, "+I")]
+    plan = script("EXPLAIN SELECT shop, COUNT(*) FROM orders GROUP BY shop")[0].rows
+    assert "__row_kind" in plan[0][0]
+
+
+def test_a_state_time_to_live_is_refused_where_it_has_no_effect(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    script(
+        f"CREATE TABLE orders {ORDERS} {kafka(bootstrap, 'never-read')}; SET 'table.exec.state.ttl' = '1 d'"
+    )
+    assert "is not served for aggregate" in script.refusal("SELECT shop, COUNT(*) FROM orders GROUP BY shop")
+    script(
+        "SELECT shop FROM (SELECT shop, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY id) AS n FROM orders) WHERE n = 1"
+    )
+    script("SET 'table.exec.state.ttl' = '0'; SELECT shop, COUNT(*) FROM orders GROUP BY shop")

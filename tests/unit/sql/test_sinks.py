@@ -1,0 +1,137 @@
+"""How the rows of a query come into a table with a primary key, and which tables take updates."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import RowError
+from penstock.sql.language.parse import parse_statement
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import CreateTable
+from penstock.sql.query.rows import Feature, Rows
+from penstock.sql.run._changing import Changes
+from penstock.sql.run._net import NetChanges
+from penstock.sql.run._sinks import check_updates, fitted, of_columns
+from penstock.sql.run.catalog import Table
+
+NODE = Feature("GroupAggregate", "", 0)
+
+
+def table_of(options: str) -> Table:
+    text = f"CREATE TABLE x (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"
+    found = parse_statement(text)
+    assert isinstance(found, CreateTable)
+    return Table(found, Source(text))
+
+
+UPSERT = "'connector' = 'upsert-kafka', 'value.format' = 'json'"
+KEYED = Rows(NODE, frozenset({"id"}))
+
+
+@pytest.mark.parametrize(
+    ("connector", "changes", "is_refused"),
+    [
+        ("kafka", Changes.INSERTS, True),
+        ("filesystem", Changes.INSERTS, True),
+        ("print", Changes.INSERTS, False),
+        ("kafka", Changes.ALL, False),
+        ("upsert-kafka", Changes.UPSERTS, False),
+    ],
+)
+def test_a_table_that_only_takes_new_rows_refuses_updates(
+    connector: str, changes: Changes, is_refused: bool
+) -> None:
+    table = table_of(f"'connector' = '{connector}'")
+    check_updates(table, connector, Rows(), changes)
+    if not is_refused:
+        check_updates(table, connector, KEYED, changes)
+        return
+    message = (
+        "Table sink 'x' doesn't support consuming update changes which is produced by node GroupAggregate"
+    )
+    with pytest.raises(ValueError, match=message):
+        check_updates(table, connector, KEYED, changes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (Rows(NODE), "no columns are known by which they differ"),
+        (Rows(NODE, frozenset({"id", "v"}), is_together=True), r"they differ by \(id, v\)"),
+        (Rows(), "would come in any order"),
+    ],
+)
+def test_rows_of_one_key_in_no_order_are_refused(rows: Rows, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fitted(MagicMock(isStreaming=True), rows, table_of(UPSERT), dict(table_of(UPSERT).definition.options))
+
+
+def test_rows_that_are_in_order_are_written_as_they_come() -> None:
+    frame = MagicMock(isStreaming=True)
+    table = table_of(UPSERT)
+    for rows in (Rows(NODE, frozenset({"id"}), is_together=True), Rows(keys=frozenset({"id"}))):
+        fitted(frame, rows, table, table.options)
+    assert not frame.repartition.called
+    fitted(frame, KEYED, table, table.options)
+    assert frame.drop.return_value.repartition.called
+
+
+def test_keys_follow_the_columns_of_insert() -> None:
+    rows = Rows(NODE, frozenset({"a"}), is_together=True)
+    assert of_columns(rows, ["A", "n"], ["id", "v"]).keys == frozenset({"id"})
+    assert of_columns(rows, ["a", "a"], ["id", "v"]).keys is None
+
+
+KINDS = ("+I", "-U", "+U", "-D")
+
+
+def net(rows: list[tuple[int, int | None, str]], kind: str = "k") -> list[tuple[int, int | None, str]]:
+    schema = pa.schema({"id": pa.int64(), "v": pa.int64(), "k": pa.string()})
+    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+    if not kind:
+        table = table.drop_columns(["k"])
+    found = pa.Table.from_batches(
+        NetChanges(("id",), kind, "x").run(table.to_batches(max_chunksize=2)), table.schema
+    )
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_the_net_changes_of_a_batch() -> None:
+    assert net([(1, 5, "+I"), (1, 6, "+U"), (1, 5, "-U"), (2, 1, "-D")]) == [(2, 1, "-D"), (1, 6, "+U")]
+    assert net([(1, 5, "-D"), (1, 5, "+I")]) == []
+    assert net([(1, None, "-U"), (1, 7, "+U")]) == [(1, 7, "+U")]
+    assert net([]) == []
+    with pytest.raises(RowError, match=r"two rows for one PRIMARY KEY of the table x: {'id': 1}"):
+        net([(1, 5, "+I"), (1, 6, "+I")])
+    with pytest.raises(RowError, match="two rows"):
+        net([(1, 5, "+I"), (1, 5, "+I")], kind="")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2)))), st.randoms())
+def test_the_order_of_a_correct_changelog_does_not_count(
+    changes: list[tuple[int, int | None]], rnd: object
+) -> None:
+    """The table after the net changes is the one after the changes in order, for any shuffle of them."""
+    before = {0: 0, 1: 1}
+    now: dict[int, int] = dict(before)
+    rows: list[tuple[int, int | None, str]] = []
+    for key, value in changes:
+        if key in now:
+            rows.append((key, now.pop(key), "-U"))
+        if value is not None:
+            now[key] = value
+            rows.append((key, value, "+U"))
+    rnd.shuffle(rows)  # type: ignore[attr-defined]  # a random.Random
+    result = dict(before)
+    for key, value, kind in net(rows):
+        if kind == "-D":
+            del result[key]
+        else:
+            assert value is not None
+            result[key] = value
+    assert result == now
