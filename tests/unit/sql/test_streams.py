@@ -49,6 +49,12 @@ def test_group_by_is_cut_at_an_operator() -> None:
     assert (rows.changes is not None, rows.keys, rows.is_together) == (True, frozenset({"name"}), True)
 
 
+def test_a_column_of_group_by_may_stand_with_its_table() -> None:
+    _, rows, sql = cut("SELECT s, y.i FROM t AS y GROUP BY Y.s, i")
+    assert sql.startswith("SELECT `g0` AS `s`, `g1` AS `i`, ")
+    assert rows.keys == frozenset({"s", "i"})
+
+
 def test_having_takes_each_change_alone() -> None:
     _, rows, sql = cut("SELECT s FROM t GROUP BY s HAVING COUNT(*) > 1")
     assert sql == (
@@ -151,6 +157,7 @@ def test_versions_are_joined_by_their_times() -> None:
     ("query", "message"),
     [
         ("SELECT l, COUNT(*) FROM t GROUP BY s", "the column 'l' is neither in GROUP BY nor in an aggregate"),
+        ("SELECT x, COUNT(*) FROM t GROUP BY r.x", "the column 'x' is neither in GROUP BY"),
         ("SELECT COUNT(*) FROM c", "an aggregate without GROUP BY over rows that change"),
         ("SELECT s, STDDEV_POP(i) FROM t GROUP BY s", "STDDEV_POP is not served in a stream"),
         ("SELECT s, SUM(DISTINCT i) FROM t GROUP BY s", "DISTINCT is served in COUNT"),

@@ -97,7 +97,7 @@ def _bound(parts: Groups, items: list[exp.Expr], replaced: dict[int, str]) -> di
     def bind(node: exp.Expr) -> None:
         if id(node) in replaced:
             return
-        place = place_in(items, node)
+        place = place_in(items, node, parts.aliases)
         if place is not None:
             replaced[id(node)] = f"`g{place}`"
             return
@@ -114,19 +114,20 @@ def _bound(parts: Groups, items: list[exp.Expr], replaced: dict[int, str]) -> di
     return replaced
 
 
-def place_in(items: list[exp.Expr], node: exp.Expr) -> int | None:
-    """Return the place of an expression in GROUP BY."""
+def place_in(items: list[exp.Expr], node: exp.Expr, aliases: frozenset[str]) -> int | None:
+    """Return the place of an expression in GROUP BY; `aliases` are the tables of FROM."""
     for place, item in enumerate(items):
-        if node == item or _is_same_column(node, item):
+        if node == item or _is_same_column(node, item, aliases):
             return place
     return None
 
 
-def _is_same_column(one: exp.Expr, other: exp.Expr) -> bool:
+def _is_same_column(one: exp.Expr, other: exp.Expr, aliases: frozenset[str]) -> bool:
+    """Return whether two columns are the same, with and without the name of the table."""
     if not (isinstance(one, exp.Column) and isinstance(other, exp.Column)):
         return False
     tables = {each.table.lower() for each in (one, other)} - {""}
-    return one.name.lower() == other.name.lower() and len(tables) < 2
+    return one.name.lower() == other.name.lower() and len(tables) < 2 and tables <= aliases
 
 
 def _selected(parts: Groups, items: list[exp.Expr], view: str) -> Selected:
@@ -135,7 +136,7 @@ def _selected(parts: Groups, items: list[exp.Expr], view: str) -> Selected:
     outputs = [parts.output(each, None) for each in tree.expressions]
     names: dict[int, str] = {}
     for each, name in zip(tree.expressions, parts.output_names(), strict=True):
-        place = place_in(items, each.this if isinstance(each, exp.Alias) else each)
+        place = place_in(items, each.this if isinstance(each, exp.Alias) else each, parts.aliases)
         if place is not None:
             names[place] = name.lower()
     keys = frozenset(names.values()) if len(names) == len(items) else None

@@ -155,7 +155,7 @@ class Groups(Outputs):
         windows: list[str] = []
         for each, name in zip(self.tree.expressions, self.output_names(), strict=True):
             node = each.this if isinstance(each, exp.Alias) else each
-            place = place_in(items, node)
+            place = place_in(items, node, self.aliases)
             if place is not None:
                 found[place] = name.lower()
             elif self._is_of_window(node):

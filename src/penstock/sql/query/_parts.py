@@ -61,6 +61,8 @@ class Parts:
         self.names = names
         self.window: Window | None = None
         self.inner: Expressions = query.expressions(names)
+        self.aliases: frozenset[str] = frozenset()
+        """The names of the tables of FROM, in lower case."""
         self.conditions: list[str] = []
         """Of joins, which stand in WHERE."""
         self.done: set[int] = set()
@@ -68,6 +70,7 @@ class Parts:
 
     def use(self, source: From) -> None:
         """Let expressions be over these rows."""
+        self.aliases = frozenset(alias.lower() for alias in source.aliases)
         self.inner.from_text = f"FROM {source.text}"
         self.inner.scope = source.scope
 
