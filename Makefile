@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PYTEST_ARGS ?=
-PROFILE ?= usual
+PROFILE ?= quick
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 SETUP := $(VENV)/.setup-done
 JARS := $(VENV)/.jars-done
@@ -29,12 +29,14 @@ demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to K
 demo-cdc: $(SETUP) $(JARS) ## Keep tables equal to a database's, from its changes in Kafka
 	$(BIN)/penstock demo cdc
 
-test: unit models kafka spark chaos parity page package ## Run all tests
+test: PROFILE = usual
+test: unit kafka spark chaos rest ## Run all tests
 
 ##@ Tests
-unit: $(SETUP) ## No JVM, no broker, under 60 s
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
+unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more examples)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
 
+models: PROFILE = usual
 models: $(SETUP) ## Hypothesis alone, with four times as many examples (PROFILE=thorough: 160 times)
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
@@ -45,17 +47,22 @@ spark: $(SETUP) $(JARS) ## Real Spark on the real broker
 	$(PYTEST) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS)
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
-	$(PYTEST) -n 2 tests/chaos $(PYTEST_ARGS)
+	$(PYTEST) -n 2 --dist loadgroup tests/chaos $(PYTEST_ARGS)
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
-	$(PYTEST) tests/parity $(PYTEST_ARGS)
+	$(PYTEST) -n 2 tests/parity $(PYTEST_ARGS)
 
-page: $(SETUP) ## The metrics page in a headless Chromium; checks accessibility if npm is there
-	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
+page: $(SETUP) npm ## The metrics page in a headless Chromium; checks accessibility if npm is there
 	$(PYTEST) tests/page $(PYTEST_ARGS)
 
 package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's quick start in it
 	$(PYTEST) tests/package $(PYTEST_ARGS)
+
+rest: $(SETUP) $(JARS) npm ## parity, page and package at the same time
+	$(PYTEST) -n 2 --dist loadgroup tests/parity tests/page tests/package $(PYTEST_ARGS)
+
+npm: $(SETUP)
+	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
 
 ##@ Checks
 lint: $(SETUP) ## ruff (check and format) and codespell
@@ -102,6 +109,8 @@ $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
 $(JARS): $(SETUP)
 	@echo "==> Kafka's jars"
 	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
+	@echo "==> archives of Java's classes, for quicker tests"
+	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models kafka spark chaos parity package lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models kafka spark chaos parity page package rest npm lint types arch docs ci bench bench-check clean

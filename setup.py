@@ -16,7 +16,7 @@ CODEC = "src/penstock/codec"
 NATIVE = f"{CODEC}/native"
 PXDS = ("_batch", "_columns", "_memory", "_record", "_record_columns", "_rows")
 SANITIZE = os.environ.get("PENSTOCK_SANITIZE")
-COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g"] if SANITIZE else ["-O3"]
+COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g1"] if SANITIZE else ["-O3"]
 LINK_ARGS = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
 
 

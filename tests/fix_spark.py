@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ _STOP_TIMEOUT_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    quick_jvm.quicken(os.environ)
     # PySpark leaves sockets and pipes of its gateway to the garbage collector.
     config.addinivalue_line("filterwarnings", "ignore:unclosed.*:ResourceWarning")
     config.addinivalue_line("filterwarnings", "ignore:subprocess .* is still running:ResourceWarning")
@@ -33,8 +34,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore::FutureWarning:pyspark.*")
 
 
+def add_jars(environment: MutableMapping[str, str]) -> None:
+    """Give a Spark that is started with this environment its own Kafka source and Avro functions.
+
+    They come last on its class path. Other jars before Spark's own would make Java ignore the archive of
+    `quick_jvm`.
+    """
+    jars = (*spark_kafka_connector_jars(), *spark_avro_jars())
+    environment["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, jars))
+
+
 def spark_settings(folder: Path) -> dict[str, str]:
-    """Settings of a small local Spark that has its own Kafka source and Avro functions beside ours."""
+    """Settings of a small local Spark."""
     return {
         "spark.master": "local[2]",
         "spark.app.name": "penstock-tests",
@@ -42,9 +53,6 @@ def spark_settings(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": quick_jvm.OPTIONS,
-        "spark.driver.extraClassPath": os.pathsep.join(
-            map(str, [*spark_kafka_connector_jars(), *spark_avro_jars()])
-        ),
         "spark.local.dir": str(folder / "local"),
         "spark.python.worker.reuse": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -62,6 +70,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    add_jars(os.environ)
     builder: Any = SparkSession.builder
     for key, value in spark_settings(tmp_path_factory.mktemp("spark")).items():
         builder = builder.config(key, value)
@@ -69,10 +78,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
-    _end_jvm()
+    end_jvm()
 
 
-def _end_jvm() -> None:
+def end_jvm() -> None:
     """Stop Spark here. PySpark does it at the end of the interpreter, when a failure is not visible."""
     from pyspark import SparkContext  # noqa: PLC0415 - lazy
 
@@ -91,6 +100,7 @@ def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("spark-connect")
     arguments = [f"{key}={value}" for key, value in spark_settings(folder).items()]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    add_jars(environment)
     log_file = folder / "server.log"
     with (
         log_file.open("w") as log,

@@ -1,6 +1,6 @@
 """Kill driver, workers and brokers of an exactly-once copy at random, then let the judge look at the target.
 
-    python -m tests.chaos.random_kills --kills 50 --brokers 3 [--chained | --older] [--seed 1] [--seconds 500]
+    python -m tests.chaos.random_kills --kills 50 --brokers 3 [--chained] [--older] [--seed 1] [--seconds 500]
 
 Each kill comes at a random moment of a batch, while new input arrives. With several brokers every fourth kill
 takes a broker, which comes back with the next kill. With --chained there are two queries, and the second
@@ -149,9 +149,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--brokers", type=int, default=1)
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--chained", action="store_true")
-    kind.add_argument("--older", action="store_true")
+    parser.add_argument("--chained", action="store_true")
+    parser.add_argument("--older", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no more after so long")
     arguments = parser.parse_args()

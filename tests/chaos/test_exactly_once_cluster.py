@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.devbroker import DevCluster
+from tests import quick_jvm
 from tests.chaos.exactly_once_job import Copy
 from tests.chaos.exactly_once_scene import Scene
 from tests.chaos.fault_points import VARIABLE, Fault
@@ -23,6 +24,7 @@ from tests.chaos.spark_cluster import SparkCluster
 from tests.fix_broker import MakeTopic
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("spark-cluster")
 WAIT_S = 300.0
 EXECUTOR_LOSSES_MAX = 4
 
@@ -45,6 +47,7 @@ def start(scene: Scene, cluster: SparkCluster, fault: Fault, *more: str) -> JobP
     events.mkdir()
     settings = {
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": quick_jvm.OPTIONS,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.rolling.enabled": "false",

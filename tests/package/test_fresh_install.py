@@ -21,7 +21,10 @@ from penstock.devbroker.paths import cache_folder
 from penstock.devbroker.ports import free_ports
 from tests.package.readme import README, pattern_of, quick_start
 
-pytestmark = pytest.mark.timeout(1500)  # downloads and compiles
+pytestmark = [
+    pytest.mark.timeout(1500),  # downloads and compiles
+    pytest.mark.xdist_group("package"),
+]
 
 # With __pycache__, because the tests leave Python's compiled code in the folders that are copied.
 NOT_OF_A_CHECKOUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "spark-warehouse")
@@ -96,7 +99,7 @@ def _base_python() -> str:
 
 def shell_environment(cache: Path) -> dict[str, str]:
     """Return the environment of a user, without the variables of the tests."""
-    ours = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "PENSTOCK", "PYTEST", "SPARK_HOME")
+    ours = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "PENSTOCK", "PYTEST", "SPARK")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     folders = [
         folder for folder in kept["PATH"].split(os.pathsep) if folder != str(Path(sys.executable).parent)

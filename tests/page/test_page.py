@@ -15,9 +15,12 @@ from tests.page.browser import Page, find_chromium, open_browser  # noqa: E402 -
 from tests.page.scene import BLOCKED, SECRET, SHOWN, SLOW, Scene, served  # noqa: E402 - the same
 from tests.waiting import wait_until  # noqa: E402 - the same
 
-pytestmark = pytest.mark.skipif(
-    find_chromium() is None, reason="no Chromium here (on Debian: apt-get install chromium)"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        find_chromium() is None, reason="no Chromium here (on Debian: apt-get install chromium)"
+    ),
+    pytest.mark.xdist_group("page"),
+]
 AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
 NEXT_FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,10 +101,13 @@ def sanitized_environment(runtimes: list[str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_mutated_inputs_under_sanitizers(tmp_path: Path) -> None:
     """One test for all programs, because the build takes minutes."""
     runtimes = sanitizer_runtimes()
     library, environment = build_sanitized(tmp_path), sanitized_environment(runtimes)
-    for name in PROGRAMS:
-        fuzz(library, SANITIZED_SECONDS, environment, name)
+    with ThreadPoolExecutor() as threads:
+        runs = [threads.submit(fuzz, library, SANITIZED_SECONDS, environment, name) for name in PROGRAMS]
+        for run in runs:
+            run.result()
