@@ -122,6 +122,8 @@ class Watchers:
             ),
         }
         if page is not None:
+            page.go_to("about:blank")  # so that nothing is left of an earlier look
+            wait_until(lambda: page.evaluate("location.href") == "about:blank", "an empty page")
             page.go_to(f"{url}/")
             wait_until(lambda: page.evaluate(SHOWN), "the page")
             self.texts["page"] = page.evaluate("document.body.innerText")
