@@ -93,7 +93,7 @@ class WatchedUrl:
                 option="--url",
                 value=url,
             )
-        self._name = url
+        self._name = url.removeprefix("http://")  # short, for a terminal of 80 columns
         self._url = url.rstrip("/").removesuffix("/lag") + "/lag"
 
     def look(self) -> Shown:
