@@ -164,7 +164,10 @@ def test_each_fault_is_named_within_two_triggers(
     bootstrap, target = cluster.bootstrap_servers, f"{topic_name}-target"
     make_topics(bootstrap, {topic_name: [[1], [2], [3]], target: [[1], [2], [1]]})
     job = Job(bootstrap, topic_name, target)
-    foreign = judge.transactional_producer(bootstrap, f"foreign-{topic_name}")
+    long = {
+        "transaction.timeout.ms": 600_000
+    }  # on a busy machine the test may take longer than the usual minute
+    foreign = judge.transactional_producer(bootstrap, f"foreign-{topic_name}", config=long)
     with job.query.running() as reader:
         for _ in range(3):
             job.trigger(reader, USUAL)
