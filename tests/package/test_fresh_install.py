@@ -44,7 +44,7 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "otel": "from penstock.observe.serve.otlp import start_push; "
     "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",
     "lineage": "from penstock.lineage import Listener; Listener('n').close()",
-    "sql": "from penstock.sql import Session",
+    "sql": "from penstock.sql import Session; import penstock.sql.shell.prompt",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }
 NEEDS_OF_THE_SYSTEM = {"kerberos": "krb5-config"}

@@ -53,6 +53,8 @@ def sql(
             parse_script(text)
     # PySpark logs the message that the user sees a second time, as JSON with its traceback.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # Ctrl-C interrupts a call of Py4J, which logs the interruption with a traceback.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if texts is None:
         typer.echo("Starting Spark ...")
     with _statuses():
