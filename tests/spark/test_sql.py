@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -22,7 +19,6 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.waiting import Patience
 
-DATA = Path(__file__).parent.parent / "data" / "sql"
 WAIT_S = 240
 
 
@@ -222,88 +218,6 @@ def test_batches_give_the_rows_of_flink(script: Script) -> None:
     )
     for query, expected in BATCHES:
         assert script.rows(query) == expected, query
-
-
-ANSWERS = json.loads((DATA / "flink_values.json").read_text())
-DIFFERENT = {
-    "CAST(2147483647 AS INT) + 1",  # Spark stops the query; Flink's integer overflows
-    "ARRAY[1, 2][3]",  # NULL; Flink gives -1 for constants
-    "MAP['a', 1]['b']",
-}
-"""Expressions whose answer differs from Flink's, as docs/sql.md says."""
-REFUSED = {
-    "CAST(TIMESTAMP '2026-01-02 03:04:05' AS STRING)",
-    "CAST(TIMESTAMP '2026-01-02 03:04:05.120' AS STRING)",
-    "CAST(TO_TIMESTAMP_LTZ(1000, 3) AS STRING)",
-    "CAST(TO_TIMESTAMP_LTZ(1, 0) AS STRING)",
-    "TIMESTAMPDIFF(MONTH, TIMESTAMP '2026-01-31 00:00:00', TIMESTAMP '2026-02-28 00:00:00')",
-    "FLOOR(TIMESTAMP '2026-01-07 03:44:05' TO WEEK)",
-    "DATE_FORMAT('2026-01-02 03:04:05', 'yyyy')",
-}
-"""Expressions that are refused, because Spark's answer would differ or is not known to be equal."""
-
-
-def test_expressions_have_the_values_and_types_that_flink_gave(script: Script) -> None:
-    script("SET 'execution.runtime-mode' = 'batch'")
-    good = [each for each in ANSWERS if "error" not in each and each["expression"] not in DIFFERENT | REFUSED]
-    for expression in REFUSED:
-        script.refusal(f"SELECT {expression}")
-    query = ", ".join(f"{each['expression']} AS c{place}" for place, each in enumerate(good))
-    frame = script.session.sql(f"SELECT {query}")
-    row = frame.collect()[0]
-    wrong = {
-        each["expression"]: (plain(value), each["value"], field.dataType.simpleString(), each["type"])
-        for each, value, field in zip(good, row, frame.schema.fields, strict=True)
-        if not same_value(value, each["value"]) or not same_type(field.dataType.simpleString(), each["type"])
-    }
-    assert wrong == {}, wrong
-    assert len(good) > 120
-
-
-def same_value(value: Any, wanted: Any) -> bool:
-    """Doubles may differ in their last digit, because the two systems use other functions of Java."""
-    if isinstance(value, float) and isinstance(wanted, str):
-        return math.isclose(value, float(wanted), rel_tol=1e-15) or repr(value) == wanted
-    return bool(plain(value) == wanted)
-
-
-def plain(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-def same_type(spark: str, flink: str) -> bool:
-    """Texts and times have no lengths in Spark. The digits of a DECIMAL are seen in its value."""
-    names = {
-        "INTEGER": "int",
-        "TIMESTAMP": "timestamp_ntz",
-        "TIMESTAMP_LTZ": "timestamp",
-        "VARCHAR": "string",
-        "CHAR": "string",
-    }
-    base = re.sub(r" NOT NULL|\(\d+\)|, not-null|\s", "", flink)
-    base = names.get(base, base.lower())
-    return base == spark.partition("(")[0] or "<" in spark
-
-
-@pytest.mark.parametrize(
-    ("expression", "message"),
-    [
-        ("CAST('abc' AS INT)", "CAST_INVALID_INPUT"),
-        ("1 / 0", "DIVIDE_BY_ZERO"),
-        ("CAST(1 AS DOUBLE) / 0", "DIVIDE_BY_ZERO"),
-    ],
-)
-def test_what_fails_in_flink_fails_here(script: Script, expression: str, message: str) -> None:
-    assert "error" in next(each for each in ANSWERS if each["expression"] == expression)
-    script("SET 'execution.runtime-mode' = 'batch'")
-    with pytest.raises(PySparkException, match=message):
-        script.rows(f"SELECT {expression} AS x")
 
 
 def test_names_and_settings_of_a_session(script: Script, spark: SparkSession) -> None:

@@ -79,8 +79,8 @@ class FakeBinder:
             raise UnknownTypeError(f"no such column {name}")
         return [("x", cast.group(1).lower() if cast else TYPES[name])]
 
-    def has_function(self, name: str) -> bool:
-        return name == "py_upper"
+    def function(self, name: str) -> str | None:
+        return "py_upper" if name == "py_upper" else None
 
 
 def translated(query: str, binder: FakeBinder | None = None) -> Translated:

@@ -8,71 +8,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from penstock.sql.query._function import MANY, Function
+from penstock.sql.query._json import json_exists, json_query, json_value
+from penstock.sql.query._let import let
+from penstock.sql.query._more_functions import MORE_FUNCTIONS
+from penstock.sql.query._read_times import (
+    date_guard,
+    pattern_parts,
+    read_by_pattern,
+    read_timestamp,
+    with_zone,
+)
 from penstock.sql.query.piece import Piece, literal
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function.
-
-    Attributes:
-        least: the smallest number of arguments.
-        most: the largest one.
-        text: with `{0}`, `{1}` ... for arguments and `{all}` for all of them; or a function of the pieces.
-        type: of the result, as Spark's simple string; "" for asking Spark; "{0}" for that of an argument.
-    """
-
-    least: int
-    most: int
-    text: str | Callable[[list[Piece]], str]
-    type: str = ""
-
-    def apply(self, args: list[Piece]) -> str:
-        """Return the translation.
-
-        Raises:
-            ValueError: an argument is not served. The message says what to do.
-        """
-        if callable(self.text):
-            return self.text(args)
-        texts = [each.text for each in args]
-        return self.text.format(*texts, all=", ".join(texts))
-
 
 SUFFIX = "\0"
 """Stands behind the call of an aggregate, where FILTER and OVER come."""
 
-_MANY = 1_000
-_PATTERN_PARTS = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|[-/: .,_]|'[^']*'")
 _DOUBLE = (
     *("EXP", "SQRT", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH"),
     *("DEGREES", "RADIANS"),
 )
 
 
-def _pattern(piece: Piece) -> str:
-    """Return a literal pattern of times if Java's two readers of patterns agree about each part of it."""
-    text = piece.text[1:-1] if piece.text.startswith("'") else None
-    if text is None or "\\" in text or "".join(_PATTERN_PARTS.findall(text)) != text:
-        raise ValueError(
-            "expected a pattern in quotes of yyyy, MM, dd, HH, mm, ss, SSS and signs between them, because "
-            "Spark reads other letters differently."
-        )
-    return piece.text
-
-
 def _date_format(args: list[Piece]) -> str:
     if args[0].type == "string":
-        raise ValueError("expected a time, got a STRING. Write CAST(... AS TIMESTAMP).")
-    return f"date_format({args[0].text}, {_pattern(args[1])})"
+        return with_zone(read_timestamp(args[0].text), "timestamp_ntz", args[1].text)
+    return with_zone(args[0].text, args[0].type, args[1].text)
 
 
 def _to_timestamp(args: list[Piece]) -> str:
     if len(args) == 1:
-        return f"try_cast({args[0].text} AS TIMESTAMP_NTZ)"
-    return f"CAST(try_to_timestamp({args[0].text}, {_pattern(args[1])}) AS TIMESTAMP_NTZ)"
+        return read_timestamp(args[0].text)
+    return read_by_pattern(args[0].text, args[1].text)
 
 
 def _to_timestamp_ltz(args: list[Piece]) -> str:
@@ -84,27 +52,51 @@ def _to_timestamp_ltz(args: list[Piece]) -> str:
 
 
 def _from_unixtime(args: list[Piece]) -> str:
-    return f"from_unixtime({args[0].text}{', ' + _pattern(args[1]) if len(args) > 1 else ''})"
+    if len(args) > 1:
+        pattern_parts(args[1].text)
+    return f"from_unixtime({', '.join(_texts(args))})"
 
 
 def _to_date(args: list[Piece]) -> str:
     if len(args) == 1:
-        return f"try_cast({args[0].text} AS DATE)"
-    return f"CAST(try_to_timestamp({args[0].text}, {_pattern(args[1])}) AS DATE)"
+        return f"try_cast({date_guard(args[0].text)} AS DATE)"
+    return f"CAST({read_by_pattern(args[0].text, args[1].text)} AS DATE)"
+
+
+def _texts(args: list[Piece]) -> list[str]:
+    return [each.text for each in args]
 
 
 def _null_if_any_is(name: str) -> Callable[[list[Piece]], str]:
-    def text(args: list[Piece]) -> str:
-        tests = " OR ".join(f"{each.text} IS NULL" for each in args)
-        return f"CASE WHEN {tests} THEN NULL ELSE {name}({', '.join(each.text for each in args)}) END"
+    def body(texts: list[str]) -> str:
+        tests = " OR ".join(f"{each} IS NULL" for each in texts)
+        return f"CASE WHEN {tests} THEN NULL ELSE {name}({', '.join(texts)}) END"
 
-    return text
+    return lambda args: let(_texts(args), body)
 
 
 def _regexp_extract(args: list[Piece]) -> str:
     group = args[2].text if len(args) > 2 else "0"
-    text, pattern = args[0].text, args[1].text
-    return f"CASE WHEN {text} RLIKE {pattern} THEN regexp_extract({text}, {pattern}, {group}) END"
+
+    def body(texts: list[str]) -> str:
+        text, pattern = texts
+        return f"CASE WHEN {text} RLIKE {pattern} THEN regexp_extract({text}, {pattern}, {group}) END"
+
+    return let(_texts(args[:2]), body)
+
+
+def _replace(args: list[Piece]) -> str:
+    """Return REPLACE. Like Java's, Flink's finds an empty text at each place."""
+    if args[1].text.startswith("'") and args[1].text != "''":
+        return f"replace({', '.join(_texts(args))})"
+
+    def body(texts: list[str]) -> str:
+        text, search, by = texts
+        plain = f"replace(replace({by}, '\\\\', '\\\\\\\\'), '$', '\\\\$')"
+        everywhere = f"regexp_replace({text}, '', {plain})"
+        return f"CASE WHEN {search} = '' THEN {everywhere} ELSE replace({text}, {search}, {by}) END"
+
+    return let(_texts(args), body)
 
 
 def _regexp_replace(args: list[Piece]) -> str:
@@ -115,20 +107,28 @@ def _regexp_replace(args: list[Piece]) -> str:
 
 def _substring(args: list[Piece]) -> str:
     """Return SUBSTRING. Flink gives '' for a start before the text, and NULL for a negative length."""
-    text, start, *length = (each.text for each in args)
-    found = f"substring({', '.join([text, start, *length])})"
-    whens = [f"WHEN {each} IS NULL OR {each} < 0 THEN NULL" for each in length if not each.isdigit()]
-    if not start.isdigit():
-        whens.append(f"WHEN {start} < - char_length({text}) THEN ''")
-    return f"CASE {' '.join(whens)} ELSE {found} END" if whens else found
+
+    def body(texts: list[str]) -> str:
+        text, start, *length = texts
+        found = f"substring({', '.join(texts)})"
+        whens = [f"WHEN {each} IS NULL OR {each} < 0 THEN NULL" for each in length if not each.isdigit()]
+        if not start.isdigit():
+            whens.append(f"WHEN {start} < - char_length({text}) THEN ''")
+        return f"CASE {' '.join(whens)} ELSE {found} END" if whens else found
+
+    return let(_texts(args), body)
 
 
 def _split_index(args: list[Piece]) -> str:
     if not args[1].text.startswith("'") or len(args[1].text) <= 2:
         raise ValueError("expected a separator in quotes.")
     quoted = literal("\\Q" + args[1].text[1:-1].replace("\\\\", "\\").replace("\\'", "'") + "\\E")
-    parts = f"split({args[0].text}, {quoted})"
-    return f"CASE WHEN {args[0].text} <> '' AND {args[2].text} >= 0 THEN get({parts}, {args[2].text}) END"
+
+    def body(texts: list[str]) -> str:
+        text, place = texts
+        return f"CASE WHEN {text} <> '' AND {place} >= 0 THEN get(split({text}, {quoted}), {place}) END"
+
+    return let([args[0].text, args[2].text], body)
 
 
 def _whole(name: str) -> Callable[[list[Piece]], str]:
@@ -138,8 +138,13 @@ def _whole(name: str) -> Callable[[list[Piece]], str]:
         one = args[0]
         if one.type in ("double", "float"):
             kind = one.type.upper()
-            whole = f"CAST({name}({one.text}) AS {kind})"
-            return f"CASE WHEN abs({one.text}) < 9007199254740992 THEN {whole} ELSE {one.text} END"
+            return let(
+                [one.text],
+                lambda x: (
+                    f"CASE WHEN abs({x[0]}) < 9007199254740992 THEN CAST({name}({x[0]}) AS {kind}) "
+                    f"ELSE {x[0]} END"
+                ),
+            )
         return one.text if one.is_integer else f"{name}({one.text})"
 
     return text
@@ -150,15 +155,15 @@ def _element_count(args: list[Piece]) -> str:
 
 
 def _padded(name: str) -> Callable[[list[Piece]], str]:
-    def text(args: list[Piece]) -> str:
-        texts = ", ".join(each.text for each in args)
-        return f"CASE WHEN {args[1].text} >= 0 AND {args[2].text} <> '' THEN {name}({texts}) END"
+    def body(texts: list[str]) -> str:
+        return f"CASE WHEN {texts[1]} >= 0 AND {texts[2]} <> '' THEN {name}({', '.join(texts)}) END"
 
-    return text
+    return lambda args: let(_texts(args), body)
 
 
 _POSITION = "locate({0}, {1})"
 FUNCTIONS: dict[str, Function] = {
+    **MORE_FUNCTIONS,
     **{name: Function(1, 1, f"{name.lower()}(CAST({{0}} AS DOUBLE))", "double") for name in _DOUBLE},
     "PI": Function(0, 0, "pi()", "double"),
     "E": Function(0, 0, "e()", "double"),
@@ -174,21 +179,21 @@ FUNCTIONS: dict[str, Function] = {
     "LOWER": Function(1, 1, "lower({0})", "string"),
     "CHAR_LENGTH": Function(1, 1, "char_length({0})", "int"),
     "CHARACTER_LENGTH": Function(1, 1, "char_length({0})", "int"),
-    "CONCAT": Function(1, _MANY, "concat({all})", "string"),
-    "CONCAT_WS": Function(2, _MANY, "concat_ws({all})", "string"),
+    "CONCAT": Function(1, MANY, "concat({all})", "string"),
+    "CONCAT_WS": Function(2, MANY, "concat_ws({all})", "string"),
     "TRIM": Function(1, 1, "trim({0})", "string"),
     "TRIM_BOTH": Function(1, 2, lambda a: _trim("BOTH", a), "string"),
     "TRIM_LEADING": Function(1, 2, lambda a: _trim("LEADING", a), "string"),
     "TRIM_TRAILING": Function(1, 2, lambda a: _trim("TRAILING", a), "string"),
-    "LTRIM": Function(1, 1, "ltrim({0})", "string"),
-    "RTRIM": Function(1, 1, "rtrim({0})", "string"),
+    "LTRIM": Function(1, 2, lambda a: _trim("LEADING", a), "string"),
+    "RTRIM": Function(1, 2, lambda a: _trim("TRAILING", a), "string"),
     "SUBSTRING": Function(2, 3, _substring, "string"),
     "SUBSTR": Function(2, 3, _substring, "string"),
     "SUBSTRING_FROM": Function(2, 2, _substring, "string"),
     "SUBSTRING_FROM_FOR": Function(3, 3, _substring, "string"),
-    "REPLACE": Function(3, 3, "replace({all})", "string"),
+    "REPLACE": Function(3, 3, _replace, "string"),
     "POSITION_IN": Function(2, 2, _POSITION, "int"),
-    "LOCATE": Function(2, 2, _POSITION, "int"),
+    "LOCATE": Function(2, 3, "locate({all})", "int"),
     "INSTR": Function(2, 2, "instr({all})", "int"),
     "LPAD": Function(3, 3, _padded("lpad"), "string"),
     "RPAD": Function(3, 3, _padded("rpad"), "string"),
@@ -203,15 +208,18 @@ FUNCTIONS: dict[str, Function] = {
     "SHA256": Function(1, 1, "sha2({0}, 256)", "string"),
     "SHA384": Function(1, 1, "sha2({0}, 384)", "string"),
     "SHA512": Function(1, 1, "sha2({0}, 512)", "string"),
-    "COALESCE": Function(1, _MANY, "coalesce({all})"),
+    "COALESCE": Function(1, MANY, "coalesce({all})"),
     "IFNULL": Function(2, 2, "coalesce({all})"),
     "NULLIF": Function(2, 2, "nullif({all})", "{0}"),
     "IF": Function(3, 3, "if({all})"),
-    "GREATEST": Function(1, _MANY, _null_if_any_is("greatest")),
-    "LEAST": Function(1, _MANY, _null_if_any_is("least")),
+    "GREATEST": Function(1, MANY, _null_if_any_is("greatest")),
+    "LEAST": Function(1, MANY, _null_if_any_is("least")),
     "CARDINALITY": Function(1, 1, _element_count, "int"),
     "MAP_KEYS": Function(1, 1, "map_keys({0})"),
     "MAP_VALUES": Function(1, 1, "map_values({0})"),
+    "JSON_VALUE": Function(2, 8, json_value),
+    "JSON_QUERY": Function(2, 8, json_query, ""),
+    "JSON_EXISTS": Function(2, 8, json_exists, "boolean"),
     "NOW": Function(0, 0, "current_timestamp()", "timestamp"),
     "PROCTIME": Function(0, 0, "current_timestamp()", "timestamp"),
     "CURRENT_ROW_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp"),
@@ -283,11 +291,23 @@ def _avg(args: list[Piece]) -> str:
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", one.type)
     if decimal is None:
         return f"CAST(avg({one.text}){SUFFIX} AS {one.type.upper()})"
+    # The quotient is rounded once. Spark's own avg() has other digits, so a CAST would round a second time.
     scale = int(decimal.group(2))
-    widened = (
-        f"CAST({one.text} AS DECIMAL({min(38, int(decimal.group(1)) + 2)},2))" if scale < 2 else one.text
-    )
-    return f"CAST(avg({widened}){SUFFIX} AS DECIMAL(38,{max(6, scale)}))"
+    total = f"CAST(sum({one.text}){SUFFIX} AS DECIMAL(38,{scale}))"
+    count = f"CAST(count({one.text}){SUFFIX} AS DECIMAL(19,0))"
+    return f"CAST({total} / nullif({count}, 0) AS DECIMAL(38,{max(6, scale)}))"
+
+
+def _deviation(name: str) -> Callable[[list[Piece]], str]:
+    def text(args: list[Piece]) -> str:
+        if args[0].type != "double":
+            raise ValueError(
+                f"expected a DOUBLE, got {args[0].type.upper()}, for which Flink rounds each step. Write "
+                "CAST(... AS DOUBLE)."
+            )
+        return f"{name}({args[0].text}){SUFFIX}"
+
+    return text
 
 
 def _listagg(args: list[Piece]) -> str:
@@ -300,11 +320,12 @@ AGGREGATES: dict[str, Function] = {
     "AVG": Function(1, 1, _avg),
     "MIN": Function(1, 1, f"min({{0}}){SUFFIX}", "{0}"),
     "MAX": Function(1, 1, f"max({{0}}){SUFFIX}", "{0}"),
-    "STDDEV_POP": Function(1, 1, f"stddev_pop({{0}}){SUFFIX}", "double"),
-    "STDDEV_SAMP": Function(1, 1, f"stddev_samp({{0}}){SUFFIX}", "double"),
-    "VAR_POP": Function(1, 1, f"var_pop({{0}}){SUFFIX}", "double"),
-    "VAR_SAMP": Function(1, 1, f"var_samp({{0}}){SUFFIX}", "double"),
-    "VARIANCE": Function(1, 1, f"var_samp({{0}}){SUFFIX}", "double"),
+    "STDDEV_POP": Function(1, 1, _deviation("stddev_pop"), "double"),
+    "STDDEV_SAMP": Function(1, 1, _deviation("stddev_samp"), "double"),
+    "VAR_POP": Function(1, 1, _deviation("var_pop"), "double"),
+    "VAR_SAMP": Function(1, 1, _deviation("var_samp"), "double"),
+    "VARIANCE": Function(1, 1, _deviation("var_samp"), "double"),
+    "STDDEV": Function(1, 1, _deviation("stddev_samp"), "double"),
     "LISTAGG": Function(1, 2, _listagg, "string"),
     "FIRST_VALUE": Function(1, 1, f"first({{0}}, true){SUFFIX}", "{0}"),
     "LAST_VALUE": Function(1, 1, f"last({{0}}, true){SUFFIX}", "{0}"),
@@ -320,12 +341,17 @@ OVER_ONLY: dict[str, Function] = {
 }
 
 _JSON = (
-    *("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG"),
-    *("JSON_ARRAYAGG", "JSON_STRING", "JSON_QUOTE", "JSON_UNQUOTE", "JSON_LENGTH"),
+    "JSON_OBJECT",
+    "JSON_ARRAY",
+    "JSON_OBJECTAGG",
+    "JSON_ARRAYAGG",
+    "JSON_STRING",
+    "JSON_QUOTE",
+    "JSON_UNQUOTE",
 )
 _NO_JSON = (
-    "Flink's JSON functions are not served yet. Declare the fields as columns of type ROW, or use a Python "
-    "function."
+    "functions that write JSON are not served, because Spark writes values in other forms. Use columns of "
+    "type ROW and the format json, or a Python function."
 )
 REFUSED = {
     "COLLECT": "Spark has no MULTISET. Use LISTAGG for texts.",

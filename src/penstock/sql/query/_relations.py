@@ -85,8 +85,9 @@ class Relations(Parts):
         if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
             return join_versions(self, left, join, side)
         right = self._relation(join.this)
-        if join.args.get("on") is None and join.args.get("using") is None and not method and side:
-            inner.refuse(join, f"a {side} JOIN needs ON or USING.")
+        has_condition = join.args.get("on") is not None or join.args.get("using") is not None
+        if not has_condition and not method and kind != "CROSS":
+            inner.refuse(join, f"a {f'{side} ' if side else ''}JOIN needs ON or USING. Or write CROSS JOIN.")
         if self._needs_operator(left, right, join, side):
             return join_changes(self, left, right, join, _HOW[side])
         return self._native(left, right, join, side, method)
@@ -114,7 +115,10 @@ class Relations(Parts):
         if on is None:
             return f"{left.text} {words} {right.text}"
         self.use(self._both(left, right, f"{left.text} CROSS JOIN {right.text}"))
-        return f"{left.text} {words} {right.text} ON {inner.text(on)}"
+        inner.is_join = True
+        condition = inner.text(on)
+        inner.is_join = False
+        return f"{left.text} {words} {right.text} ON {condition}"
 
     def _native(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> From:
         left, right = self.plain(left), self.plain(right)

@@ -72,6 +72,10 @@ class _Parser(parser.Parser):
         "POSITION": lambda self: self.flink_words("POSITION", ("IN",)),
         "SUBSTRING": lambda self: self.flink_words("SUBSTRING", ("FROM", "FOR")),
         "TRIM": lambda self: self.flink_trim(),
+        "OVERLAY": lambda self: self.flink_words("OVERLAY", ("PLACING", "FROM", "FOR")),
+        "JSON_VALUE": lambda self: self.flink_json("JSON_VALUE"),
+        "JSON_QUERY": lambda self: self.flink_json("JSON_QUERY"),
+        "JSON_EXISTS": lambda self: self.flink_json("JSON_EXISTS"),
     }
 
     def flink_cast(self, *, is_try: bool) -> Any:
@@ -123,6 +127,28 @@ class _Parser(parser.Parser):
             unit = word == "TO"
             args.append(exp.var(self.flink_word()) if unit else parse())
         return exp.Anonymous(this="_".join([name, *said]), expressions=args)
+
+    def flink_json(self, name: str) -> Any:
+        """Read arguments, and then clauses as texts, e.g. 'NULL EMPTY'; the value of DEFAULT comes next."""
+        args = self._parse_csv(self._parse_disjunction)
+        while not self._match(TokenType.R_PAREN, advance=False):
+            said = self.flink_word().upper()
+            if not said:
+                self.raise_error("Expecting )")
+            if said == "RETURNING":
+                args.append(exp.Literal.string(f"RETURNING {self.flink_word().upper()}"))
+                continue
+            value = [self._parse_disjunction()] if said == "DEFAULT" else []
+            words = [said]
+            while not value and not (self._match_text_seq("ON") or self._match_text_seq("WRAPPER")):
+                words.append(self.flink_word().upper())
+                if not words[-1]:
+                    self.raise_error("Expecting ON")
+            if value and not self._match_text_seq("ON"):
+                self.raise_error("Expecting ON")
+            case = self.flink_word().upper() if self._prev.text.upper() == "ON" else "WRAPPER"
+            args += [exp.Literal.string(f"{' '.join(words)} {case}"), *value]
+        return exp.Anonymous(this=name, expressions=args)
 
     def flink_trim(self) -> Any:
         side = next((each for each in ("BOTH", "LEADING", "TRAILING") if self._match_text_seq(each)), "")
@@ -177,6 +203,28 @@ class _Parser(parser.Parser):
             if wrapped:
                 self._match_r_paren()
         return node
+
+    def _parse_paren(self) -> Any:
+        """Mark brackets that were written: sqlglot puts its own around some conditions."""
+        found = super()._parse_paren()
+        if isinstance(found, exp.Paren):
+            found.meta["written"] = True
+        return found
+
+    def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> Any:
+        """Refuse a list that ends with a comma."""
+        found = super()._parse_csv(parse_method, sep)
+        if found and self._prev and self._prev.token_type == sep:
+            self.raise_error("Expecting something behind the comma", self._prev)
+        return found
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+        """Mark a comma as CROSS JOIN, because `a, b` is one for Flink and `a JOIN b` is an error."""
+        is_comma = self._match(TokenType.COMMA, advance=False)
+        found = super()._parse_join(*args, **kwargs)
+        if is_comma and isinstance(found, exp.Join):
+            found.set("kind", "CROSS")
+        return found
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
         if self._match_pair(TokenType.TABLE, TokenType.L_PAREN):
@@ -243,6 +291,13 @@ class Hint:
     text: str
     start: int
     before: int
+
+
+def is_without_brackets(node: exp.Expr, kinds: tuple[type, ...]) -> bool:
+    """Return whether a node is of one of the kinds, and no brackets were written around it."""
+    while isinstance(node, exp.Paren) and not node.meta.get("written"):
+        node = node.this
+    return isinstance(node.this if isinstance(node, exp.Not) else node, kinds)
 
 
 def without_hints(text: str) -> tuple[str, list[Hint]]:

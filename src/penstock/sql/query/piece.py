@@ -56,8 +56,8 @@ class Binder(Protocol):
     def zone_is_utc(self) -> bool:
         """Return whether the times of the session are those of UTC."""
 
-    def has_function(self, name: str) -> bool:
-        """Return whether the user has created a function of this name."""
+    def function(self, name: str) -> str | None:
+        """Return Spark's name of a function that the user has created; None if there is none."""
 
 
 @dataclass(frozen=True)

@@ -134,9 +134,13 @@ class SparkBinder:
         fields = self._analysed(select).schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
-    def has_function(self, name: str) -> bool:
-        """Return whether the user has created a function of this name."""
-        return name in self._catalog.functions
+    def function(self, name: str) -> str | None:
+        """Return Spark's name of a function that the user has created; None if there is none."""
+        return self.function_name(name) if name.lower() in self._catalog.functions else None
+
+    def function_name(self, name: str) -> str:
+        """Return the name under which Spark knows a function of the user, which no other function has."""
+        return f"{self._prefix}_{name.lower()}"
 
     def forget(self) -> None:
         """Make new views from now on, because a view keeps the ends that its topics had at its first read.

@@ -22,6 +22,7 @@ from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
 from penstock.sql.run._changing import Changes, changes_of
+from penstock.sql.run._lines import line, with_session_times
 from penstock.sql.run._sinks import check_updates, fitted, of_columns
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
@@ -199,7 +200,7 @@ class Inserts:
 
     def _write_batch(self, write: Write) -> None:
         if write.connector == "print":
-            for row in write.rows.toLocalIterator():
+            for row in with_session_times(write.rows).toLocalIterator():
                 self._emit(_shown(row))
             return
         writer = write.rows.write.mode("overwrite" if write.insert.overwrite else "append")
@@ -267,14 +268,14 @@ def _check_overwrite(connector: str, rows: Any, insert: Insert) -> None:
 
 
 def _print(batch: Any, emit: Emit) -> None:
-    for row in batch.collect():
+    for row in with_session_times(batch).collect():
         emit(_shown(row))
 
 
 def _shown(row: Any) -> str:
     values = row.asDict()
     kind = values.pop(KIND, _SHOWN_KIND)
-    return f"{kind}[{', '.join('null' if value is None else str(value) for value in values.values())}]"
+    return line(tuple(values.values()), kind)
 
 
 def print_line(line: str) -> None:

@@ -117,6 +117,18 @@ def read_schema(table: CreateTable) -> Any:
     """
     from pyspark.sql.types import StructType  # noqa: PLC0415 - this module loads without Spark
 
+    schema = StructType()
+    for name, kind, metadata in declared_types(table):
+        schema = schema.add(name, parsed_type(kind), nullable=True, metadata=metadata or None)
+    return schema
+
+
+def declared_types(table: CreateTable) -> list[tuple[str, str, dict[str, str]]]:
+    """Return name, Spark's type and metadata of the columns that are read.
+
+    Raises:
+        ValueError: a type is not served.
+    """
     parts: list[tuple[str, str, dict[str, str]]] = []
     for column in table.columns:
         if isinstance(column, PhysicalColumn):
@@ -125,10 +137,7 @@ def read_schema(table: CreateTable) -> Any:
             key = column.key or column.name
             declared = _METADATA_TYPES.get(key) or _declared(column.type, column.name)
             parts.append((column.name, declared, {MARK: key}))
-    schema = StructType()
-    for name, kind, metadata in parts:
-        schema = schema.add(name, parsed_type(kind), nullable=True, metadata=metadata or None)
-    return schema
+    return parts
 
 
 def parsed_type(kind: str) -> Any:

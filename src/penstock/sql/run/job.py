@@ -1,11 +1,13 @@
 """A running job: the streaming queries of one statement, watched together.
 
-Runs in the user's program. Invariant: if one query of a job fails or is stopped, the others are stopped too,
-so a job never goes on with a part of its inserts.
+Runs in the user's program. Invariant: if one query of a job fails, the others are stopped within a second, so
+a job never goes on with a part of its inserts. A thread watches the queries, whether or not the user waits.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from typing import Any
 
@@ -25,6 +27,8 @@ class Job:
     def __init__(self, name: str, queries: list[Any]) -> None:
         self.name = name
         self.queries = queries
+        self._watcher: threading.Thread | None = None
+        self._is_over = threading.Event()
 
     @property
     def is_active(self) -> bool:
@@ -57,10 +61,38 @@ class Job:
             raise
         return True
 
+    def watch(self) -> None:
+        """Stop the other queries as soon as one fails, from now on. A job of one query needs no watch."""
+        if len(self.queries) > 1 and self._watcher is None:
+            self._watcher = threading.Thread(target=self._watch, name="penstock-sql-job", daemon=True)
+            self._watcher.start()
+
+    def _watch(self) -> None:
+        with contextlib.suppress(Exception):  # Spark is gone, and its queries with it
+            while not self._is_over.wait(_POLL_S) and self.is_active:
+                if any(not query.isActive and query.exception() is not None for query in self.queries):
+                    self._stop_queries()
+
     def stop(self) -> None:
-        """Stop all queries. Each continues from its checkpoint when the script runs again."""
+        """Stop all queries. Each continues from its checkpoint when the script runs again.
+
+        Raises:
+            Exception: the first error of stopping a query. The other queries are stopped first.
+        """
+        self._is_over.set()
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._watcher.join()
+        self._stop_queries()
+
+    def _stop_queries(self) -> None:
+        errors: list[Exception] = []
         for query in self.queries:
-            query.stop()
+            try:
+                query.stop()
+            except Exception as error:  # noqa: BLE001, PERF203 - the others have to be stopped first
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 def _wait_for(query: Any) -> None:

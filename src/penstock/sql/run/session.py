@@ -6,6 +6,7 @@ first statement runs, and each query is checked by Spark before it starts.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ from penstock.sql.language.statements import (
     Use,
 )
 from penstock.sql.language.write import statement_text, type_text
+from penstock.sql.query.functions import is_flinks
 from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.query.translate import translate_query
 from penstock.sql.run._binder import Found, SparkBinder
@@ -64,6 +66,8 @@ from penstock.sql.run.job import Job
 from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
 Row = tuple[str, ...]
+_SPARK_KEYS = {ZONE: "spark.sql.session.timeZone", PARALLELISM: "spark.sql.shuffle.partitions"}
+"""Options of Flink that are options of Spark under another name."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,8 @@ class Session:
                 raise OptionError(f"{option} is {found}: {why} Set it to {wanted}.", option=option)
         self.spark = spark
         self.jobs: list[Job] = []
+        self._before: dict[str, str | None] = {}
+        """The values that options of Spark had before SET."""
         self._settings = Settings()
         self._catalog = Catalog()
         self._binder = SparkBinder(spark, self._catalog, self._settings)
@@ -166,9 +172,10 @@ class Session:
 
     def stop(self) -> None:
         """Stop all jobs of this session and remove its views from Spark."""
-        for job in self.jobs:
-            job.stop()
-        self._binder.close()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._binder.close)
+            for job in self.jobs:
+                stack.callback(job.stop)
 
     def _query(self, query: Fragment, source: Source) -> Any:
         """Return the rows of a query. Changes have the column `row_kind`."""
@@ -199,6 +206,7 @@ class Session:
         job = Job(self._inserts.job_name(writes), self._inserts.start(writes, source, in_set=in_set))
         if job.queries:
             self.jobs.append(job)
+            job.watch()
         if self._settings.values.get(SYNC, "false").lower() == "true":
             job.wait()
         return Result("The job was started." if job.is_active else "The INSERT is done.", job=job)
@@ -248,8 +256,12 @@ class Session:
         return Result("The view was created.")
 
     def create_function(self, statement: CreateFunction, source: Source) -> Result:
-        """Register a Python function."""
-        name = statement.name.parts[-1]
+        """Register a Python function under a name of its own, so that no function of Spark changes."""
+        name = statement.name.parts[-1].lower()
+        if is_flinks(name):
+            raise ValueError(
+                f"'{name}' is a function of Flink, which would be called instead. Choose another name."
+            )
         if name in self._catalog.functions:
             if statement.if_not_exists:
                 return Result("The function exists.")
@@ -259,7 +271,7 @@ class Session:
             function = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise ValueError(f"the function '{statement.path}' cannot be loaded: {error}.") from None
-        self.spark.udf.register(name, function)
+        self.spark.udf.register(self._binder.function_name(name), function)
         self._catalog.functions[name] = statement
         return Result("The function was created.")
 
@@ -277,16 +289,22 @@ class Session:
             rows = tuple(sorted(self._settings.values.items()))
             return Result(columns=("key", "value"), rows=rows)
         key = self._settings.set(statement.key, statement.value or "")
-        spark_key = {ZONE: "spark.sql.session.timeZone", PARALLELISM: "spark.sql.shuffle.partitions"}.get(
-            key, key
-        )
+        spark_key = _SPARK_KEYS.get(key, key)
         if spark_key.startswith("spark."):
+            self._before.setdefault(spark_key, self.spark.conf.get(spark_key, None))
             self.spark.conf.set(spark_key, self._settings.values[key])
         return Result("The option was set.")
 
     def reset_option(self, statement: ResetOption, source: Source) -> Result:
-        """Forget an option, or all of them."""
-        self._settings.reset(statement.key)
+        """Forget an option, or all of them. Options of Spark get the value that they had before SET."""
+        for key in self._settings.reset(statement.key):
+            spark_key = _SPARK_KEYS.get(key, key)
+            if spark_key in self._before:
+                before = self._before.pop(spark_key)
+                if before is None:
+                    self.spark.conf.unset(spark_key)
+                else:
+                    self.spark.conf.set(spark_key, before)
         return Result("The option was reset.")
 
     def show(self, statement: Show, source: Source) -> Result:
@@ -365,7 +383,7 @@ class Session:
         if statement.kind in ("TABLE", "VIEW"):
             self._catalog.drop(statement.kind, statement.name, if_exists=statement.if_exists)
         elif statement.kind == "FUNCTION":
-            if self._catalog.functions.pop(name, None) is None and not statement.if_exists:
+            if self._catalog.functions.pop(name.lower(), None) is None and not statement.if_exists:
                 raise ValueError(f"there is no function '{name}'.")
         else:
             self._drop_database(name, if_exists=statement.if_exists)

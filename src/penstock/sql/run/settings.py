@@ -125,23 +125,29 @@ class Settings:
             raise ValueError(f"'{key}' has to be {NEEDED[key][0]}. With another value {NEEDED[key][1]}")
         if key.startswith(_LEGACY):
             raise ValueError(f"'{key}' is not served, because Spark's old behaviours change values.")
-        known = [*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED, *_FIXED]
-        if key not in known and not key.startswith("spark."):
-            raise ValueError(
-                f"'{key}' is not an option that penstock knows.{nearest(key, known)} Served are "
-                f"{', '.join(_SERVED)}, and Spark's own options, which begin with 'spark.'."
-            )
+        if not _is_known(key):
+            raise ValueError(_unknown(key))
         value = value.strip().lower() if key in _ALLOWED else value.strip()
         _check(key, value)
         self.values[key] = value
         return key
 
-    def reset(self, key: str | None) -> None:
-        """Forget a value, or all of them."""
+    def reset(self, key: str | None) -> list[str]:
+        """Forget a value, or all of them, and return the keys that had one.
+
+        Raises:
+            ValueError: there is no such option.
+        """
         if key is None:
-            self.values.clear()
+            keys = list(self.values)
         else:
-            self.values.pop(_SYNONYMS.get(key, key), None)
+            name = _SYNONYMS.get(key.strip(), key.strip())
+            if not _is_known(name):
+                raise ValueError(_unknown(name))
+            keys = [name] if name in self.values else []
+        for each in keys:
+            del self.values[each]
+        return keys
 
     @property
     def is_batch(self) -> bool:
@@ -170,6 +176,20 @@ class Settings:
         """Return the time between micro-batches; None for one after another."""
         text = self.values.get(INTERVAL)
         return None if text is None else parse_duration_ms(text) or None
+
+
+_KNOWN = (*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED, *_FIXED)
+
+
+def _is_known(key: str) -> bool:
+    return key in _KNOWN or key.startswith("spark.")
+
+
+def _unknown(key: str) -> str:
+    return (
+        f"'{key}' is not an option that penstock knows.{nearest(key, _KNOWN)} Served are "
+        f"{', '.join(_SERVED)}, and Spark's own options, which begin with 'spark.'."
+    )
 
 
 def _check(key: str, value: str) -> None:

@@ -33,6 +33,8 @@ class Base:
         self.window_columns: dict[str, str] = {}
         self.scope: Scope | None = None
         self.replaced: dict[int, str] = {}
+        self.is_join = False
+        """Whether the expression is the condition of a JOIN, whose equalities Spark has to see as such."""
         self._subquery = subquery
         self._types: dict[str, str] = {}
 

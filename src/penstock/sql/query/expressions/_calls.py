@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from penstock.sql.language.source import nearest
+from penstock.sql.query._function import Function
 from penstock.sql.query._functions import (
     AGGREGATES,
     EXTRACT_UNITS,
@@ -19,13 +20,17 @@ from penstock.sql.query._functions import (
     REFUSED,
     SUFFIX,
     TIME_UNITS,
-    Function,
 )
+from penstock.sql.query._units import ceil_to, floor_to, months_between
 from penstock.sql.query.expressions._values import NO_TEXTS, Values
 from penstock.sql.query.piece import Piece, quoted
 
 _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentDate: "CURRENT_DATE"}
 _TEXTS_OF_TIMES = ("DATE_FORMAT", "FROM_UNIXTIME")
+_NEEDS_UTC = (
+    "is served in the time zone UTC only, because a day of Spark's may have 23 hours. SET "
+    "'table.local-time-zone' = 'UTC'."
+)
 
 
 class Calls(Values):
@@ -147,8 +152,9 @@ class Calls(Values):
 
     def _other_function(self, node: exp.Expr, written: str, args: list[exp.Expr], suffix: str) -> Piece:
         name = written.upper()
-        if self.binder.has_function(written) and not suffix:
-            return self._asked(f"{quoted(written)}({', '.join(map(self.text, args))})")
+        own = self.binder.function(written)
+        if own is not None and not suffix:
+            return self._asked(f"{quoted(own)}({', '.join(map(self.text, args))})")
         if name in REFUSED:
             self.refuse(node, f"{name} is not served: {REFUSED[name]}")
         if name in OVER_ONLY:
@@ -168,36 +174,40 @@ class Calls(Values):
 
     def _to_unit(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
         this, unit = self.piece(args[0]), args[1].name.upper()
-        units = [each for each in TIME_UNITS if each != "WEEK"]
-        if unit not in units:  # weeks of Flink's begin on Sunday here, those of Spark on Monday
-            self.refuse(node, f"expected one of {', '.join(units)} after TO, got {unit}.")
+        if unit not in TIME_UNITS:
+            self.refuse(node, f"expected one of {', '.join(TIME_UNITS)} after TO, got {unit}.")
         kind = this.type
         if kind not in ("timestamp", "timestamp_ntz", "date"):
             self.refuse(node, f"expected a time before TO, got {kind.upper()}.")
-        floor = f"CAST(date_trunc('{unit}', {this.text}) AS {kind.upper()})"
-        if str(node.this).upper() == "FLOOR_TO":
-            return Piece(floor, lambda: kind)
-        above = f"CAST({floor} + INTERVAL '1' {unit} AS {kind.upper()})"
-        return Piece(f"CASE WHEN {floor} = {this.text} THEN {floor} ELSE {above} END", lambda: kind)
+        convert = floor_to if str(node.this).upper() == "FLOOR_TO" else ceil_to
+        return Piece(convert(this.text, kind, unit), lambda: kind)
 
     def _add_units(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
         name, unit = str(node.this).upper(), args[0].name.upper()
         if len(args) != 3 or unit not in TIME_UNITS:
             self.refuse(node, f"{name} takes one of {', '.join(TIME_UNITS)} and two values.")
-        if name == "TIMESTAMPDIFF" and unit in ("MONTH", "QUARTER", "YEAR"):
-            self.refuse(
-                node, f"TIMESTAMPDIFF of {unit} is not served: at the end of a month Spark counts less."
-            )
         first, second = self.piece(args[1]), self.piece(args[2])
-        call = f"{name.lower()}({unit}, {first.text}, {second.text})"
         if name == "TIMESTAMPDIFF":
-            return Piece(f"CAST({call} AS INT)", lambda: "int")
+            return self._difference(node, unit, first, second)
         kind = second.type
         if kind == "date" and unit in ("SECOND", "MINUTE", "HOUR"):
             self.refuse(
                 node, f"TIMESTAMPADD of {unit} to a DATE is not served. Write CAST(... AS TIMESTAMP)."
             )
+        if kind == "timestamp" and not self.binder.zone_is_utc:
+            self.refuse(node, f"TIMESTAMPADD to a TIMESTAMP_LTZ {_NEEDS_UTC}")
+        call = f"timestampadd({unit}, {first.text}, {second.text})"
         return Piece(f"CAST({call} AS {kind.upper()})", lambda: kind)
+
+    def _difference(self, node: exp.Expr, unit: str, first: Piece, second: Piece) -> Piece:
+        if not self.binder.zone_is_utc and "timestamp" in (first.type, second.type):
+            self.refuse(node, f"TIMESTAMPDIFF of a TIMESTAMP_LTZ {_NEEDS_UTC}")
+        if unit in ("MONTH", "QUARTER", "YEAR"):
+            return Piece(months_between(first.text, second.text, unit), lambda: "int")
+        # Without a zone, a day always has 24 hours.
+        start, stop = (f"CAST({each.text} AS TIMESTAMP_NTZ)" for each in (first, second))
+        length = "INTERVAL '7' DAY" if unit == "WEEK" else f"INTERVAL '1' {unit}"
+        return Piece(f"CAST((({stop} - {start}) div {length}) AS INT)", lambda: "int")
 
     def _row(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
         fields = ", ".join(f"'EXPR${place}', {self.text(each)}" for place, each in enumerate(args))

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from penstock.sql.query._sqlglot import IntervalOf
+from penstock.errors import SqlError
+from penstock.sql.query._let import let
+from penstock.sql.query._sqlglot import IntervalOf, is_without_brackets
 from penstock.sql.query.expressions._base import Base, boolean
 from penstock.sql.query.piece import INTEGERS, Piece, literal, quoted
 
@@ -24,6 +26,9 @@ _COMPARISONS: dict[type, str] = {
     exp.LTE: "<=",
 }
 _LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
+_NEED_BRACKETS = (*_COMPARISONS, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+"""Conditions whose order beside a comparison Flink and our parser read differently."""
+_UNITS_US = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
 _LITERALS = {"DATE": ("DATE", "date"), "TIMESTAMP": ("TIMESTAMP_NTZ", "timestamp_ntz")}
 _LITERAL_TIMES = {**_LITERALS, "TIMESTAMPLTZ": ("TIMESTAMP_LTZ", "timestamp")}
 
@@ -40,7 +45,10 @@ class Operators(Base):
     def _literal(self, node: exp.Expr) -> Piece:
         if node.args.get("is_string"):
             return Piece(literal(node.this), lambda: "string")
-        return self._asked(str(node.this))
+        text = str(node.this)
+        if text.isdigit() and int(text) < 2**63:
+            return Piece(text, lambda: "int" if int(text) < 2**31 else "bigint")
+        return self._asked(text)
 
     def _constant(self, node: exp.Expr) -> Piece:
         text = "NULL" if isinstance(node, exp.Null) else str(bool(node.this)).upper()
@@ -56,7 +64,7 @@ class Operators(Base):
     def _interval(self, node: exp.Expr) -> Piece:
         sign = "-" if node.args["sign"] else ""
         text = f"INTERVAL {sign}{literal(node.args['text'])} {node.args['unit']}"
-        return self._asked(text)
+        return Piece(text, lambda: f"interval {node.args['unit'].lower()}")
 
     # ---- operators
 
@@ -71,7 +79,24 @@ class Operators(Base):
                 self.refuse(part, "expected a number or an interval, got a text. Write CAST(... AS ...).")
         sign = _ARITHMETIC[type(node)]
         text = f"({left.text} {sign} {right.text})"
+        if not self.binder.zone_is_utc and {left.type.partition(" ")[0], right.type.partition(" ")[0]} == {
+            "timestamp",
+            "interval",
+        }:
+            return self._shifted(node, left, right, sign)
         return Piece(text, lambda: _wider(left, right) or self._type_of(text))
+
+    def _shifted(self, node: exp.Expr, left: Piece, right: Piece, sign: str) -> Piece:
+        """Return a TIMESTAMP_LTZ plus an interval. Flink's day has 24 hours, Spark's may have 23."""
+        time, part = (left, node.expression) if left.type == "timestamp" else (right, node.this)
+        length = microseconds(part)
+        if length is None:
+            self.refuse(
+                part,
+                "expected one interval of days, hours, minutes or seconds beside a TIMESTAMP_LTZ, because "
+                "the time zone of the session has a summer time. Or: SET 'table.local-time-zone' = 'UTC'.",
+            )
+        return Piece(f"timestamp_micros(unix_micros({time.text}) {sign} {length})", lambda: "timestamp")
 
     def _divide(self, node: exp.Expr) -> Piece:
         left, right = self._operands(node)
@@ -89,16 +114,19 @@ class Operators(Base):
         return self._asked(f"({left.text} % {right.text})")
 
     def _operands(self, node: exp.Expr) -> tuple[Piece, Piece]:
-        """Return both sides. Beside a DECIMAL, Flink takes an integer literal as an INT of ten digits."""
+        """Return both sides, integers beside a DECIMAL with as many digits as Flink gives them."""
         parts = (node.this, node.expression)
         left, right = (self.piece(each) for each in parts)
-        found = []
-        for part, piece, other in zip(parts, (left, right), (right, left), strict=True):
-            is_whole = isinstance(part, exp.Literal) and str(part.this).isdigit()
-            if is_whole and other.type.startswith("decimal"):
-                piece = self._asked(f"CAST({piece.text} AS {piece.type.upper()})")  # noqa: PLW2901 - widened
-            found.append(piece)
-        return found[0], found[1]
+        return self._widened(parts[0], left, right), self._widened(parts[1], right, left)
+
+    def _widened(self, part: exp.Expr, piece: Piece, other: Piece) -> Piece:
+        if not other.type.startswith("decimal") or piece.type not in INTEGERS:
+            return piece
+        if piece.type == "bigint":
+            return self._asked(f"CAST({piece.text} AS DECIMAL(19,0))")
+        if _is_whole(part):  # Spark gives a literal only the digits that it has
+            return self._asked(f"CAST({piece.text} AS {piece.type.upper()})")
+        return piece
 
     def _negative(self, node: exp.Expr) -> Piece:
         inner = self.piece(node.this)
@@ -113,7 +141,30 @@ class Operators(Base):
 
     def _comparison(self, node: exp.Expr) -> Piece:
         sign = _COMPARISONS[type(node)]
-        return boolean(f"({self.text(node.this)} {sign} {self.text(node.expression)})")
+        for each in (node.this, node.expression):
+            if is_without_brackets(each, _NEED_BRACKETS):
+                self.refuse(node, f"expected brackets around one of the two comparisons beside {sign}.")
+        left, right = self.piece(node.this), self.piece(node.expression)
+        text = f"({left.text} {sign} {right.text})"
+        if self.is_join or all(isinstance(each, exp.Literal) for each in (node.this, node.expression)):
+            return boolean(text)
+        may_be_nan = [
+            piece
+            for piece, part, unlike in (
+                (left, node.this, (">", ">=")),
+                (right, node.expression, ("<", "<=")),
+            )
+            if not isinstance(part, exp.Literal)
+            and self._is_double(piece)
+            and (sign in unlike or not isinstance(_other(node, part), exp.Literal))
+        ]
+        return boolean(not_a_number(text, sign, left, right, may_be_nan) if may_be_nan else text)
+
+    def _is_double(self, piece: Piece) -> bool:
+        try:
+            return piece.type in ("double", "float")
+        except SqlError:  # Spark's own message about the whole query is better
+            return False
 
     def _logic(self, node: exp.Expr) -> Piece:
         return boolean(f"({self.text(node.this)} {_LOGIC[type(node)]} {self.text(node.expression)})")
@@ -200,6 +251,45 @@ class Operators(Base):
         exp.Like: _like,
         exp.Escape: _escape,
     }
+
+
+def _other(node: exp.Expr, part: exp.Expr) -> exp.Expr:
+    found: exp.Expr = node.expression if part is node.this else node.this
+    return found
+
+
+def _is_whole(part: exp.Expr) -> bool:
+    while isinstance(part, (exp.Paren, exp.Neg)):
+        part = part.this
+    return isinstance(part, exp.Literal) and str(part.this).isdigit()
+
+
+def microseconds(part: exp.Expr) -> int | None:
+    """Return the length of a literal interval of one unit up to days; None for anything else."""
+    while isinstance(part, exp.Paren):
+        part = part.this
+    if not isinstance(part, IntervalOf) or part.args["unit"] not in _UNITS_US:
+        return None
+    whole, _, fraction = part.args["text"].strip().partition(".")
+    if not whole.isdigit() or (fraction and (part.args["unit"] != "SECOND" or not fraction.isdigit())):
+        return None
+    length = int(whole) * _UNITS_US[part.args["unit"]] + int(fraction[:6].ljust(6, "0") or 0)
+    return -length if part.args["sign"] else length
+
+
+def not_a_number(text: str, sign: str, left: Piece, right: Piece, may_be_nan: list[Piece]) -> str:
+    """Return a comparison in which NaN is equal to nothing, and neither larger nor smaller, as in Flink."""
+
+    def body(x: list[str]) -> str:
+        texts = dict(zip((left.text, right.text), x, strict=True))
+        tests = " OR ".join(f"isnan({texts[each.text]})" for each in may_be_nan)
+        answer = "TRUE" if sign == "<>" else "FALSE"
+        return (
+            f"CASE WHEN ({tests}) AND {x[0]} IS NOT NULL AND {x[1]} IS NOT NULL THEN {answer} "
+            f"ELSE {x[0]} {sign} {x[1]} END"
+        )
+
+    return let([left.text, right.text], body)
 
 
 def _wider(left: Piece, right: Piece) -> str:

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.parse import parse_flink_type
 from penstock.sql.query._sqlglot import CastTo
+from penstock.sql.query.casts import cast
 from penstock.sql.query.expressions._operators import Operators
 from penstock.sql.query.piece import Piece
-from penstock.sql.query.spark_types import spark_type
 
 NO_TEXTS = ("array", "map", "struct", "interval")
 
@@ -46,6 +45,8 @@ class Values(Operators):
             self.refuse(node, "expected one index or key in [].")
         base, index = self.piece(node.this), self.piece(items[0])
         if base.type.startswith("array"):
+            if isinstance(items[0], (exp.Literal, exp.Neg)) and str(items[0].this).strip("0") in ("", "-"):
+                self.refuse(items[0], "the index of an array is a number from 1.")
             if isinstance(items[0], (exp.Literal, exp.Neg)) and not str(items[0].this).isdigit():
                 self.refuse(items[0], "the index of an array is a number from 1.")
             return self._asked(f"get({base.text}, CAST({index.text} AS INT) - 1)")
@@ -60,8 +61,7 @@ class Values(Operators):
         if kind.name in ("STRING", "VARCHAR", "CHAR"):
             inner = self._as_text(node, inner)
         try:
-            target = spark_type(kind)
-            text = _cast_text(inner, kind, target, "try_cast" if node.args.get("is_try") else "CAST")
+            text = cast(inner, kind, is_try=bool(node.args.get("is_try")))
         except ValueError as error:
             raise self.script.source.error(str(error), offset) from None
         return self._asked(text)
@@ -87,20 +87,3 @@ class Values(Operators):
         exp.Bracket: _bracket,
         CastTo: _cast,
     }
-
-
-def _cast_text(inner: Piece, kind: FlinkType, target: str, word: str) -> str:
-    """Return a CAST with the length or precision of Flink's type."""
-    text = f"{word}({inner.text} AS {target})"
-    length = kind.args[0] if kind.args else None
-    if kind.name in ("BINARY", "VARBINARY") and length not in (None, 2**31 - 1):
-        raise ValueError(f"CAST AS {kind.name}({length}) is not served. Use BYTES.")
-    if kind.name == "CHAR":
-        return f"rpad({text}, {length or 1}, ' ')"
-    if kind.name == "VARCHAR" and length not in (None, 2**31 - 1):
-        return f"substring({text}, 1, {length})"
-    if kind.name in ("TIMESTAMP", "TIMESTAMP_LTZ") and length is not None and length < 6:
-        step = f"CAST('{10.0**-length:.{max(length, 0)}f}' AS DECIMAL(18,6))"
-        beyond = f"CAST(extract(SECOND FROM {text}) % {step} AS DECIMAL(18,6))"
-        return f"({text} - make_dt_interval(0, 0, 0, {beyond}))"
-    return text

@@ -1,0 +1,29 @@
+"""Name the parts of a text that occur in it several times, so that nested calls do not grow exponentially.
+
+Runs on the driver. Invariant: a part that is long, or gives another value each time, stands once in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+_LENGTH_MAX = 200
+_CHANGING = re.compile(r"\brand\(|\buuid\(|penstock_sql_\w+`?\(")
+
+
+def let(texts: Sequence[str], body: Callable[[list[str]], str]) -> str:
+    """Return a text of Spark's SQL that uses others.
+
+    Args:
+        texts: the parts.
+        body: gets a text for each part, which it may repeat.
+    """
+    bound = [place for place, text in enumerate(texts) if len(text) > _LENGTH_MAX or _CHANGING.search(text)]
+    if not bound:
+        return body(list(texts))
+    whole = " ".join(texts)
+    name = next(f"v{number}" for number in range(len(whole)) if not re.search(rf"\bv{number}\b", whole))
+    fields = ", ".join(f"'f{place}', {texts[place]}" for place in bound)
+    named = [f"{name}.f{place}" if place in bound else text for place, text in enumerate(texts)]
+    return f"element_at(transform(array(named_struct({fields})), {name} -> {body(named)}), 1)"

@@ -1,0 +1,66 @@
+"""CAST and TRY_CAST with the results of Flink.
+
+Runs on the driver. Invariant: a text that only one of the two systems reads is read as Flink reads it.
+"""
+
+from __future__ import annotations
+
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.query._read_times import date_guard, timestamp_guard
+from penstock.sql.query.piece import INTEGERS, Piece, literal
+from penstock.sql.query.spark_types import spark_type
+
+_ALL = 2**31 - 1
+_MICROSECONDS = 6
+_FRACTION = r"^(\s*[+-]?\d+)\.\d*(\s*)$"
+
+
+def cast(inner: Piece, kind: FlinkType, *, is_try: bool) -> str:
+    """Return a value as another type.
+
+    Raises:
+        ValueError: the type or its length is not served.
+    """
+    target = spark_type(kind)
+    given = inner.type
+    text = _readable(inner.text, kind.name) if given == "string" else inner.text
+    # A number that does not fit wraps around in Flink. Here it stops the query, and never becomes NULL.
+    wraps = given != "string" and target.lower() in INTEGERS
+    return with_length(f"{'try_cast' if is_try and not wraps else 'CAST'}({text} AS {target})", kind)
+
+
+def _readable(text: str, name: str) -> str:
+    """Return a text in a form that Spark reads as Flink reads the given one."""
+    if name == "DATE":
+        return date_guard(text)
+    if name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return timestamp_guard(text)
+    if name in ("TINYINT", "SMALLINT", "INT", "BIGINT") and not text.startswith("'"):
+        return f"regexp_replace({text}, {literal(_FRACTION)}, '$1')"
+    return text
+
+
+def with_length(text: str, kind: FlinkType) -> str:
+    """Return a value cut or padded to the length or precision of its type.
+
+    Raises:
+        ValueError: the length is not served.
+    """
+    length = kind.args[0] if kind.args else None
+    if kind.name in ("BINARY", "VARBINARY") and length not in (None, _ALL):
+        raise ValueError(f"CAST AS {kind.name}({length}) is not served. Use BYTES.")
+    if kind.name == "CHAR":
+        return f"rpad({text}, {length or 1}, ' ')"
+    if kind.name == "VARCHAR" and length not in (None, _ALL):
+        return f"substring({text}, 1, {length})"
+    return to_precision(text, kind)
+
+
+def to_precision(text: str, kind: FlinkType) -> str:
+    """Return a time without the digits of the second that its type does not have."""
+    length = kind.args[0] if kind.args else _MICROSECONDS
+    if kind.name not in ("TIMESTAMP", "TIMESTAMP_LTZ") or length >= _MICROSECONDS:
+        return text
+    step = f"CAST('{10.0**-length:.{max(length, 0)}f}' AS DECIMAL(18,6))"
+    beyond = f"CAST(extract(SECOND FROM {text}) % {step} AS DECIMAL(18,6))"
+    return f"({text} - make_dt_interval(0, 0, 0, {beyond}))"

@@ -1,0 +1,1 @@
+SELECT id FROM orders WHERE qty > 1 = TRUE;

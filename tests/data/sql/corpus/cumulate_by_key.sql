@@ -1,0 +1,2 @@
+SELECT window_start, window_end, shop, SUM(amount) AS s
+FROM TABLE(CUMULATE(TABLE orders, DESCRIPTOR(ts), INTERVAL '6' HOUR, INTERVAL '1' DAY)) GROUP BY window_start, window_end, shop;

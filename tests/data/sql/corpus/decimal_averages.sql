@@ -1,0 +1,1 @@
+SELECT AVG(d) AS a, SUM(d) AS s, AVG(d * 10) AS b, SUM(d) / COUNT(*) AS c FROM points;

@@ -1,0 +1,1 @@
+SELECT DISTINCT shop, customer FROM orders;

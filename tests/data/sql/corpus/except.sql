@@ -1,0 +1,1 @@
+SELECT shop FROM orders EXCEPT SELECT shop FROM shops;

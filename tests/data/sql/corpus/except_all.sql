@@ -1,0 +1,1 @@
+SELECT shop FROM orders EXCEPT ALL SELECT shop FROM shops;

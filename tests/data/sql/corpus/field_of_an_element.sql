@@ -1,0 +1,1 @@
+SELECT id, items[1].sku AS sku FROM tags;

@@ -1,0 +1,1 @@
+SELECT shop, COUNT(*) AS n FROM orders WHERE id > 1000 GROUP BY shop;

@@ -1,0 +1,1 @@
+SELECT shop, customer, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((shop, customer), (shop), ());

@@ -1,0 +1,2 @@
+SELECT window_start, window_end, COUNT(*) AS n
+FROM TABLE(HOP(TABLE orders, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end;

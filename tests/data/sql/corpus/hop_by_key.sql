@@ -1,0 +1,2 @@
+SELECT window_start, window_end, customer, SUM(qty) AS n
+FROM TABLE(HOP(TABLE orders, DESCRIPTOR(ts), INTERVAL '30' SECOND, INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, customer;

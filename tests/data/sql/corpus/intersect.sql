@@ -1,0 +1,1 @@
+SELECT shop FROM orders INTERSECT SELECT shop FROM shops;

@@ -1,0 +1,1 @@
+SELECT shop FROM orders INTERSECT ALL SELECT shop FROM rates;

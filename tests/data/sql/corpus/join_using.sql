@@ -1,0 +1,1 @@
+SELECT id, shop, city FROM orders JOIN shops USING (shop);

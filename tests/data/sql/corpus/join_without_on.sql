@@ -1,0 +1,1 @@
+SELECT o.id FROM orders AS o JOIN shops AS s;

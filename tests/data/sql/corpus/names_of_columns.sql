@@ -1,0 +1,1 @@
+SELECT shop, COUNT(*), SUM(qty) + 1, 'x', shop || '!' FROM orders GROUP BY shop;

@@ -1,0 +1,1 @@
+SELECT * FROM (SELECT shop, id FROM orders) NATURAL JOIN (SELECT shop, city FROM shops);

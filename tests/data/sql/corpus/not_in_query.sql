@@ -1,0 +1,1 @@
+SELECT id FROM orders WHERE shop NOT IN (SELECT shop FROM shops);

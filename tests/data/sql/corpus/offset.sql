@@ -1,0 +1,2 @@
+-- ordered
+SELECT id FROM orders ORDER BY id LIMIT 3 OFFSET 2;

@@ -1,0 +1,1 @@
+SELECT id FROM orders /*+ OPTIONS('source.path.regex-pattern' = '.*') */ WHERE id < 3;

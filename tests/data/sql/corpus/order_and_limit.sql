@@ -1,0 +1,2 @@
+-- ordered
+SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 4;

@@ -1,0 +1,2 @@
+-- ordered
+SELECT id, qty FROM orders ORDER BY qty, id;

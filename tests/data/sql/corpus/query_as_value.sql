@@ -1,0 +1,1 @@
+SELECT id, amount - (SELECT MAX(paid) FROM payments) AS d FROM orders;

@@ -1,0 +1,1 @@
+SELECT id FROM orders WHERE id = '3' OR qty > '8';

@@ -1,0 +1,1 @@
+SELECT id, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC, id) AS n FROM orders WHERE price IS NOT NULL) WHERE n <= 3;

@@ -1,0 +1,2 @@
+SELECT window_start, window_end, shop, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' DAY))
+GROUP BY window_start, window_end, GROUPING SETS ((shop), ());

@@ -1,0 +1,2 @@
+SELECT window_start, window_end, COUNT(*) AS n
+FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' MINUTE, INTERVAL '3' MINUTE)) GROUP BY window_start, window_end;

@@ -1,0 +1,1 @@
+SELECT shop FROM orders UNION SELECT shop FROM shops;

@@ -1,0 +1,1 @@
+SELECT shop FROM orders UNION ALL SELECT shop FROM shops;

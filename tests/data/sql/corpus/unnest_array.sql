@@ -1,0 +1,1 @@
+SELECT id, tag FROM tags CROSS JOIN UNNEST(tags) AS t (tag);

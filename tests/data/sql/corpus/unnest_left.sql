@@ -1,0 +1,1 @@
+SELECT id, tag FROM tags LEFT JOIN UNNEST(tags) AS t (tag) ON TRUE;

@@ -1,0 +1,1 @@
+SELECT id, k, v FROM tags CROSS JOIN UNNEST(attrs) AS t (k, v);

@@ -1,0 +1,1 @@
+SELECT id, sku, n FROM tags CROSS JOIN UNNEST(items) AS t (sku, n);

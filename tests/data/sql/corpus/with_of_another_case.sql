@@ -1,0 +1,1 @@
+WITH Large AS (SELECT * FROM orders WHERE amount > 10) SELECT id FROM large;

@@ -1,0 +1,146 @@
+"""What Flink 2.3 answered to expressions, aggregates and whole scripts, and what penstock answers.
+
+The scripts are tests/data/sql/corpus. The first lines of a script say what is special: `-- ordered`: the
+order of its rows counts; `-- refused: why`: penstock may refuse it. What penstock serves has to be equal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.errors import SqlError
+from penstock.sql.run.session import Session
+from tests.spark.sql_answers import CORPUS, DATA, answers, collected, same, same_type
+
+DIFFERENT = {
+    "LISTAGG(s, '-')": "beside an aggregate with DISTINCT the order differs; Flink promises none",
+    "LISTAGG(s, '')": "the same",
+    "LISTAGG(s)": "the same",
+    "LISTAGG(s) FILTER (WHERE i = 2)": "the same",
+    "ARRAY[1, 2][3]": "NULL here; -1 for constants in Flink, and NULL for columns",
+    "MAP['a', 1]['b']": "NULL here; -1 for constants in Flink, and NULL for columns",
+}
+"""Expressions whose answer differs from Flink's, and why. docs/sql.md lists them."""
+KINDER = {
+    "LPAD('hi', -1, 'x')": "NULL here; Flink takes the NULL of a constant as a mistake",
+    "LPAD('hi', 4, '')": "the same",
+}
+"""Expressions that fail in Flink and not here, and why."""
+SOURCES = {"flink_expressions": "", "flink_berlin": "", "flink_aggregates": " FROM some_rows"}
+ZONES = {"flink_berlin": "Europe/Berlin"}
+REFUSED: dict[str, str] = answers("refused")
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[Session]:
+    made = Session(spark)
+    made.execute("SET 'execution.runtime-mode' = 'batch'")
+    yield made
+    made.execute("RESET")
+    made.stop()
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_expressions_have_the_values_and_types_that_flink_gave(session: Session, file: str) -> None:
+    prepare(session, file)
+    given = [each for each in answers(file) if "error" not in each and is_compared(each["expression"])]
+    wrong = {}
+    for start in range(0, len(given), 50):
+        some = given[start : start + 50]
+        query = ", ".join(f"{each['expression']} AS c{place}" for place, each in enumerate(some))
+        frame = session.sql(f"SELECT {query}{SOURCES[file]}")
+        for each, value, (_, kind) in zip(some, collected(frame)[0], frame.dtypes, strict=True):
+            if not same(value, each["value"], each["type"]) or not same_type(kind, each["type"]):
+                wrong[each["expression"]] = (value, each["value"], kind, each["type"])
+    assert wrong == {}
+
+
+def prepare(session: Session, file: str) -> None:
+    """Create the rows of the aggregates, and set the zone of the file."""
+    session.execute(f"SET 'table.local-time-zone' = '{ZONES.get(file, 'UTC')}'")
+    session.execute((DATA / "rows.sql").read_text())
+
+
+def is_compared(expression: str) -> bool:
+    return expression not in DIFFERENT and expression not in REFUSED
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_what_is_refused_has_its_message_and_what_fails_in_flink_fails(session: Session, file: str) -> None:
+    prepare(session, file)
+    found = {}
+    for each in answers(file):
+        expression = each["expression"]
+        if expression in REFUSED or ("error" in each and expression not in KINDER):
+            found[expression] = failure(session, f"SELECT {expression} AS x{SOURCES[file]}")
+    assert [each for each, message in found.items() if not message] == []
+    recorded = {each: message for each, message in found.items() if each in REFUSED}
+    assert {
+        each: message for each, message in recorded.items() if not message.startswith(REFUSED[each])
+    } == {}
+
+
+def failure(session: Session, query: str) -> str:
+    """Return why a query is refused or fails; "" if it gives a row."""
+    try:
+        session.sql(query).collect()
+    except SqlError as error:
+        return str(error).split("\n")[0].partition(": ")[2]
+    except PySparkException as error:
+        return f"fails: {error.getCondition()}"
+    return ""
+
+
+SCRIPTS = sorted(answers("corpus/flink"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_gives_the_table_of_flink(session: Session, tmp_path: Path, name: str) -> None:
+    text, wanted = (CORPUS / f"{name}.sql").read_text(), answers("corpus/flink")[name]
+    marks = dict(re.findall(r"^-- (\w+):? ?(.*)$", text, re.MULTILINE))
+    if "error" in wanted:
+        with pytest.raises((SqlError, PySparkException)):
+            run(session, text, tmp_path).collect()
+        return
+    try:
+        frame = run(session, text, tmp_path)
+    except SqlError:
+        if "refused" in marks:
+            return
+        raise
+    assert [kind for _, kind in frame.dtypes if kind == "void"] == []
+    names = [each for each, _ in wanted["columns"]]
+    assert frame.columns == names
+    kinds = [kind for _, kind in wanted["columns"]]
+    assert [
+        pair for pair in zip(frame.dtypes, kinds, strict=True) if not same_type(pair[0][1], pair[1])
+    ] == []
+    rows, expected = collected(frame), wanted["rows"]
+    if "ordered" not in marks:
+        rows, expected = sorted(rows, key=json.dumps), sorted(expected, key=json.dumps)
+    assert len(rows) == len(expected), (rows, expected)
+    different = [
+        (row, other)
+        for row, other in zip(rows, expected, strict=True)
+        if not all(map(same, row, other, kinds))
+    ]
+    assert different == []
+
+
+def run(session: Session, text: str, folder: Path) -> Any:
+    """Run a script over the tables of the corpus and return the DataFrame of its last statement."""
+    places = {"${data}": str(CORPUS / "input"), "${out}": str(folder)}
+    for each in ((CORPUS / "tables.sql").read_text(), text):
+        script = each
+        for mark, place in places.items():
+            script = script.replace(mark, place)
+        results = session.execute(script)
+    return results[-1].frame

@@ -1,0 +1,128 @@
+"""A job is watched and stopped as a whole; a session gives Spark's options back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from penstock.errors import SqlError
+from penstock.sql.run.job import Job
+from penstock.sql.run.session import Session
+from tests.waiting import Patience
+
+
+class Query:
+    """A streaming query that runs until it is stopped or fails."""
+
+    def __init__(self, *, stop_error: Exception | None = None) -> None:
+        self.isActive = True
+        self.error: Exception | None = None
+        self.lastProgress = None
+        self._stop_error = stop_error
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def fail(self) -> None:
+        self.error, self.isActive = RuntimeError("failed"), False
+
+    def stop(self) -> None:
+        self.isActive = False
+        if self._stop_error is not None:
+            raise self._stop_error
+
+
+def wait_for(condition: Any) -> None:
+    patience = Patience("the job is as wanted", 10)
+    while not condition():
+        patience.check()
+
+
+def test_a_failure_stops_the_other_queries_though_nobody_waits() -> None:
+    queries = [Query(), Query(), Query()]
+    job = Job("j", queries)
+    job.watch()
+    queries[1].fail()
+    wait_for(lambda: not job.is_active)
+    job.stop()
+    assert "penstock-sql-job" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_query_that_ends_well_leaves_the_others() -> None:
+    queries = [Query(), Query()]
+    job = Job("j", queries)
+    job.watch()
+    queries[0].isActive = False
+    assert not job._is_over.wait(0.5)  # more than two looks of the watcher
+    assert queries[1].isActive
+    job.stop()
+
+
+def test_stop_goes_on_after_an_error() -> None:
+    queries = [Query(stop_error=RuntimeError("first")), Query(stop_error=RuntimeError("second")), Query()]
+    with pytest.raises(RuntimeError, match="first"):
+        Job("j", queries).stop()
+    assert not any(query.isActive for query in queries)
+
+
+CONF = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+}
+
+
+@pytest.fixture
+def session() -> Session:
+    spark = MagicMock()
+    conf = dict(CONF)
+    spark.conf.get.side_effect = conf.get
+    spark.conf.set.side_effect = conf.__setitem__
+    spark.conf.unset.side_effect = conf.pop
+    spark.values = conf
+    return Session(spark)
+
+
+@pytest.mark.parametrize("reset", ["RESET", "RESET 'table.local-time-zone'; RESET 'spark.x'"])
+def test_reset_gives_spark_its_options_back(session: Session, reset: str) -> None:
+    session.execute(
+        "SET 'table.local-time-zone' = 'UTC'; SET 'table.local-time-zone' = 'Europe/Berlin'; SET 'spark.x' = '1'"
+    )
+    assert session.spark.values["spark.sql.session.timeZone"] == "Europe/Berlin"
+    session.execute(reset)
+    assert session.spark.values == CONF
+
+
+def test_reset_of_an_unknown_option_is_refused(session: Session) -> None:
+    with pytest.raises(SqlError, match=r"Did you mean 'pipeline\.name'"):
+        session.execute("RESET 'pipeline.nam'")
+
+
+def test_a_function_of_the_user_replaces_none(session: Session) -> None:
+    session.execute("CREATE FUNCTION Shout AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON")
+    name = session.spark.udf.register.call_args.args[0]
+    assert name.endswith("_shout")
+    assert name != "shout"
+    assert session._binder.function("SHOUT") == name
+    for taken in ("upper", "Count", "CAST", "json_object"):
+        with pytest.raises(SqlError, match="is a function of Flink"):
+            session.execute(f"CREATE FUNCTION {taken} AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON")
+    session.execute("DROP FUNCTION shout")
+    assert session._binder.function("shout") is None
+
+
+def test_a_session_stops_each_job_and_removes_its_views() -> None:
+    spark = MagicMock()
+    spark.conf.get.side_effect = CONF.get
+    session = Session(spark)
+    session._binder = MagicMock()
+    good, bad = MagicMock(), MagicMock()
+    bad.stop.side_effect = RuntimeError("no")
+    session.jobs = [good, bad, good]
+    with pytest.raises(RuntimeError, match="no"):
+        session.stop()
+    assert good.stop.call_count == 2
+    session._binder.close.assert_called_once_with()
