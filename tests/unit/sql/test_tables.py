@@ -195,30 +195,3 @@ def test_an_option_of_spark_that_would_change_values_is_refused(option: str) -> 
 def test_a_column_that_insert_names_twice_is_refused() -> None:
     with pytest.raises(SqlError, match="INSERT names the column 'a' twice"):
         parse_statement("INSERT INTO t (a, b, a) SELECT 1, 2, 3")
-
-
-_EVENT_TIMES = [
-    ("ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'", {tables._DRIFT: "5000 ms"}),
-    ("ts TIMESTAMP(3)", {tables._DRIFT: "5000 ms", "scan.event-time.column": "ts"}),
-    ("n BIGINT, ts AS TO_TIMESTAMP_LTZ(n, 3)", {}),
-]
-
-
-@pytest.mark.parametrize(("columns", "added"), _EVENT_TIMES)
-def test_topic_partitions_are_aligned_by_the_event_time(columns: str, added: dict[str, str]) -> None:
-    table = table_of(f"CREATE TABLE t ({columns}, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)")
-    assert tables.aligned(table, {"a": "b"}) == {"a": "b", **added}
-    own = {"Scan.Watermark.Alignment.Max-Drift": "0"}
-    assert tables.aligned(table, own) == own
-
-
-def test_a_table_without_a_watermark_is_not_aligned() -> None:
-    assert tables.aligned(table_of("CREATE TABLE t (ts TIMESTAMP(3))"), {}) == {}
-
-
-def test_a_watermark_without_a_delay_has_the_smallest_drift() -> None:
-    table = table_of("CREATE TABLE t (ts TIMESTAMP(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts)")
-    assert tables.aligned(table, {}) == {tables._DRIFT: "1 ms"}
-    frame = MagicMock()
-    tables.with_watermark(frame, table)
-    frame.withWatermark.assert_called_once_with("ts", "1 milliseconds")

@@ -23,7 +23,7 @@ EXPRESSIONS = [
     ("(i + l) / 2", "CAST((((`i` + `l`)) div 2) AS BIGINT)"),
     ("d / 2", "(`d` / 2)"),
     ("p / i", "(`p` / `i`)"),
-    ("i % 2", "(`i` % 2)"),
+    ("i % 2", "CAST((`i` % 2) AS INT)"),
     ("-i", "(- `i`)"),
     ("s || 'x'", "(`s` || 'x')"),
     ("i <> 1 AND NOT b OR s IS NULL", "(((`i` <> 1) AND (NOT `b`)) OR (`s` IS NULL))"),
@@ -40,7 +40,11 @@ EXPRESSIONS = [
     ("ARRAY[1, 2]", "array(1, 2)"),
     ("MAP['a', 1]", "map('a', 1)"),
     ("ROW(1, s)", "named_struct('EXPR$0', 1, 'EXPR$1', `s`)"),
-    ("CAST(s AS INT)", r"CAST(regexp_replace(`s`, '^(\\s*[+-]?\\d+)\\.\\d*(\\s*)$', '$1') AS INT)"),
+    (
+        "CAST(s AS INT)",
+        r"CAST(regexp_replace(regexp_replace(`s`, '^(\\s*[+-]?\\d+)\\.\\d*(\\s*)$', '$1'), "
+        r"'^\\s*[+-]?\\.\\d+\\s*$', '0') AS INT)",
+    ),
     ("TRY_CAST(s AS DECIMAL(10, 2))", "try_cast(`s` AS DECIMAL(10,2))"),
     ("CAST(i AS VARCHAR(3))", "substring(CAST(`i` AS STRING), 1, 3)"),
     ("CAST(i AS CHAR(3))", "rpad(CAST(`i` AS STRING), 3, ' ')"),

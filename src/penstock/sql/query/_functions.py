@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable
 
 from penstock.sql.query._function import MANY, Function
-from penstock.sql.query._json import json_exists, json_query, json_value
+from penstock.sql.query._json import json_exists, json_value
 from penstock.sql.query._let import let
 from penstock.sql.query._more_functions import MORE_FUNCTIONS
 from penstock.sql.query._read_times import (
     date_guard,
     pattern_parts,
     read_by_pattern,
+    read_date_by_pattern,
     read_timestamp,
     with_zone,
 )
@@ -60,7 +61,7 @@ def _from_unixtime(args: list[Piece]) -> str:
 def _to_date(args: list[Piece]) -> str:
     if len(args) == 1:
         return f"try_cast({date_guard(args[0].text)} AS DATE)"
-    return f"CAST({read_by_pattern(args[0].text, args[1].text)} AS DATE)"
+    return read_date_by_pattern(args[0].text, args[1].text)
 
 
 def _texts(args: list[Piece]) -> list[str]:
@@ -154,6 +155,12 @@ def _element_count(args: list[Piece]) -> str:
     return f"size({args[0].text})"
 
 
+def _mod(args: list[Piece]) -> str:
+    """Return MOD. Of integers it has the type of the second one."""
+    text = f"({args[0].text} % {args[1].text})"
+    return f"CAST({text} AS {args[1].type.upper()})" if all(each.is_integer for each in args) else text
+
+
 def _padded(name: str) -> Callable[[list[Piece]], str]:
     def body(texts: list[str]) -> str:
         return f"CASE WHEN {texts[1]} >= 0 AND {texts[2]} <> '' THEN {name}({', '.join(texts)}) END"
@@ -170,7 +177,7 @@ FUNCTIONS: dict[str, Function] = {
     "POWER": Function(2, 2, "power({all})", "double"),
     "ATAN2": Function(2, 2, "atan2({all})", "double"),
     "ABS": Function(1, 1, "abs({0})", "{0}"),
-    "MOD": Function(2, 2, "({0} % {1})"),
+    "MOD": Function(2, 2, _mod),
     "CEIL": Function(1, 1, _whole("ceil")),
     "CEILING": Function(1, 1, _whole("ceil")),
     "FLOOR": Function(1, 1, _whole("floor")),
@@ -218,7 +225,6 @@ FUNCTIONS: dict[str, Function] = {
     "MAP_KEYS": Function(1, 1, "map_keys({0})"),
     "MAP_VALUES": Function(1, 1, "map_values({0})"),
     "JSON_VALUE": Function(2, 8, json_value),
-    "JSON_QUERY": Function(2, 8, json_query, ""),
     "JSON_EXISTS": Function(2, 8, json_exists, "boolean"),
     "NOW": Function(0, 0, "current_timestamp()", "timestamp"),
     "PROCTIME": Function(0, 0, "current_timestamp()", "timestamp"),
@@ -364,6 +370,7 @@ REFUSED = {
     "CURRENT_TIME": "TIME is not served. Use CURRENT_TIMESTAMP.",
     "LOCALTIME": "TIME is not served. Use LOCALTIMESTAMP.",
     **dict.fromkeys(_JSON, _NO_JSON),
+    "JSON_QUERY": "Flink sorts the names of an object. Use JSON_VALUE for its parts.",
     **dict.fromkeys(("ML_PREDICT", "VECTOR_SEARCH"), "models are not served. Use a Python function."),
 }
 """Functions that are known and not served, and what to use instead."""

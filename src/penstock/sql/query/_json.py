@@ -12,6 +12,12 @@ from penstock.sql.query._let import let
 from penstock.sql.query.piece import Piece
 
 _PATH = re.compile(r"\$(?:\.[A-Za-z0-9_-]+|\[\d+\]|\[\\'[^'\\]+\\'\])*")
+_IS_NO_SCALAR = "{0} = 'VOID' OR {0} LIKE 'OBJECT%' OR {0} LIKE 'ARRAY%'"
+_HAS_FRACTION = "{0} = 'DOUBLE' OR {0} LIKE 'DECIMAL%'"
+_NO_FRACTIONS = (
+    "CAST(raise_error('JSON_VALUE: the text of a number with a fraction, or beyond BIGINT, may differ from "
+    "that of Flink. Write RETURNING DOUBLE.') AS STRING)"
+)
 _RETURNING = {
     "STRING": "STRING",
     "VARCHAR": "STRING",
@@ -22,28 +28,20 @@ _RETURNING = {
 }
 
 
-class _Clauses:
-    """The words behind the arguments of a function: RETURNING, ON EMPTY, ON ERROR."""
-
-    def __init__(self, pieces: list[Piece], words: tuple[str, ...]) -> None:
-        self.returning = "STRING"
-        self.on = {"EMPTY": "NULL", "ERROR": "NULL"}
-        left = list(pieces)
-        while left:
-            said = left.pop(0).text[1:-1]
-            first, *_, last = said.split(" ")
-            if first == "RETURNING" and last in _RETURNING and "RETURNING" in words:
-                self.returning = _RETURNING[last]
-            elif first in words and last in self.on:
-                self.on[last] = left.pop(0).text if first == "DEFAULT" else first
-            else:
-                raise ValueError(f"{said} is not served. Leave it out, or use a Python function.")
-
-    def text_of(self, case: str) -> str:
-        """Return what the function gives for EMPTY or ERROR."""
-        if self.on[case] != "ERROR":
-            return self.on[case]
-        return f"CAST(raise_error('JSON: {case.lower()} at the path') AS {self.returning})"
+def _returning(pieces: list[Piece]) -> str:
+    """Read the clauses behind the arguments. Those that say NULL say what is the default."""
+    returning = "STRING"
+    for each in pieces:
+        said = each.text[1:-1]
+        name = said.removeprefix("RETURNING ")
+        if name in _RETURNING:
+            returning = _RETURNING[name]
+        elif said not in ("NULL EMPTY", "NULL ERROR"):
+            shown = said if said.startswith("RETURNING") else " ON ".join(said.rsplit(" ", 1))
+            raise ValueError(
+                f"{shown} is not served, because Flink 2.3 takes a missing value for an error. Use COALESCE."
+            )
+    return returning
 
 
 def _path(piece: Piece) -> str:
@@ -56,13 +54,6 @@ def _path(piece: Piece) -> str:
     return f"'{path}'"
 
 
-def _value(text: str, path: str) -> tuple[str, str, str]:
-    """Return the parsed text, the value at the path, and the name of its type."""
-    parsed = f"try_parse_json({text})"
-    value = f"variant_get({parsed}, {path})"
-    return parsed, value, f"schema_of_variant({value})"
-
-
 def json_value(args: list[Piece]) -> str:
     """Return JSON_VALUE.
 
@@ -70,33 +61,21 @@ def json_value(args: list[Piece]) -> str:
         ValueError: the path or a clause is not served.
     """
     path = _path(args[1])
-    said = _Clauses(args[2:], ("RETURNING", "NULL", "ERROR", "DEFAULT"))
+    returning = _returning(args[2:])
 
     def body(x: list[str]) -> str:
-        parsed, value, kind = _value(x[0], path)
-        return (
-            f"CASE WHEN {x[0]} IS NULL THEN NULL WHEN {parsed} IS NULL THEN {said.text_of('ERROR')} "
-            f"WHEN {value} IS NULL OR {kind} = 'VOID' THEN {said.text_of('EMPTY')} "
-            f"WHEN {kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%' THEN {said.text_of('ERROR')} "
-            f"ELSE {_scalar(value, kind, said)} END"
-        )
+        value = f"variant_get(try_parse_json({x[0]}), {path})"
+        kind = f"schema_of_variant({value})"
+        cast = f"CAST({value} AS {returning})"
+        if returning == "STRING":
+            cast = f"CASE WHEN {_HAS_FRACTION.format(kind)} THEN {_NO_FRACTIONS} ELSE {cast} END"
+        return f"CASE WHEN {_IS_NO_SCALAR.format(kind)} THEN NULL ELSE {cast} END"
 
     return let([args[0].text], body)
 
 
-def _scalar(value: str, kind: str, said: _Clauses) -> str:
-    """Return a scalar as the type of RETURNING. Flink takes numbers with a fraction as DOUBLE."""
-    if said.returning != "STRING":
-        return f"CAST({value} AS {said.returning})"
-    double = f"CAST(CAST({value} AS DOUBLE) AS STRING)"
-    return (
-        f"CASE WHEN {kind} = 'DOUBLE' OR ({kind} LIKE 'DECIMAL%' AND {kind} NOT LIKE '%,0)') THEN {double} "
-        f"ELSE CAST({value} AS STRING) END"
-    )
-
-
 def json_exists(args: list[Piece]) -> str:
-    """Return JSON_EXISTS.
+    """Return JSON_EXISTS. JSON's null does not exist for Flink.
 
     Raises:
         ValueError: the path or a clause is not served.
@@ -104,22 +83,9 @@ def json_exists(args: list[Piece]) -> str:
     path = _path(args[1])
     if len(args) > 2:
         raise ValueError("ON ERROR is not served in JSON_EXISTS. Leave it out.")
-    return let([args[0].text], lambda x: f"({_value(x[0], path)[1]} IS NOT NULL)")
-
-
-def json_query(args: list[Piece]) -> str:
-    """Return JSON_QUERY.
-
-    Raises:
-        ValueError: the path or a clause is not served.
-    """
-    path = _path(args[1])
-    if len(args) > 2:
-        raise ValueError("wrappers, ON EMPTY and ON ERROR are not served in JSON_QUERY. Leave them out.")
 
     def body(x: list[str]) -> str:
-        kind = _value(x[0], path)[2]
-        found = f"get_json_object({x[0]}, {path})"
-        return f"CASE WHEN {kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%' THEN {found} END"
+        kind = f"schema_of_variant(variant_get(try_parse_json({x[0]}), {path}))"
+        return f"CASE WHEN {x[0]} IS NOT NULL THEN coalesce({kind} <> 'VOID', FALSE) END"
 
     return let([args[0].text], body)

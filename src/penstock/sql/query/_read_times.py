@@ -14,8 +14,9 @@ from penstock.sql.query.piece import literal
 _PARTS = re.compile(r"yyyy|MM|dd|HH|mm|ss|S{1,9}|'[^']*'|[-/: .,_]")
 _DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
 _MISSING = {"yyyy": "1970", "MM": "01", "dd": "01", "HH": "00", "mm": "00", "ss": "00"}
-_TIMESTAMP = r"^\d{4}-\d{1,2}-\d{1,2}( \d{1,2}:\d{1,2}:\d{1,2}(\.\d{1,9})?)?$"
-_DATE = r"^\d{4}(-\d{1,2}(-\d{1,2})?)?( .*)?$"
+_TIMESTAMP = r"^\d{4}-\d{1,2}-\d{1,2}( \d{1,2}:\d{1,2}:\d{1,2}(\.\d{0,9})?)?$"
+_DATE = r"^ *\d{4}(-\d{1,2}(-\d{1,2})?)?( .*)?$"
+_DAY = r"^(\d+-\d{1,2}-)"
 _SPECIAL = re.compile(r"([\\.\[\]{}()*+?^$|])")
 
 
@@ -37,24 +38,30 @@ def pattern_parts(text: str) -> list[str]:
 
 def timestamp_guard(text: str) -> str:
     """Return a text that Spark reads as a TIMESTAMP only if Flink does."""
-    return _guarded(text, _TIMESTAMP)
+    return guarded(text, _TIMESTAMP)
 
 
 def date_guard(text: str) -> str:
     """Return a text that Spark reads as a DATE only if Flink does."""
-    return _guarded(text, _DATE)
+    return guarded(text, _DATE)
 
 
-def _guarded(text: str, wanted: str) -> str:
-    return let(
-        [text], lambda x: f"CASE WHEN {x[0]} RLIKE {literal(wanted)} THEN {x[0]} ELSE '?' || {x[0]} END"
-    )
+def guarded(text: str, wanted: str) -> str:
+    """Return a text with a question mark before it if it does not have the wanted form."""
+    test = f"RLIKE {literal(wanted)}"
+    return let([text], lambda x: f"CASE WHEN {x[0]} {test} THEN {x[0]} ELSE '?' || {x[0]} END")
+
+
+def clamped_timestamp(text: str) -> str:
+    """Return the ISO form of a text that Flink reads, any other text with a question mark before it."""
+    iso = f"CAST({_clamped(timestamp_guard(text), _DAY, 'TIMESTAMP_NTZ')} AS STRING)"
+    return let([text, iso], lambda x: f"coalesce({x[1]}, '?' || {x[0]})")
 
 
 def read_timestamp(text: str) -> str:
     """Return TO_TIMESTAMP without a pattern. A day past the end of its month is the last one, as in Flink."""
     guarded = timestamp_guard(text)
-    return to_milliseconds(_clamped(guarded, r"^(\d+-\d{1,2}-)", "TIMESTAMP_NTZ"))
+    return to_milliseconds(_clamped(guarded, _DAY, "TIMESTAMP_NTZ"))
 
 
 def read_by_pattern(text: str, pattern: str) -> str:
@@ -63,25 +70,47 @@ def read_by_pattern(text: str, pattern: str) -> str:
     Raises:
         ValueError: see `pattern_parts`.
     """
+    return to_milliseconds(_clamped(_found(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"))
+
+
+def read_date_by_pattern(text: str, pattern: str) -> str:
+    """Return TO_DATE with a pattern. Flink makes other days of a text that does not fit; here it is an error.
+
+    Raises:
+        ValueError: see `pattern_parts`.
+    """
+    message = "TO_DATE: the text does not fit the pattern, of which Flink would make another day"
+
+    def body(x: list[str]) -> str:
+        error = f"CAST(raise_error({literal(message)}) AS TIMESTAMP_NTZ)"
+        found = f"coalesce(try_cast({_found(x[0], pattern)} AS TIMESTAMP_NTZ), {error})"
+        return f"CASE WHEN {x[0]} IS NOT NULL THEN CAST({found} AS DATE) END"
+
+    return let([text], body)
+
+
+def _found(text: str, pattern: str) -> str:
+    """Return a text in ISO's order; NULL if it does not fit the pattern."""
     parts = pattern_parts(pattern)
     names = ["S" if part.startswith("S") else part for part in parts if part in _DIGITS or part[0] == "S"]
     if len(set(names)) < len(names):
         raise ValueError("expected each of yyyy, MM, dd, HH, mm, ss and SSS once in the pattern.")
     if "yyyy" not in names and ("MM" in names or "dd" in names):
         raise ValueError("expected yyyy beside MM and dd in the pattern.")
+    if "S" in names and parts[-1][0] != "S":
+        raise ValueError("expected SSS at the end of the pattern.")
 
     def body(x: list[str]) -> str:
         wanted = "".join(map(_regex, parts))
-        iso = _iso(x[0], parts)
-        return f"CASE WHEN {x[0]} RLIKE {literal(f'^{wanted}$')} THEN {iso} END"
+        return f"CASE WHEN {x[0]} RLIKE {literal(f'^{wanted}$')} THEN {_iso(x[0], parts)} END"
 
-    return to_milliseconds(_clamped(let([text], body), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"))
+    return let([text], body)
 
 
 def _regex(part: str) -> str:
     if part in _DIGITS:
         return rf"\d{{{_DIGITS[part]}}}"
-    return rf"\d{{{len(part)}}}" if part[0] == "S" else _SPECIAL.sub(r"\\\1", _plain(part))
+    return rf"\d{{1,{len(part)}}}" if part[0] == "S" else _SPECIAL.sub(r"\\\1", _plain(part))
 
 
 def _plain(part: str) -> str:
@@ -110,7 +139,10 @@ def _clamped(text: str, before_day: str, kind: str) -> str:
         tries = [x[0]]
         for days, last in (("31", "30"), ("(?:30|31)", "29"), ("(?:29|30|31)", "28")):
             tries.append(f"regexp_replace({x[0]}, {literal(f'{before_day}{days}')}, '$1{last}')")
-        return f"coalesce({', '.join(f'try_cast({each} AS {kind})' for each in tries)})"
+        # 24:00:00 is the beginning of the next day.
+        next_day = f"regexp_replace({x[0]}, ' 24:00:00([.]0*)?$', ' 00:00:00')"
+        midnight = f"try_cast({next_day} AS {kind}) + INTERVAL '1' DAY"
+        return f"coalesce({', '.join(f'try_cast({each} AS {kind})' for each in tries)}, {midnight})"
 
     return let([text], body)
 

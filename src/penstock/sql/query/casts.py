@@ -6,12 +6,15 @@ Runs on the driver. Invariant: a text that only one of the two systems reads is 
 from __future__ import annotations
 
 from penstock.sql.language.flink_types import FlinkType
-from penstock.sql.query._read_times import date_guard, timestamp_guard
+from penstock.sql.query._read_times import clamped_timestamp, date_guard, guarded
 from penstock.sql.query.piece import INTEGERS, Piece, literal
 from penstock.sql.query.spark_types import spark_type
 
 _ALL = 2**31 - 1
 _MICROSECONDS = 6
+_NUMBER = r"^\s*[+-]?(NaN|Infinity|[0-9.].*)\s*$"
+_SHAPES = {"BOOLEAN": r"^\S+$", "FLOAT": _NUMBER, "DOUBLE": _NUMBER}
+_ONLY_FRACTION = r"^\s*[+-]?\.\d+\s*$"
 _FRACTION = r"^(\s*[+-]?\d+)\.\d*(\s*)$"
 
 
@@ -34,10 +37,11 @@ def _readable(text: str, name: str) -> str:
     if name == "DATE":
         return date_guard(text)
     if name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        return timestamp_guard(text)
-    if name in ("TINYINT", "SMALLINT", "INT", "BIGINT") and not text.startswith("'"):
-        return f"regexp_replace({text}, {literal(_FRACTION)}, '$1')"
-    return text
+        return clamped_timestamp(text)
+    if name in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+        whole = f"regexp_replace({text}, {literal(_FRACTION)}, '$1')"
+        return f"regexp_replace({whole}, {literal(_ONLY_FRACTION)}, '0')"
+    return guarded(text, _SHAPES[name]) if name in _SHAPES else text
 
 
 def with_length(text: str, kind: FlinkType) -> str:

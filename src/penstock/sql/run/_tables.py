@@ -21,6 +21,7 @@ from penstock.sql.language.statements import (
     MetadataColumn,
     PhysicalColumn,
 )
+from penstock.sql.query.casts import to_precision
 from penstock.sql.query.piece import literal, quoted
 from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.query.spark_types import spark_type
@@ -306,7 +307,7 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
 
 
 def _checked(text: str, kind: str, column: PhysicalColumn | MetadataColumn) -> str:
-    cast = f"CAST({text} AS {kind})"
+    cast = to_precision(f"CAST({text} AS {kind})", column.type)
     if column.type.nullable:
         return cast
     message = literal(f"The column {column.name} is NOT NULL, and the query gave NULL.")

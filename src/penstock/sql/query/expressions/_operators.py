@@ -26,6 +26,7 @@ _COMPARISONS: dict[type, str] = {
     exp.LTE: "<=",
 }
 _LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
+NUMBERS = (*INTEGERS, "decimal", "float", "double", "boolean")
 _NEED_BRACKETS = (*_COMPARISONS, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 """Conditions whose order beside a comparison Flink and our parser read differently."""
 _UNITS_US = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
@@ -79,6 +80,10 @@ class Operators(Base):
                 self.refuse(part, "expected a number or an interval, got a text. Write CAST(... AS ...).")
         sign = _ARITHMETIC[type(node)]
         text = f"({left.text} {sign} {right.text})"
+        if {left.type, right.type} & {"date"} and any(
+            each.type.endswith(("hour", "minute", "second")) for each in (left, right)
+        ):
+            self.refuse(node, "expected a TIMESTAMP beside an interval of less than a day. Write a CAST.")
         if not self.binder.zone_is_utc and {left.type.partition(" ")[0], right.type.partition(" ")[0]} == {
             "timestamp",
             "interval",
@@ -111,7 +116,10 @@ class Operators(Base):
 
     def _modulo(self, node: exp.Expr) -> Piece:
         left, right = self._operands(node)
-        return self._asked(f"({left.text} % {right.text})")
+        text = f"({left.text} % {right.text})"
+        if left.is_integer and right.is_integer:  # Flink's has the type of the second one
+            return Piece(f"CAST({text} AS {right.type.upper()})", right.find_type)
+        return self._asked(text)
 
     def _operands(self, node: exp.Expr) -> tuple[Piece, Piece]:
         """Return both sides, integers beside a DECIMAL with as many digits as Flink gives them."""
@@ -146,7 +154,11 @@ class Operators(Base):
                 self.refuse(node, f"expected brackets around one of the two comparisons beside {sign}.")
         left, right = self.piece(node.this), self.piece(node.expression)
         text = f"({left.text} {sign} {right.text})"
-        if self.is_join or all(isinstance(each, exp.Literal) for each in (node.this, node.expression)):
+        kinds = [self._known_type(each) for each in (left, right)]
+        if "string" in kinds and any(kind.startswith(NUMBERS) for kind in kinds):
+            shown = " and ".join(kind.upper() for kind in kinds)
+            self.refuse(node, f"expected two values of one kind beside {sign}, got {shown}. Write a CAST.")
+        if self.is_join or left.text == right.text:  # Flink takes x = x as x IS NOT NULL
             return boolean(text)
         may_be_nan = [
             piece
@@ -155,16 +167,16 @@ class Operators(Base):
                 (right, node.expression, ("<", "<=")),
             )
             if not isinstance(part, exp.Literal)
-            and self._is_double(piece)
+            and self._known_type(piece) in ("double", "float")
             and (sign in unlike or not isinstance(_other(node, part), exp.Literal))
         ]
         return boolean(not_a_number(text, sign, left, right, may_be_nan) if may_be_nan else text)
 
-    def _is_double(self, piece: Piece) -> bool:
+    def _known_type(self, piece: Piece) -> str:
         try:
-            return piece.type in ("double", "float")
+            return piece.type
         except SqlError:  # Spark's own message about the whole query is better
-            return False
+            return ""
 
     def _logic(self, node: exp.Expr) -> Piece:
         return boolean(f"({self.text(node.this)} {_LOGIC[type(node)]} {self.text(node.expression)})")
