@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import SqlError
+from penstock.errors import PenstockError, SqlError
 from penstock.sql.run.session import Session
 from tests.spark.sql_answers import CORPUS, DATA, answers, collected, same, same_type
 
@@ -119,12 +119,12 @@ def test_a_script_gives_the_table_of_flink(session: Session, tmp_path: Path, nam
     text, wanted = (CORPUS / f"{name}.sql").read_text(), answers("corpus/flink")[name]
     marks = dict(re.findall(r"^-- (\w+):? ?(.*)$", text, re.MULTILINE))
     if "error" in wanted:
-        with pytest.raises((SqlError, PySparkException)):
+        with pytest.raises((PenstockError, PySparkException)):
             run(session, text, tmp_path).collect()
         return
     try:
         frame = run(session, text, tmp_path)
-    except SqlError:
+    except PenstockError:
         if "refused" in marks:
             return
         raise

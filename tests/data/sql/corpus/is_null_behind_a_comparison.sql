@@ -1,1 +1,2 @@
+-- refused: expected brackets
 SELECT id FROM orders WHERE qty = 1 IS NULL;
