@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
 from penstock.sql.language.statements import Options
 from penstock.sql.query.piece import Binder
@@ -100,17 +101,25 @@ def option_text(key: str, value: str) -> str:
 def add_plan(explanation: Explanation, frame: Any, reads: list[Mapping[str, str]]) -> None:
     """Add what a query keeps, warnings about its input, and Spark's plan."""
     plan = plan_text(frame)
+    if plan is None:
+        explanation.add("Plan of Spark", ["Spark shows the plan of this stream only when it runs."])
+        return
     if frame.isStreaming:
         explanation.add("State", states(plan))
         explanation.add("Warnings", read_warnings(plan, reads))
     explanation.add("Plan of Spark", plan.strip().splitlines())
 
 
-def plan_text(frame: Any) -> str:
-    """Return Spark's physical plan, on Spark classic and Connect."""
+def plan_text(frame: Any) -> str | None:
+    """Return Spark's physical plan, on Spark classic and Connect; None if Spark refuses to show it."""
     text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        frame.explain()
+    try:
+        with contextlib.redirect_stdout(text):
+            frame.explain()
+    except Exception as error:
+        if first_line(error) is None:
+            raise
+        return None  # Spark plans some streams as if they were batches
     return text.getvalue()
 
 
