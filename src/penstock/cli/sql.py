@@ -8,6 +8,7 @@ Ctrl-C, which stops the jobs.
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ def sql(
     # PySpark logs the message that the user sees a second time, as JSON with its traceback.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     # Ctrl-C interrupts a call of Py4J, which logs the interruption with a traceback.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_interruption)
     if texts is None:
         typer.echo("Starting Spark ...")
     with _statuses():
@@ -102,7 +103,13 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
     spark = builder.getOrCreate()
     if is_ours and hasattr(spark, "sparkContext"):
         spark.sparkContext.setLogLevel("ERROR")
+        # PySpark's handler calls Spark while another call may be open, which breaks the connection.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return spark, is_ours
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    return "while sending command" not in record.getMessage()
 
 
 def _run(spark: Any, texts: list[str] | None, shown: Format, *, explain: bool) -> None:
