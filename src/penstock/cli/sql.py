@@ -56,6 +56,7 @@ def sql(
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     # Ctrl-C interrupts a call of Py4J, which logs the interruption with a traceback.
     logging.getLogger().addFilter(_is_no_interruption)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if texts is None:
         typer.echo("Starting Spark ...")
     with _statuses():
