@@ -316,6 +316,8 @@ def test_the_command_line(bootstrap: str, make_topic: MakeTopic, spark: SparkSes
     explained = runner.invoke(app, ["sql", "--explain", str(good)])
     assert explained.exit_code == 0, explained.output
     assert "INSERT INTO target: connector kafka, at-least-once" in explained.output
+    assert "Plan of Spark:" in explained.output
+    assert "StreamingRelation penstock" in explained.output
     assert judge.consume_all(bootstrap, target) == []
     done = runner.invoke(app, ["sql", str(good)])
     assert done.exit_code == 0, done.output

@@ -115,11 +115,12 @@ def plan_text(frame: Any) -> str | None:
     text = io.StringIO()
     try:
         with contextlib.redirect_stdout(text):
-            frame.explain()
+            # Spark asks an unanalysed plan whether it is a stream. The plan of a text cannot tell.
+            frame.select("*").explain()
     except Exception as error:
         if first_line(error) is None:
             raise
-        return None  # Spark plans some streams as if they were batches
+        return None  # through Connect, Spark takes a stream of SQL for a batch
     return text.getvalue()
 
 

@@ -1,0 +1,68 @@
+"""Flink's SQL through Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import OptionError, SqlError
+from penstock.sql.run.session import Session
+from penstock.sql.shell.select import Output, show_frame
+from tests import judge
+from tests.fix_broker import MakeTopic
+
+
+def test_a_script_runs_on_spark_connect(
+    connect_spark: Any, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(2), make_topic()
+    judge.produce(bootstrap, source, *(json.dumps({"id": number}).encode() for number in range(20)))
+    kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
+    lines: list[str] = []
+    session = Session(connect_spark, lines.append)
+    session.execute(
+        f"""
+        SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoints';
+        SET 'table.dml-sync' = 'true';
+        CREATE TABLE orders (id BIGINT, twice AS id * 2) WITH ({kafka}, 'topic' = '{source}',
+            'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        CREATE TABLE copy (id BIGINT, twice BIGINT) WITH ({kafka}, 'topic' = '{target}');
+        CREATE TABLE made (id BIGINT, name STRING) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence',
+            'fields.id.start' = '1', 'fields.id.end' = '30');
+        CREATE TABLE shown (id BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE kept (id BIGINT PRIMARY KEY NOT ENFORCED) WITH ('connector' = 'jdbc',
+            'url' = 'jdbc:sqlite:{tmp_path}/x.db', 'table-name' = 'kept');
+        INSERT INTO copy SELECT id, twice FROM orders WHERE id >= 10;
+        SET 'pipeline.name' = 'second';
+        INSERT INTO copy SELECT id, 0 FROM made WHERE id > 28;
+        RESET 'pipeline.name';
+        """
+    )
+    written = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
+    expected = [
+        *({"id": number, "twice": 2 * number} for number in range(10, 20)),
+        *({"id": number, "twice": 0} for number in (29, 30)),
+    ]
+    assert sorted(written, key=lambda row: row["id"]) == expected
+    plan = "\n".join(
+        row[0] for row in session.execute("EXPLAIN INSERT INTO copy SELECT id, twice FROM orders")[0].rows
+    )
+    assert "INSERT INTO copy: connector kafka, at-least-once" in plan
+    with pytest.raises(SqlError, match="'print' needs Spark classic"):
+        session.execute("INSERT INTO shown SELECT id FROM orders")
+    with pytest.raises(SqlError, match="a PRIMARY KEY needs Spark classic"):
+        session.execute("INSERT INTO kept SELECT id FROM orders")
+    with pytest.raises(OptionError, match="are shown with Spark classic only"):
+        show_frame(session.sql("SELECT id FROM orders"), Output(lines.append))
+    session.execute("SET 'execution.runtime-mode' = 'batch'")
+    show_frame(session.sql("SELECT COUNT(*), MAX(twice) FROM orders"), Output(lines.append))
+    assert lines == ["+I[20, 38]"]
+    session.execute("INSERT INTO kept SELECT id FROM made")
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+        assert connection.execute("SELECT COUNT(*), MAX(id) FROM kept").fetchall() == [(30, 30)]
+    session.stop()
