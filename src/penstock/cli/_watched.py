@@ -61,9 +61,10 @@ class WatchedReader:
     def look(self) -> Shown:
         """Look once. An error becomes what is shown."""
         from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
+        from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
         from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
 
-        name = str(self._checkpoint or self._group)
+        name = without_secrets(self._checkpoint) if self._checkpoint is not None else str(self._group)
         try:
             reader = find_reader(self._connections, self._checkpoint, self._group, None)
         except PenstockError as error:
@@ -83,15 +84,17 @@ class WatchedUrl:
         url: of its HTTP end, `http://host:port`; `/lag` may follow.
 
     Raises:
-        OptionError: the text is not a URL.
+        OptionError: the text is not such a URL, or it has a user, a password or a query.
     """
 
     def __init__(self, url: str) -> None:
-        if not url.startswith(("http://", "https://")):
+        shown = url.rpartition("@")[2].partition("?")[0]  # a password must not be in a message
+        if not url.startswith(("http://", "https://")) or shown != url:
             raise OptionError(
-                f"Expected --url http://host:port (host and metrics.http.port of a query), got {url!r}.",
+                "Expected --url http://host:port (host and metrics.http.port of a query), without user, "
+                f"password and query, got {'' if shown == url else '...@'}{shown!r}.",
                 option="--url",
-                value=url,
+                value=shown,
             )
         self._name = url.removeprefix("http://")  # short, for a terminal of 80 columns
         self._url = url.rstrip("/").removesuffix("/lag") + "/lag"

@@ -193,6 +193,7 @@ def find_reader(
 
 def _of_checkpoint(folder: str | Path, source: int | None) -> Reader:
     from penstock.observe.checkpoint import read_checkpoint  # noqa: PLC0415 - lazy
+    from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
 
     try:
         state = read_checkpoint(folder, source)
@@ -200,7 +201,7 @@ def _of_checkpoint(folder: str | Path, source: int | None) -> Reader:
         # Spark removes old batches while it runs. The second time this finds the newer ones.
         state = read_checkpoint(folder, source)
     named = {
-        "checkpoint": str(folder),
+        "checkpoint": without_secrets(str(folder)),
         "query_id": state.query_id,
         "batch_id": state.batch_id,
         "planned_batch_id": state.planned_batch_id,

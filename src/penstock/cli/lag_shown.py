@@ -51,6 +51,8 @@ def _who(named: dict[str, Any]) -> str:
 
 
 def _totals(report: Report) -> str:
+    if not report.has_lag:
+        return "lag unknown"
     totals, rates = report.totals, report.rates
     age = "unknown" if totals.age_ms is None else duration(totals.age_ms / 1000)
     parts = [f"lag {totals.records:,} records, {age}"]

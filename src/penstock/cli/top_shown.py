@@ -20,6 +20,7 @@ from penstock.observe.sentences import sentences
 _REASONS_SHOWN = 5
 _STYLES = {
     Health.OK: "green",
+    Health.UNKNOWN: "yellow",
     Health.FALLING_BEHIND: "yellow",
     Health.BLOCKED_BY_TRANSACTION: "magenta",
     Health.STALLED: "bold red",
@@ -77,14 +78,15 @@ def _cells(reader: Shown) -> list[Text | str]:
     if report is None:
         return [Text("no answer", style="red"), batch, took]
     totals, rates = report.totals, report.rates
+    has_lag = report.has_lag
     caught_up = "-" if rates is None or rates.catch_up_s is None else duration(rates.catch_up_s)
     return [
         Text(report.health.value, style=_STYLES[report.health]),
         batch,
         took,
-        f"{totals.records:,}",
+        f"{totals.records:,}" if has_lag else "-",
         "-" if totals.age_ms is None else f"{totals.age_ms / 1000:,.1f}",
-        f"{totals.readable_records:,}",
+        f"{totals.readable_records:,}" if has_lag else "-",
         "-" if rates is None else f"{rates.read_per_s:,.0f}",
         "-" if rates is None else f"{rates.written_per_s:,.0f}",
         caught_up,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import CheckpointError
+from penstock.observe.location import without_secrets
 
 _TEXTS_KEPT = 100
 _FOLDERS_KEPT = 50
@@ -26,7 +27,7 @@ class Folder(Protocol):
         """Return the names of the files in a folder; none if there is no such folder."""
 
     def text(self, name: str) -> str:
-        """Return the content of a file. Raise OSError or ValueError if it cannot be read as UTF-8."""
+        """Return the content of a file. Raise OSError, ValueError or NotImplementedError if it fails."""
 
     def time_ms(self, name: str) -> int:
         """Return when a file was changed, since 1970. Raise OSError if there is no such file."""
@@ -38,8 +39,11 @@ def open_folder(location: str | Path) -> Folder:
     Raises:
         CheckpointError: pyarrow does not know such a store, or cannot reach it.
     """
-    if isinstance(location, Path) or "://" not in location:
-        return LocalFolder(Path(location))
+    if isinstance(location, Path):
+        return LocalFolder(location)
+    if "://" not in location:  # Spark writes a path of this machine as file:/path
+        is_sparks = location.startswith("file:/")
+        return LocalFolder(Path(location.removeprefix("file:") if is_sparks else location))
     return _remote(location)
 
 
@@ -87,7 +91,7 @@ class RemoteFolder:
 
         try:
             infos = self._store.get_file_info(FileSelector(f"{self._path}/{folder}", allow_not_found=True))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, NotImplementedError) as error:
             raise _unreachable(self._location, error) from error
         of_folder = {
             f"{folder}/{info.base_name}": info.mtime_ns // 1_000_000 for info in infos if info.is_file
@@ -112,7 +116,7 @@ class RemoteFolder:
     def time_ms(self, name: str) -> int:
         """Return when a file was changed, as of the last listing of its folder."""
         if name not in self._times_ms:
-            raise FileNotFoundError(f"{self._location}/{name}")
+            raise FileNotFoundError(f"{without_secrets(self._location)}/{name}")
         return self._times_ms[name]
 
 
@@ -123,7 +127,7 @@ def _remote(location: str) -> RemoteFolder:
     scheme, rest = location.split("://", 1)
     try:
         store, path = FileSystem.from_uri(f"{_SPARKS_SCHEMES.get(scheme, scheme)}://{rest}")
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, NotImplementedError) as error:
         raise _unreachable(location, error) from error
     return RemoteFolder(location, store, path)
 
@@ -138,12 +142,3 @@ def _unreachable(location: str, error: Exception) -> CheckpointError:
         "CLASSPATH). A folder of this machine needs no scheme.",
         location=shown,
     )
-
-
-def without_secrets(location: str) -> str:
-    """Return a location for messages: a URI without user, password and query."""
-    if "://" not in location:
-        return location
-    scheme, _, rest = location.partition("://")
-    place, slash, path = rest.partition("?")[0].partition("/")
-    return f"{scheme}://{place.rpartition('@')[2]}{slash}{path}"

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CheckpointError, OptionError
-from penstock.observe._folders import Folder, open_folder, without_secrets
+from penstock.observe._folders import Folder, open_folder
 from penstock.observe.health import Sample
+from penstock.observe.location import without_secrets
 from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import TopicPartition
 
@@ -155,7 +156,7 @@ def _lines(folder: Folder, path: str) -> list[str]:
     """Return the line of each source."""
     try:
         version, *lines = folder.text(path).split("\n")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:
         raise CheckpointError(f"Cannot read {path} of a checkpoint: {error}", path=path) from error
     if version not in ("v1", "v2"):
         raise CheckpointError(
@@ -191,7 +192,7 @@ def _json_of(line: str, path: str) -> Any:
 def _query_id(folder: Folder) -> str | None:
     try:
         return str(json.loads(folder.text("metadata"))["id"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, NotImplementedError):
         return None
 
 

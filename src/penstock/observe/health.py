@@ -17,9 +17,13 @@ from penstock.types import TopicPartition
 
 
 class Health(Enum):
-    """The word, from the best to the worst."""
+    """The word, from the best to the worst.
+
+    `UNKNOWN` is of a reader, never of a topic partition: some gave no answer, and the others are OK.
+    """
 
     OK = "OK"
+    UNKNOWN = "UNKNOWN"
     FALLING_BEHIND = "FALLING_BEHIND"
     BLOCKED_BY_TRANSACTION = "BLOCKED_BY_TRANSACTION"
     STALLED = "STALLED"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import PenstockError
@@ -51,7 +51,7 @@ class Report:
         rows: each topic partition that answered, in order.
         errors: each topic partition that did not.
         totals: over the rows.
-        health: the worst word of the rows.
+        health: the worst word of the rows; UNKNOWN instead of OK if a topic partition did not answer.
         rates: None at the first look.
     """
 
@@ -60,6 +60,11 @@ class Report:
     totals: Totals
     health: Health
     rates: Rates | None
+
+    @property
+    def has_lag(self) -> bool:
+        """Return whether `totals` says something: not if nothing has answered."""
+        return bool(self.rows) or not self.errors
 
     @property
     def reasons(self) -> list[str]:
@@ -95,13 +100,17 @@ class Monitor:
             for tp in sorted(looks)
         ]
         rates = _rates(self._earlier[0], looks) if self._earlier else None
+        errors = dict(errors or {})
+        for gone in self._samples.keys() - looks.keys() - errors.keys():
+            del self._samples[gone]
         self._keep(looks)
-        health = worst(row.verdict.health for row in rows)
-        return Report(rows, dict(errors or {}), totals(looks.values()), health, rates)
+        health = worst([Health.UNKNOWN if errors else Health.OK, *(row.verdict.health for row in rows)])
+        of_all = totals(looks.values())
+        if errors and not rows:
+            of_all = replace(of_all, age_ms=None)
+        return Report(rows, errors, of_all, health, rates)
 
     def _keep(self, looks: Mapping[TopicPartition, PartitionLook]) -> None:
-        for gone in self._samples.keys() - looks.keys():
-            del self._samples[gone]
         for tp, look in looks.items():
             kept = self._samples.setdefault(tp, deque(maxlen=_SAMPLES_KEPT))
             sample = Sample.of(look, self._rules)
@@ -132,8 +141,8 @@ def report_to_json(report: Report, *, with_rows: bool = True) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "health": report.health.value,
         "reasons": report.reasons,
-        "lag_records": report.totals.records,
-        "readable_records": report.totals.readable_records,
+        "lag_records": report.totals.records if report.has_lag else None,
+        "readable_records": report.totals.readable_records if report.has_lag else None,
         "lag_seconds": _seconds(report.totals.age_ms),
         "event_time_skew_seconds": report.totals.skew_ms / 1000,
         "rates": None if report.rates is None else _rates_to_json(report.rates),

@@ -31,12 +31,12 @@ def report_from_json(data: Any, at_ms: int) -> Report:
             [_row(each, at_ms) for each in data["topic_partitions"]],
             {_topic_partition(name): _error(text) for name, text in data["errors"].items()},
             Totals(
-                int(data["lag_records"]),
-                int(data["readable_records"]),
+                int(data["lag_records"] or 0),
+                int(data["readable_records"] or 0),
                 _ms(data["lag_seconds"]),
                 int(data["event_time_skew_seconds"] * 1000),
             ),
-            Health(data["health"]),
+            _health(data["health"]),
             None if data["rates"] is None else _rates(data["rates"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -56,7 +56,14 @@ def _row(data: Mapping[str, Any], at_ms: int) -> Row:
         None if age_ms is None else at_ms - age_ms,
         None if holder is None else _holder(topic_partition, holder),
     )
-    return Row(topic_partition, look, Verdict(Health(data["health"]), str(data["reason"])))
+    return Row(topic_partition, look, Verdict(_health(data["health"]), str(data["reason"])))
+
+
+def _health(word: Any) -> Health:
+    """Return the word; UNKNOWN for one that a newer penstock says."""
+    if not isinstance(word, str):
+        raise TypeError(f"expected a word for the health, got {word!r}")
+    return Health(word) if word in Health.__members__ else Health.UNKNOWN
 
 
 def _holder(topic_partition: TopicPartition, data: Mapping[str, Any]) -> Holder:

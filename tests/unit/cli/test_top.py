@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.cli._watched import WatchedReader
+from penstock.cli.lag import find_reader
 from penstock.errors import MissingOptionError, OptionError
+from penstock.observe import checkpoint
+from penstock.observe._folders import LocalFolder
+from penstock.observe.health import HealthRules
 from penstock.observe.serve.http import MetricsServer
 from penstock.options.config import MetricsSettings
 from penstock.source.metrics import Phase
+from tests.checkpoint_files import write_checkpoint
 from tests.http_server import QuietHandler, serving
 from tests.unit.observe.test_serve import CONFIG, NOW_MS, Served
 
@@ -91,3 +99,27 @@ def test_what_to_watch_has_to_be_named() -> None:
         CliRunner().invoke(app, ["top"], catch_exceptions=False)
     with pytest.raises(OptionError, match="Expected --url http://host:port"):
         top("driver:9250")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:hunter2@host:1", "user:hunter2@host:1", "http://host:1?t=hunter2"]
+)
+def test_a_url_with_credentials_is_refused_without_them(url: str) -> None:
+    with pytest.raises(OptionError, match="without user, password") as raised:
+        top(url)
+    assert "hunter2" not in f"{raised.value} {raised.value.facts}"
+
+
+def test_a_checkpoint_is_shown_without_its_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_checkpoint(tmp_path / "c", {"t": {"0": 1}})
+    monkeypatch.setattr(checkpoint, "open_folder", lambda _: LocalFolder(folder))
+    uri = "s3://key:hun/ter2@bucket/c?secret=hunter2"
+    unused: Any = None  # a checkpoint needs no broker to say where it stands
+    reader = find_reader(unused, uri, None, None)
+    assert reader.named["checkpoint"] == "s3://bucket/c"
+    monkeypatch.undo()
+    shown = WatchedReader("none://key:hunter2@bucket/c", None, unused, unused, HealthRules()).look()
+    assert shown.name == "none://bucket/c"
+    assert "hunter2" not in str(shown.error)

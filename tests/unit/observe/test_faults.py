@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from penstock.cli.lag_shown import report_as_text
 from penstock.cli.top_shown import Shown, screen
 from penstock.errors import BrokerUnavailableError
 from penstock.observe.health import Health, HealthRules
 from penstock.observe.lag import Holder, PartitionLook
 from penstock.observe.look import ClusterLook
 from penstock.observe.serve.http import MetricsServer
+from penstock.observe.serve.prometheus import prometheus_text
 from penstock.observe.serve.view import SourceView
 from penstock.observe.sink_reports import SinkBoard
 from penstock.observe.task_reports import nothing_yet
@@ -47,6 +49,7 @@ class Job:
         self.slow_share = 1.0
         self.holder: Holder | None = None
         self.is_broker_away = False
+        self.is_cluster_away = False
         self.metrics = SourceMetrics(lambda: self.now_s * 1_000)
         self.board = SinkBoard(lambda: self.now_s * 1_000)
         self.view = SourceView(
@@ -87,7 +90,8 @@ class Job:
     def look(self, positions: Mapping[TopicPartition, int], *, with_times: bool = True) -> ClusterLook:
         """Answer as an `Observer`."""
         away = BrokerUnavailableError("the leader does not answer")
-        errors = {AWAY: away} if self.is_broker_away else {}
+        silent = PARTITIONS if self.is_cluster_away else [AWAY] if self.is_broker_away else []
+        errors = dict.fromkeys(silent, away)
         now_ms = self.now_s * 1_000
         return ClusterLook(
             {
@@ -180,6 +184,52 @@ def test_a_stalled_broker_is_named(job: Job) -> None:
     for said in said_everywhere(job):
         assert str(AWAY) in said
         assert "the leader does not answer" in said
+        assert "UNKNOWN" in said
+
+
+def test_a_fault_that_is_known_goes_before_an_answer_that_is_missing(job: Job) -> None:
+    job.is_broker_away = True
+    job.hold("billing-7")
+    job.run(2)
+    report = job.view.report()
+    assert report is not None
+    assert (report.health, list(report.errors)) == (Health.BLOCKED_BY_TRANSACTION, [AWAY])
+
+
+def test_a_cluster_that_does_not_answer_is_not_called_healthy(job: Job) -> None:
+    job.is_cluster_away = True
+    job.run(1)
+    lag, top, page = said_everywhere(job)
+    for said in (lag, top, page):
+        assert "UNKNOWN" in said
+        assert "OK" not in said
+        assert "the leader does not answer" in said
+    for figures in (json.loads(lag), json.loads(page)):
+        unknown = {figures[name] for name in ("lag_records", "readable_records", "lag_seconds")}
+        assert unknown == {None}
+    (row,) = (line.split() for line in top.splitlines() if "UNKNOWN" in line)
+    assert row == ["q", "UNKNOWN", "1", *["-"] * 7]
+    metrics = prometheus_text(job.view, 100, ("kafka-lag-exporter",)).decode()
+    assert 'penstock_source_health{health="UNKNOWN"} 1.0' in metrics
+    assert "penstock_source_topic_partitions_without_answer 3.0" in metrics
+    for name in ("penstock_source_lag_records", "penstock_source_readable_records", "sum_lag{"):
+        assert name not in metrics
+    report = job.view.report()
+    assert report is not None
+    assert "UNKNOWN  lag unknown" in report_as_text({"group": "g"}, report, with_all=True)
+
+
+def test_a_job_whose_broker_was_away_for_a_look_keeps_what_was_seen_before(job: Job) -> None:
+    job.slow_share = 0.3
+    job.run(2)
+    job.is_cluster_away = True
+    job.now_s += LOOK_EVERY_S
+    job.view.report()
+    job.is_cluster_away = False
+    job.run(1)
+    report = job.view.report()
+    assert report is not None
+    assert report.health is Health.FALLING_BEHIND
 
 
 def test_a_sink_that_died_between_two_batches_is_shown_with_its_open_transactions(job: Job) -> None:

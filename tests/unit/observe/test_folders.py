@@ -8,11 +8,13 @@ from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.observe import _folders
+from penstock.observe import _folders, checkpoint
 from penstock.observe.checkpoint import read_checkpoint
+from penstock.observe.location import without_secrets
 from tests.checkpoint_files import write_checkpoint
 from tests.http_server import QuietHandler, serving
 
@@ -94,6 +96,52 @@ def test_a_file_is_read_again_only_if_it_has_changed(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=f"query in file://{tmp_path}/none, found no batch"):
         read_checkpoint(f"file://{tmp_path}/none")
+
+
+def test_spark_writes_a_path_of_this_machine_as_file(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "c", {"t": {"0": 1}})
+    assert read_checkpoint(f"file:{folder}") == read_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("s3://key:secret@bucket/c?x=secret", "s3://bucket/c"),
+        ("s3://key:sec/ret@bucket/c", "s3://bucket/c"),
+        ("hdfs://name-node:8020/c@d", "hdfs://name-node:8020/c@d"),
+        ("s3://bucket/c@d", "s3://bucket/c@d"),
+        ("/data/c@d?e", "/data/c@d?e"),
+    ],
+)
+def test_credentials_are_not_shown(location: str, shown: str) -> None:
+    assert without_secrets(location) == shown
+
+
+def test_a_file_that_is_missing_is_named_without_secrets() -> None:
+    store = _folders.RemoteFolder("s3://key:hunter2@bucket/c", None, "bucket/c")
+    with pytest.raises(FileNotFoundError, match=r"^s3://bucket/c/offsets/0$"):
+        store.time_ms("offsets/0")
+
+
+def test_what_pyarrow_cannot_do_is_an_error_of_the_checkpoint() -> None:
+    class Unable:
+        def get_file_info(self, _: object) -> None:
+            raise pa.ArrowNotImplementedError("no listing")
+
+        def open_input_file(self, _: str) -> None:
+            raise pa.ArrowNotImplementedError("no reading")
+
+    store = _folders.RemoteFolder("s3://bucket/c", Unable(), "bucket/c")
+    with pytest.raises(CheckpointError, match="no listing"):
+        store.names("offsets")
+    with pytest.raises(CheckpointError, match="no reading"):
+        checkpoint._lines(store, "offsets/0")
+    assert checkpoint._query_id(store) is None
+    with (
+        patch("pyarrow.fs.FileSystem", **{"from_uri.side_effect": pa.ArrowNotImplementedError("no store")}),
+        pytest.raises(CheckpointError, match="no store"),
+    ):
+        _folders.open_folder("new://bucket/c")
 
 
 def test_a_store_that_pyarrow_does_not_know_is_an_error_without_secrets() -> None:

@@ -56,6 +56,14 @@ def test_looks_become_samples_of_later_words() -> None:
     assert monitor.add({A: look(1_020, 2, 2)}).health is Health.OK
 
 
+def test_a_topic_partition_that_does_not_answer_once_is_not_forgotten() -> None:
+    monitor = Monitor(HealthRules(stalled_after_ms=1_000))
+    monitor.add({A: look(10, 5, 6)})
+    silent = monitor.add({}, {A: BrokerUnavailableError("no answer")})
+    assert (silent.health, silent.totals.age_ms, silent.has_lag) == (Health.UNKNOWN, None, False)
+    assert monitor.add({A: look(1_010, 5, 7)}).health is Health.STALLED
+
+
 def test_memory_is_bounded() -> None:
     monitor = Monitor(HealthRules())
     for at_ms in range(100):

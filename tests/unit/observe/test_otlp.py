@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 
-from penstock.observe.serve.otlp import start_push
+from penstock.observe.serve.otlp import OtlpPush, start_push
 from penstock.observe.serve.prometheus import source_metrics
 from penstock.observe.serve.start import wants_otlp
 from tests.unit.observe.test_serve import Served
@@ -103,6 +103,20 @@ def test_a_push_that_fails_is_a_warning(collector: Collector, caplog: pytest.Log
     assert "Cannot push metrics by OTLP: no answer" in caplog.text
     assert threading.active_count() == before
     assert collector.pushed == []
+
+
+def test_an_exporter_that_cannot_be_closed_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def export(self, *_: object, **__: object) -> None:
+            raise RuntimeError("cannot send")
+
+        def shutdown(self, **_: object) -> None:
+            raise RuntimeError("cannot close")
+
+    broken: Any = Broken()
+    OtlpPush(lambda: (), broken, 60).close()
+    assert "cannot send" in caplog.text
+    assert "cannot close" in caplog.text
 
 
 def test_only_opentelemetrys_variables_turn_it_on() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BrokerUnavailableError
-from penstock.observe.health import HealthRules
+from penstock.observe.health import Health, HealthRules
 from penstock.observe.lag import Holder, PartitionLook
 from penstock.observe.monitor import Monitor, report_to_json
 from penstock.observe.report_reader import report_from_json
@@ -40,6 +40,20 @@ def test_a_report_comes_back_the_same() -> None:
     assert report_to_json(again) == written()
     assert again.reasons == written()["reasons"]
     assert [str(tp) for tp in again.errors] == ["away-x-3"]
+
+
+def test_a_report_without_any_answer_comes_back_the_same() -> None:
+    silent = Monitor(HealthRules()).add({}, {HELD: BrokerUnavailableError("no")})
+    again = report_from_json(json.loads(json.dumps(report_to_json(silent))), NOW_MS)
+    assert report_to_json(again) == report_to_json(silent)
+
+
+def test_a_word_of_a_newer_penstock_is_unknown() -> None:
+    data = written()
+    data["health"] = data["topic_partitions"][1]["health"] = "TOO_HOT"
+    again = report_from_json(data, NOW_MS)
+    assert [again.health, again.rows[1].verdict.health] == [Health.UNKNOWN] * 2
+    assert again.rows[0].verdict.health.value == data["topic_partitions"][0]["health"]
 
 
 @pytest.mark.parametrize("without", ["health", "topic_partitions", "errors", "rates"])

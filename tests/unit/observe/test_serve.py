@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -19,6 +20,7 @@ from penstock.observe.lag import Holder, PartitionLook
 from penstock.observe.look import ClusterLook
 from penstock.observe.serve.http import MetricsServer
 from penstock.observe.serve.prometheus import prometheus_text
+from penstock.observe.serve.start import SourceExposure
 from penstock.observe.serve.view import SourceView
 from penstock.observe.sink_reports import SinkBoard
 from penstock.options.config import KafkaProperties, MetricsSettings, SourceConfig, TopicList
@@ -306,6 +308,52 @@ def test_a_source_without_an_answer_is_not_ready(served: Served, url: str) -> No
     served.plan()
     served.observer.looks = {}
     assert get(f"{url}/readyz")[::2] == (503, "no topic partition answers\n")
+
+
+def test_an_exporter_that_cannot_start_costs_the_query_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    before = threading.active_count()
+    for name in [each for each in sys.modules if each.startswith("opentelemetry.sdk")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    monkeypatch.delitem(sys.modules, "penstock.observe.serve.otlp", raising=False)
+    exposed().close()
+    assert "Install penstock[otel]" in caplog.text
+    assert threading.active_count() == before
+
+
+def exposed() -> SourceExposure:
+    unused: Any = None  # no batch is planned, so no broker is asked
+    config = replace(CONFIG, metrics=MetricsSettings(0))
+    return SourceExposure(config, unused, SourceMetrics(lambda: NOW_MS))
+
+
+def test_an_exporter_that_fails_costs_the_query_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="penstock[otel] is not installed")
+
+    def fails(_: object) -> None:
+        raise RuntimeError("no certificate")
+
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr("penstock.observe.serve.otlp.start_push", fails)
+    exposed().close()
+    assert "Cannot push metrics by OTLP: RuntimeError: no certificate" in caplog.text
+
+
+def test_an_error_at_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    monkeypatch.setattr("penstock.observe.serve.http.MetricsServer.__init__", fails)
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="a mistake"):
+        exposed()
+    assert threading.active_count() == before
 
 
 def test_an_error_is_a_status_and_tells_no_details(

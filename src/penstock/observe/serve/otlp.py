@@ -73,7 +73,10 @@ class OtlpPush:
         """Push once more, and stop. It takes a few seconds at most."""
         self._is_closed.set()
         self._thread.join(_JOIN_TIMEOUT_S)
-        self._exporter.shutdown(timeout_millis=_LAST_PUSH_TIMEOUT_MS)
+        try:
+            self._exporter.shutdown(timeout_millis=_LAST_PUSH_TIMEOUT_MS)
+        except Exception as error:  # noqa: BLE001 - the rest of the source still has to close
+            _log.warning("Cannot close the exporter of OTLP: %s. The query is not affected.", error)
 
     def _run(self) -> None:
         while not self._is_closed.wait(self._interval_s):

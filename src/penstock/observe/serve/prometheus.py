@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from penstock.observe.health import Health
+from penstock.observe.lag import Totals
 from penstock.observe.monitor import Report, Row
 from penstock.observe.serve.flink import flink_metrics
 from penstock.observe.serve.sinks import sink_metrics
@@ -140,19 +141,8 @@ def _batches(batches: Sequence[BatchTimes]) -> Iterator[Metric]:
 
 
 def _lag(report: Report) -> Iterator[Metric]:
-    totals = report.totals
-    yield _gauge("lag_records", "Offsets from the positions to the high watermarks.", totals.records)
-    yield _gauge(
-        "readable_records", "Offsets up to the last stable offsets, which read_committed may read.",
-        totals.readable_records,
-    )  # fmt: skip
-    if totals.age_ms is not None:
-        yield _gauge("lag_seconds", "Age of the oldest next unread record.", totals.age_ms / 1000)
-    yield _gauge(
-        "event_time_skew_seconds",
-        "Between the oldest and the newest of the next unread records of the topic partitions.",
-        totals.skew_ms / 1000,
-    )
+    if report.has_lag:
+        yield from _lag_totals(report.totals)
     if report.rates is not None and report.rates.catch_up_s is not None:
         yield _gauge(
             "catch_up_seconds", "When the lag is gone, at the rates of now.", report.rates.catch_up_s
@@ -166,6 +156,21 @@ def _lag(report: Report) -> Iterator[Metric]:
     for word in Health:
         words.add_metric([word.value], word is report.health)
     yield words
+
+
+def _lag_totals(totals: Totals) -> Iterator[Metric]:
+    yield _gauge("lag_records", "Offsets from the positions to the high watermarks.", totals.records)
+    yield _gauge(
+        "readable_records", "Offsets up to the last stable offsets, which read_committed may read.",
+        totals.readable_records,
+    )  # fmt: skip
+    if totals.age_ms is not None:
+        yield _gauge("lag_seconds", "Age of the oldest next unread record.", totals.age_ms / 1000)
+    yield _gauge(
+        "event_time_skew_seconds",
+        "Between the oldest and the newest of the next unread records of the topic partitions.",
+        totals.skew_ms / 1000,
+    )
 
 
 def _rows(rows: Sequence[Row], committed: Mapping[TopicPartition, int]) -> Iterator[Metric]:
@@ -209,7 +214,8 @@ def _rows(rows: Sequence[Row], committed: Mapping[TopicPartition, int]) -> Itera
 def _as_kafka_lag_exporter(report: Report, rows: Sequence[Row], group: str) -> Iterator[Metric]:
     """Yield the metrics of seglo's kafka-lag-exporter that mean something without a membership."""
     total = GaugeMetricFamily(f"{_EXPORTER}sum_lag", "Sum of the lags.", labels=["group"])
-    total.add_metric([group], report.totals.records)
+    if report.has_lag:
+        total.add_metric([group], report.totals.records)
     yield total
     shown: tuple[tuple[str, _OfRow], ...] = (
         ("lag", lambda row: row.look.records),

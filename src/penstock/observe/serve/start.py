@@ -1,7 +1,8 @@
 """Start and stop everything that shows one source.
 
-Runs in the process that plans a stream. Invariant: what cannot start (a port in use) is a warning, and the
-query goes on without it; only a missing package is an error, because the user asked for what it does.
+Runs in the process that plans a stream. Invariants: what cannot start (a port in use, an exporter of
+OpenTelemetry) is a warning, and the query goes on without it; only a missing prometheus_client is an error,
+because the user asked for what it does; after an error no thread and no socket is left.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfi
 from penstock.source.metrics import SourceMetrics
 
 if TYPE_CHECKING:  # loaded when they are used, because their packages are extras
+    from penstock.observe.serve.http import MetricsServer
     from penstock.observe.serve.otlp import OtlpPush
     from penstock.observe.serve.view import SourceView
 
@@ -49,12 +51,13 @@ class SourceExposure:
         settings = config.metrics
         assert settings is not None, "the caller asks only with metrics"  # noqa: S101  # for mypy
         _check_installed()
-        from penstock.observe.serve.http import MetricsServer  # noqa: PLC0415 - after the check
         from penstock.observe.serve.view import SourceView  # noqa: PLC0415 - after the check
 
         sinks, query = SinkBoard(), QueryBoard()
         self._receiver = _receiver(settings, sinks, query)
         self._announced: Path | None = None
+        self._push: OtlpPush | None = None
+        self._server: MetricsServer | None = None
         view = SourceView(
             metrics,
             Observer(connections, config, _LOOK_TIMEOUT_MS),
@@ -68,16 +71,14 @@ class SourceExposure:
             sinks=sinks.states,
             query_warnings=query.warnings,
         )
-        self._push = _push(view, settings)
-        self._server: MetricsServer | None = None
-        where = f"{settings.http_host}:{settings.http_port}"
         try:
-            self._server = MetricsServer(view, settings, config)
-            _log.warning("Metrics of this source: http://%s:%s/", settings.http_host, self._server.port)
-        except OSError as error:
-            _log.warning("Cannot serve metrics at %s: %s. The query runs without them.", where, error)
-        if self._server is not None and self._receiver is not None:
-            self._announced = announce(self._server.port, self._receiver.address)
+            self._push = _push(view, settings)
+            self._server = _server(view, settings, config)
+            if self._server is not None and self._receiver is not None:
+                self._announced = announce(self._server.port, self._receiver.address)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def task_address(self) -> ReportAddress | None:
@@ -121,6 +122,19 @@ def _receiver(settings: MetricsSettings, sinks: SinkBoard, query: QueryBoard) ->
         return None
 
 
+def _server(view: SourceView, settings: MetricsSettings, config: SourceConfig) -> MetricsServer | None:
+    from penstock.observe.serve.http import MetricsServer  # noqa: PLC0415 - after the check
+
+    try:
+        server = MetricsServer(view, settings, config)
+    except OSError as error:
+        where = f"{settings.http_host}:{settings.http_port}"
+        _log.warning("Cannot serve metrics at %s: %s. The query runs without them.", where, error)
+        return None
+    _log.warning("Metrics of this source: http://%s:%s/", settings.http_host, server.port)
+    return server
+
+
 def wants_otlp(environment: Mapping[str, str]) -> bool:
     """Return whether OpenTelemetry's variables ask for metrics by OTLP.
 
@@ -135,14 +149,25 @@ def wants_otlp(environment: Mapping[str, str]) -> bool:
 def _push(view: SourceView, settings: MetricsSettings) -> OtlpPush | None:
     if not wants_otlp(os.environ):
         return None
-    # The variables may be there for other programs, so a missing package is not an error.
-    if importlib.util.find_spec("opentelemetry") is None:
-        _log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set. To push metrics by OTLP, install penstock[otel].")
-        return None
-    from penstock.observe.serve.otlp import start_push  # noqa: PLC0415 - only if it is wanted
-    from penstock.observe.serve.prometheus import source_metrics  # noqa: PLC0415 - after the check
+    # The variables may be there for other programs, so nothing here is an error.
+    try:
+        from penstock.observe.serve.otlp import start_push  # noqa: PLC0415 - only if it is wanted
+        from penstock.observe.serve.prometheus import source_metrics  # noqa: PLC0415 - after the check
 
-    return start_push(lambda: source_metrics(view, settings.topic_partitions_max, ()))
+        return start_push(lambda: source_metrics(view, settings.topic_partitions_max, ()))
+    except ImportError as error:
+        _log.warning(
+            "A variable of OpenTelemetry asks for metrics by OTLP, but a package is missing: %s. The query "
+            "runs without them. Install penstock[otel], or set OTEL_METRICS_EXPORTER=none.",
+            error,
+        )
+    except Exception as error:  # noqa: BLE001 - figures are for watching: the query goes on
+        _log.warning(
+            "Cannot push metrics by OTLP: %s: %s. The query runs without them. See the variables OTEL_*.",
+            type(error).__name__,
+            error,
+        )
+    return None
 
 
 def _check_installed() -> None:

@@ -37,7 +37,7 @@ const parts = {
 
   tone(health) {
     if (health === "OK") return "good";
-    return health === "FALLING_BEHIND" || health === "BLOCKED_BY_TRANSACTION" ? "warn" : "bad";
+    return ["UNKNOWN", "FALLING_BEHIND", "BLOCKED_BY_TRANSACTION"].includes(health) ? "warn" : "bad";
   },
 
   // Named figures: [name, value] or [name, value, tone].
