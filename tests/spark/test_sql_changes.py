@@ -297,7 +297,7 @@ def test_a_select_shows_the_kind_of_each_row(
         query.stop()
     assert rows == [("s0", 0, "+I"), ("s1", 1, "+I"), ("s2", 2, "+I")]
     plan = script("EXPLAIN SELECT shop, COUNT(*) FROM orders GROUP BY shop")[0].rows
-    assert "__row_kind" in plan[0][0]
+    assert any("__row_kind" in row[0] for row in plan)
 
 
 def test_a_state_time_to_live_is_refused_where_it_has_no_effect(

@@ -32,5 +32,5 @@ def test_the_rows_of_a_stream_on_the_command_line(spark: SparkSession, tmp_path:
     )
     failed = CliRunner().invoke(app, ["sql", str(script)])
     assert failed.exit_code == 1
-    assert "penstock: A job failed: " in failed.output
+    assert "penstock: A job failed: [DIVIDE_BY_ZERO] Division by zero." in failed.output
     assert "Traceback" not in failed.output

@@ -5,21 +5,29 @@ Runs on the driver. Invariant: a password in an address is not shown.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from penstock.sql.language.source import without_secrets
+
+_RAISED = re.compile(r"^[\w.]+(?:Exception|Error): (?P<said>.+)$", re.MULTILINE)
+"""The last line of a traceback of Python, which Spark puts into the message of its own error."""
 
 
 def first_line(error: BaseException) -> str | None:
     """Return the first line of an error of Spark or Java; None for another error.
 
-    PySpark leaves some errors of Java as they are, so they have no class of PySpark.
+    PySpark leaves some errors of Java as they are, so they have no class of PySpark. Of an error that Python
+    raised within a query it is what Python said.
     """
     java = getattr(error, "java_exception", None)
     if java is None and not type(error).__module__.startswith("pyspark.errors"):
         return None
     text = str(java.toString()) if java is not None else str(error)
-    return without_secrets(text.strip().split("\n")[0])
+    line, _, rest = text.strip().partition("\n")
+    if line.endswith("Traceback (most recent call last):") and (raised := _RAISED.search(rest)) is not None:
+        line = raised["said"]
+    return without_secrets(line)
 
 
 def is_connect(session: Any) -> bool:

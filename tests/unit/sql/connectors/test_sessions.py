@@ -1,0 +1,29 @@
+"""Errors of Spark in one line."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+
+from penstock.sql.connectors.sessions import first_line
+
+OF_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] Message: Traceback (most recent call last):
+  File "job.py", line 7, in show
+    batch.collect()
+pyspark.errors.exceptions.captured.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012
+== SQL (line 1, position 8) ==
+\tat py4j.Protocol.getReturnValue(Protocol.java:476)
+"""
+
+
+def test_the_first_line_is_what_was_said() -> None:
+    assert first_line(PySparkException("[A] it failed\nJVM stacktrace")) == "[A] it failed"
+    assert first_line(PySparkException(OF_A_BATCH)) == "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
+    without_an_error = "Traceback (most recent call last):\n  File"
+    assert first_line(PySparkException(without_an_error)) == "Traceback (most recent call last):"
+    assert first_line(ValueError("mine")) is None
+
+
+def test_a_password_is_not_shown() -> None:
+    told = first_line(PySparkException("cannot reach jdbc:postgresql://me:hunter2@host/db"))
+    assert told is not None
+    assert "hunter2" not in told
