@@ -116,6 +116,41 @@ def test_a_star_shows_the_columns_of_the_groups() -> None:
     assert (rows.keys, rows.is_together) == (frozenset({"s"}), True)
 
 
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ("{}, i, s", "CAST(1 AS BIGINT) AS `n`, `c0` AS `i`, `c1` AS `s`"),
+        ("i, {}, s", "`c0` AS `i`, CAST(1 AS BIGINT) AS `n`, `c1` AS `s`"),
+        ("i, s, {}", "`c0` AS `i`, `c1` AS `s`, CAST(1 AS BIGINT) AS `n`"),
+    ],
+)
+def test_the_rank_of_a_deduplication_stays_at_its_place(columns: str, shown: str) -> None:
+    rank = columns.format("ROW_NUMBER() OVER (PARTITION BY s ORDER BY l) AS n")
+    _, _, sql = cut(f"SELECT * FROM (SELECT {rank} FROM t) WHERE n = 1")
+    assert f"FROM (SELECT {shown}, `{KIND}` FROM `cut1`)" in sql
+
+
+@pytest.mark.parametrize(
+    ("key", "keys"),
+    [("i", {"i"}), ("C.i", {"i"}), ("s.i", None), ("s.*", None), ("x.i", None), ("*", {"i"}), ("c.*", {"i"})],
+)
+def test_a_field_of_a_row_is_no_column_of_the_key(key: str, keys: set[str] | None) -> None:
+    _, rows, _ = cut(f"SELECT {key} FROM c")
+    assert rows.keys == keys
+
+
+def test_groups_of_a_field_are_not_those_of_the_column() -> None:
+    _, rows, _ = cut(
+        "SELECT i FROM (SELECT i, s.i, ROW_NUMBER() OVER (PARTITION BY s.i ORDER BY l) AS n FROM t) WHERE n = 1"
+    )
+    assert rows.keys is None
+    with pytest.raises(SqlError, match="Spark builds sessions of the groups"):
+        cut(
+            "SELECT s.i, COUNT(*) FROM TABLE(SESSION(TABLE u PARTITION BY i, DESCRIPTOR(ltz), INTERVAL '1' HOUR)) "
+            "GROUP BY s.i, window_start, window_end"
+        )
+
+
 def test_a_rank_is_no_column_of_a_top_n() -> None:
     with pytest.raises(SqlError, match="the rank 'n' is not served as a column"):
         cut(
@@ -136,7 +171,17 @@ def test_an_outer_join_and_a_join_of_changes_are_cut() -> None:
     assert sql == f"SELECT `l0` AS `a`, `r1` AS `b`, `{KIND}` FROM `cut1` AS `__join`"
     assert rows.keys is None
     _, rows, sql = cut("SELECT u.i, c.i AS j, c.s FROM u JOIN c ON u.l = c.i AND u.s <> c.s")
-    assert sql.endswith("FROM `cut1` AS `__join` WHERE (`l1` <> `r1`)")
+    assert sql.endswith(
+        f"FROM (SELECT * EXCEPT (`{KIND}`), CASE WHEN `{KIND}` IN ('+I', '+U') THEN '+I' ELSE '-D' END AS "
+        f"`{KIND}` FROM `cut1` AS `__join` WHERE ((`l1` <> `r1`))) AS `__join`"
+    )
+
+
+def test_the_rest_of_on_is_of_its_own_join() -> None:
+    steps, _, sql = cut("SELECT a.i FROM c AS a JOIN c AS b ON a.i = b.i AND a.s <> b.s JOIN u ON a.i = u.i")
+    assert isinstance(steps[1], RegularJoin)
+    assert "WHERE ((`l1` <> `r1`))) AS `__join`" in steps[1].left
+    assert "WHERE" not in sql
 
 
 def test_an_inner_join_of_inserts_is_sparks() -> None:

@@ -12,8 +12,8 @@ from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._outputs import Outputs
 from penstock.sql.query._parts import From, Window
 from penstock.sql.query._windows import COLUMNS, WINDOW, group_window, interval_ms, parts_of_window
-from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import Rows
+from penstock.sql.query.scope import column_name
 
 _SET_GROUPS: dict[type, str] = {exp.GroupingSets: "GROUPING SETS", exp.Cube: "CUBE", exp.Rollup: "ROLLUP"}
 
@@ -80,9 +80,7 @@ class Groups(Outputs):
         window = self.window
         if window is None or window.kind != "SESSION":
             return
-        if {quoted(each).lower() for each in window.partition} != {
-            item.split(".")[-1].lower() for item in items
-        }:
+        if {each.lower() for each in window.partition} != {column_name(each, self.aliases) for each in items}:
             self.inner.refuse(
                 self.tree.args["group"],
                 "the columns of PARTITION BY in SESSION and those of GROUP BY have to be the same, because "
@@ -126,12 +124,12 @@ class Groups(Outputs):
         return source, f" WHERE {condition}"
 
     def condition(self) -> str:
-        """Return the conditions of WHERE and of joins; "" without any."""
+        """Return the conditions of WHERE; "" without any."""
         where = self.tree.args.get("where")
         parts = [where.this] if where is not None else []
         if where is not None and self.done:
             parts = [each for each in conjuncts(where.this) if id(each) not in self.done]
-        return " AND ".join([*map(self.inner.text, parts), *self.conditions])
+        return " AND ".join(map(self.inner.text, parts))
 
     def is_aggregation(self) -> bool:
         """Return whether the SELECT has GROUP BY or an aggregate."""

@@ -6,7 +6,7 @@ of an inner join, and refused for any other join.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,8 +14,8 @@ from sqlglot import exp
 from penstock.sql.query._parts import From
 from penstock.sql.query._sqlglot import IntervalOf
 from penstock.sql.query.piece import INTEGERS
-from penstock.sql.query.rows import KIND, Rows
-from penstock.sql.query.scope import Entry, Scope, last_part
+from penstock.sql.query.rows import KIND, Rows, plain_kind
+from penstock.sql.query.scope import Entry, Scope, column_name
 from penstock.sql.query.steps import RegularJoin
 
 if TYPE_CHECKING:
@@ -70,13 +70,17 @@ class Side:
         keys = self.source.rows.keys
         if keys is None:
             return None
-        places = {last_part(each.text): place for place, each in enumerate(columns)}
+        places = {self.name_of(each.text): place for place, each in enumerate(columns)}
         return frozenset(f"{self.prefix}{places[key]}" for key in keys) if keys <= places.keys() else None
+
+    def name_of(self, text: str) -> str | None:
+        """Return the name of a column of this side; None for another text."""
+        return column_name(text, self.source.aliases)
 
     def is_unique(self) -> bool:
         """Return whether each value of what is compared has one row at most."""
         keys = self.source.rows.keys
-        return keys is not None and keys <= {last_part(text) for text, _ in self.keys}
+        return keys is not None and keys <= {self.name_of(text) for text, _ in self.keys}
 
 
 def _parts(column: exp.Expr) -> list[str]:
@@ -156,7 +160,9 @@ def used(parts: Relations, side: Side, extra: frozenset[str] = frozenset()) -> l
     stars = any(isinstance(each, exp.Star) for each in tree.find_all(exp.Star))
     keys = {*(side.source.rows.keys or ()), *extra}
     found = [
-        each for each in side.entries if stars or each.name.lower() in names or last_part(each.text) in keys
+        each
+        for each in side.entries
+        if stars or each.name.lower() in names or side.name_of(each.text) in keys
     ]
     for each in found:
         if each.type.startswith(_NESTED):
@@ -205,9 +211,17 @@ def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how:
     changes = None if is_append else parts.query.feature(f"Join(joinType=[{how}])", join)
     scope = scope_of(one, ones, other, others)
     source = From(f"{view} AS `__join`", Rows(changes, keys), (*left.aliases, *right.aliases), scope)
+    return _filtered(parts, source, rest)
+
+
+def _filtered(parts: Relations, source: From, rest: list[exp.Expr]) -> From:
+    """Return the pairs that fulfil the conditions, before a next join gives the columns new names."""
+    if not rest:
+        return source
     parts.use(source)
-    parts.conditions += [parts.inner.text(each) for each in rest]
-    return source
+    condition = " AND ".join(f"({parts.inner.text(each)})" for each in rest)
+    star = f"* EXCEPT (`{KIND}`), {plain_kind()} AS `{KIND}`" if source.rows.changes is not None else "*"
+    return replace(source, text=f"(SELECT {star} FROM {source.text} WHERE {condition}) AS `__join`")
 
 
 def _keys(

@@ -10,7 +10,7 @@ from sqlglot import exp
 from penstock.sql.query._parts import From
 from penstock.sql.query._relations import Relations
 from penstock.sql.query.piece import quoted
-from penstock.sql.query.scope import Entry, last_part
+from penstock.sql.query.scope import Entry, column_name
 
 
 class Outputs(Relations):
@@ -46,7 +46,9 @@ class Outputs(Relations):
             ):
                 names.update(self._names_of_star(node, source))
             elif isinstance(node, exp.Column):
-                names[last_part(self.inner.text(node))] = self._name(each).lower()
+                name = column_name(self.inner.text(node), source.aliases if source is not None else ())
+                if name is not None:
+                    names[name] = self._name(each).lower()
         return names
 
     def _name(self, each: exp.Expr) -> str:
@@ -73,11 +75,15 @@ class Outputs(Relations):
         if source is None:
             return {}
         if source.scope is None:
+            table = "" if isinstance(node, exp.Star) else node.args["table"].name.lower()
+            if table and table not in {each.lower() for each in source.aliases}:
+                return {}  # the fields of a ROW
             return {key: key for key in source.rows.keys or ()}
         entries = source.scope.entries
         if not isinstance(node, exp.Star):
             entries = tuple(source.scope.of(node.args["table"].name))
-        return {last_part(each.text): each.name.lower() for each in entries}
+        names = ((column_name(each.text, source.aliases), each.name.lower()) for each in entries)
+        return {old: new for old, new in names if old is not None}
 
 
 def _all(entries: tuple[Entry, ...]) -> str:

@@ -63,8 +63,6 @@ class Parts:
         self.inner: Expressions = query.expressions(names)
         self.aliases: frozenset[str] = frozenset()
         """The names of the tables of FROM, in lower case."""
-        self.conditions: list[str] = []
-        """Of joins, which stand in WHERE."""
         self.done: set[int] = set()
         """Parts of WHERE that stand elsewhere: the rank of Top-N."""
 

@@ -53,7 +53,8 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
     view = parts.query.cut(step, rank.output)
     shown = [f"`c{place}` AS {quoted(name)}" for place, name in enumerate(columns)]
     if rank.count == 1:
-        shown.append(f"CAST(1 AS BIGINT) AS {quoted(rank.name)}")
+        place = _place(parts, tree.this.expressions, rank, len(columns))
+        shown.insert(place, f"CAST(1 AS BIGINT) AS {quoted(rank.name)}")
     feature = parts.query.feature("Deduplicate" if isinstance(step, Deduplication) else "Rank", rank.output)
     rows = Rows(feature, found.rows.keys)
     if rank.count == 1 and found.partition_names is not None:
@@ -74,6 +75,17 @@ def _check(parts: Relations, tree: exp.Expr, rank: _Rank) -> None:
             f"the rank '{rank.name}' is not served as a column of a Top-N in a stream. Leave it out of "
             "SELECT.",
         )
+
+
+def _place(parts: Relations, outputs: list[exp.Expr], rank: _Rank, width: int) -> int:
+    """Return the place of the rank among the other columns."""
+    place = [each is rank.output for each in outputs].index(True)
+    before, after = outputs[:place], outputs[place + 1 :]
+    if not any(map(_is_star, before)):
+        return len(before)
+    if any(map(_is_star, after)):
+        parts.inner.refuse(rank.output, "ROW_NUMBER() between two stars is not served. Write it last.")
+    return width - len(after)
 
 
 def _step(parts: Relations, rank: _Rank, found: Ranked, columns: list[str]) -> Deduplication | Top:
@@ -127,10 +139,14 @@ def _count(condition: exp.Expr, name: str) -> int | None:
 
 def _uses(outer: exp.Expr, rank: _Rank) -> bool:
     """Return whether the rank is used in another place than its comparison."""
-    stars = any(isinstance(each, exp.Star) or isinstance(each.this, exp.Star) for each in outer.expressions)
+    stars = any(map(_is_star, outer.expressions))
     columns = [
         each
         for each in outer.find_all(exp.Column)
         if each.name.lower() == rank.name.lower() and each.parent is not rank.condition
     ]
     return stars or bool(columns)
+
+
+def _is_star(each: exp.Expr) -> bool:
+    return isinstance(each, exp.Star) or isinstance(each.this, exp.Star)

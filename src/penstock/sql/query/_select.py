@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.sql.query._aggregated import aggregated
 from penstock.sql.query._groups import Groups
 from penstock.sql.query.rows import Rows, Selected
-from penstock.sql.query.scope import last_part
+from penstock.sql.query.scope import column_name
 
 _STARTS = ("this", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct")
 
@@ -97,9 +97,10 @@ class Select(Groups):
             inner.only(each, "this", "desc", "nulls_first")
             shown.append(f"{inner.text(each.this)} AS `__o{place}`")
         names = self.names_of_outputs(source)
+        columns = [column_name(text, source.aliases) for text in keys]
         if source.is_alone and any(isinstance(each, exp.Star) for each in tree.expressions):
-            names = {**{last_part(text): last_part(text) for text in keys if text.endswith("`")}, **names}
-        of_keys = [names.get(last_part(text)) for text in keys] if partition else []
+            names = {**{each: each for each in columns if each is not None}, **names}
+        of_keys = [names.get(each) if each is not None else None for each in columns] if partition else []
         known = tuple(each for each in of_keys if each is not None)
         hidden = "".join(f", `{each}`" for each in source.rows.hidden)
         return Ranked(

@@ -5,7 +5,11 @@ Runs on the driver. Invariant: a name that two columns have is refused.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+_COLUMN = re.compile(r"(?:`(?P<table>(?:[^`]|``)+)`\.)?`(?P<name>(?:[^`]|``)+)`")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,17 @@ class Scope:
         return [each for each in self.entries if each.alias.lower() == alias.lower()]
 
 
-def last_part(text: str) -> str:
-    """Return the last part of the text of a column, in lower case; another text as it is."""
-    return text.rpartition(".")[2].strip("`").lower() if text.endswith("`") else text
+def column_name(text: str, aliases: Iterable[str]) -> str | None:
+    """Return the name in a text that is a column, in lower case; None for any other text.
+
+    Args:
+        text: in Spark's SQL: `name`, or `alias`.`name`. Before the field of a ROW stands no table.
+        aliases: the names of the tables.
+    """
+    found = _COLUMN.fullmatch(text)
+    if found is None:
+        return None
+    table = found["table"]
+    if table is not None and table.replace("``", "`").lower() not in {each.lower() for each in aliases}:
+        return None
+    return found["name"].replace("``", "`").lower()
