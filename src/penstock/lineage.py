@@ -6,6 +6,7 @@ fails or waits because of its lineage.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -17,6 +18,7 @@ import pyspark
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import OptionError
+from penstock.observe.lineage.brief import brief_error
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
 from penstock.observe.lineage.run import Described, Run
@@ -26,6 +28,8 @@ __all__ = ["Input", "Listener", "Output"]
 _log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_S = 10.0
+_END_EXPECTED_S = 2.0
+"""Spark tells the end of a query a moment after `awaitTermination` has returned."""
 
 
 class Listener(StreamingQueryListener):
@@ -41,28 +45,38 @@ class Listener(StreamingQueryListener):
         rows.writeStream.queryName("orders-copy")....start()
 
     A job is the name of a query, a run is Spark's run of it. OpenLineage's own client sends the events. Its
-    variables (`OPENLINEAGE_URL`, ...) or its file `openlineage.yml` say where to.
+    variables (`OPENLINEAGE_URL`, ...) or its file `openlineage.yml` say where to. End the program with
+    `close()`. Without it, the end of the interpreter calls it.
 
     Args:
         namespace: of the jobs; None: `OPENLINEAGE_NAMESPACE`, or "default".
         client: an `OpenLineageClient`; None: a new one.
         running_every_s: the shortest time between two RUNNING events of a query, in seconds.
+        whole_errors: whether FAIL has the whole text of the error, which may hold values of records. By
+            default it has the class of the error and the first line of an error of penstock.
 
     Raises:
         OptionError: `openlineage-python` is not installed.
     """
 
     def __init__(
-        self, namespace: str | None = None, *, client: Any = None, running_every_s: float = 60.0
+        self,
+        namespace: str | None = None,
+        *,
+        client: Any = None,
+        running_every_s: float = 60.0,
+        whole_errors: bool = False,
     ) -> None:
         self._namespace = namespace or os.environ.get("OPENLINEAGE_NAMESPACE") or "default"
         self._client = _client() if client is None else client
         self._running_every_s = running_every_s
         self._outbox = Outbox(self._client.emit)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._described: dict[str, Described] = {}
         self._runs: dict[str, Run] = {}
         self._told_at_s: dict[str, float] = {}
+        self._whole_errors = whole_errors
+        atexit.register(self.close, _CLOSE_TIMEOUT_S)
 
     def describe(self, name: str, inputs: Sequence[Input] = (), outputs: Sequence[Output] = ()) -> None:
         """Say what a query reads and writes, before it is started.
@@ -79,10 +93,23 @@ class Listener(StreamingQueryListener):
         """Wait until the events of now are sent. Return whether they are."""
         return self._outbox.flush(timeout_s)
 
-    def close(self) -> None:
-        """Send what waits, and end the thread. Remove the listener from Spark first."""
-        self._outbox.close()
-        self._client.close(_CLOSE_TIMEOUT_S)
+    def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
+        """Send what waits, and end the thread. Raise nothing. End the queries first.
+
+        For the end of a query that Spark has not told yet, it waits 2 seconds.
+
+        Args:
+            timeout_s: for all of it, in seconds. The log says how many events are dropped after it.
+        """
+        atexit.unregister(self.close)
+        deadline_s = time.monotonic() + timeout_s
+        with self._lock:
+            self._lock.wait_for(lambda: not self._runs, min(_END_EXPECTED_S, timeout_s))
+        self._outbox.close(max(0.0, deadline_s - time.monotonic()))
+        try:
+            self._client.close(max(0.0, deadline_s - time.monotonic()))
+        except Exception as error:  # noqa: BLE001 - lineage is for watching: the program goes on
+            _log.warning("Cannot close the client of OpenLineage: %s.", error)
 
     def onQueryStarted(self, event: Any) -> None:
         """Send START."""
@@ -114,10 +141,20 @@ class Listener(StreamingQueryListener):
         """Send COMPLETE, or FAIL with the error."""
         run_id = str(event.runId)
         with self._lock:
-            run = self._runs.pop(run_id, None)
+            run = self._runs.get(run_id)
             self._told_at_s.pop(run_id, None)
         if run is not None:
-            self._tell(run, "COMPLETE" if event.exception is None else "FAIL", event.exception)
+            if event.exception is None:
+                self._tell(run, "COMPLETE")
+            else:
+                self._tell(run, "FAIL", self._error_of(event))
+        with self._lock:
+            self._runs.pop(run_id, None)  # after its event waits, so that close() sends it
+            self._lock.notify_all()
+
+    def _error_of(self, event: Any) -> str:
+        text = str(event.exception)
+        return text if self._whole_errors else brief_error(text, event.errorClassOnException)
 
     def _run_of(self, name: str | None, run_id: str) -> Run | None:
         """Return the run, and send START if it is new; None if the query is not described."""

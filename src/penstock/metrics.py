@@ -143,7 +143,7 @@ def json_lines(write: Callable[[str], Any]) -> Callable[[dict[str, Any]], None]:
     """Return an `on_progress` that writes each report as one line of JSON.
 
     Args:
-        write: e.g. `open(path, "a").write`; gets the line with its end.
+        write: e.g. `open(path, "a", buffering=1).write`, so that no line waits; gets the line with its end.
     """
 
     def on_progress(figures: dict[str, Any]) -> None:

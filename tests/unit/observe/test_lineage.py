@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from openlineage.client.transport.http import HttpConfig, HttpTransport
 from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEvent
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from penstock import lineage
 from penstock.errors import OptionError
 from penstock.lineage import Input, Listener, Output
 from penstock.observe.lineage.datasets import namespace_of
@@ -55,6 +58,11 @@ class Collected:
         return True
 
 
+@pytest.fixture(autouse=True)
+def _no_end_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "_END_EXPECTED_S", 0.0)
+
+
 @pytest.fixture
 def client() -> Collected:
     return Collected()
@@ -75,9 +83,9 @@ def started(name: str | None = "orders") -> QueryStartedEvent:
     return QueryStartedEvent.fromJson(given)
 
 
-def ended(exception: str | None = None) -> QueryTerminatedEvent:
+def ended(exception: str | None = None, error_class: str | None = None) -> QueryTerminatedEvent:
     return QueryTerminatedEvent.fromJson(
-        {"id": ID, "runId": RUN, "exception": exception, "errorClassOnException": None}
+        {"id": ID, "runId": RUN, "exception": exception, "errorClassOnException": error_class}
     )
 
 
@@ -120,10 +128,47 @@ def test_a_run_is_told_from_start_to_end(listener: Listener, client: Collected) 
     assert last["run"]["facets"]["processing_engine"]["name"] == "spark"
 
 
-def test_a_failed_run_says_why(listener: Listener, client: Collected) -> None:
+SPARKS = """org.apache.spark.SparkException: Job aborted: row (4711, Jane Roe) is not valid
+Traceback (most recent call last):
+ValueError: invalid literal for int(): 'Jane Roe'
+penstock.errors.DecodeError: Cannot decode the value of orders-3 at offset 7.
+Its bytes: Jane Roe
+\tat org.apache.spark.api.python.Reader.run(Reader.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "error_class", "said"),
+    [
+        (
+            SPARKS,
+            None,
+            "org.apache.spark.SparkException: penstock.errors.DecodeError: Cannot decode the value of "
+            "orders-3 at offset 7.",
+        ),
+        (SPARKS.partition("penstock")[0], "DIVIDE_BY_ZERO", "DIVIDE_BY_ZERO"),
+        ("java.lang.ArithmeticException", None, "java.lang.ArithmeticException"),
+        ("penstock.errors.ClientError: away\nJane", None, "penstock.errors.ClientError: away"),
+        ("Jane Roe: no such customer", None, "The query has failed; its error is in Spark's log"),
+    ],
+)
+def test_a_failed_run_does_not_tell_what_a_record_holds(
+    listener: Listener, client: Collected, text: str, error_class: str | None, said: str
+) -> None:
+    listener.onQueryStarted(started())
+    listener.onQueryTerminated(ended(text, error_class))
+    listener.flush()
+    facet = client.events[-1]["run"]["facets"]["errorMessage"]
+    assert (facet["message"], facet.get("stackTrace")) == (said, None)
+    assert "Jane" not in json.dumps(client.events)
+
+
+def test_a_failed_run_says_everything_if_it_may(client: Collected) -> None:
+    listener = Listener("shop", client=client, whole_errors=True)
+    listener.describe("orders", [Input(READ, SCHEMA)])
     listener.onQueryStarted(started())
     listener.onQueryTerminated(ended("the broker is gone\nat line 1"))
-    listener.flush()
+    listener.close()
     facet = client.events[-1]["run"]["facets"]["errorMessage"]
     assert client.events[-1]["eventType"] == "FAIL"
     assert (facet["message"], facet["stackTrace"]) == ("the broker is gone", "at line 1")
@@ -275,6 +320,102 @@ def test_a_slow_backend_costs_no_memory_and_loses_no_end() -> None:
     assert (len(sent), sent[-1]) == (101, "COMPLETE")
 
 
+def test_a_backend_that_hangs_is_not_waited_for_without_end(caplog: pytest.LogCaptureFixture) -> None:
+    may_go = threading.Event()
+
+    def hangs(_: object) -> None:
+        may_go.wait(60)
+
+    outbox = Outbox(hangs)
+    for _ in range(3):
+        outbox.put(lambda: 1, is_needed=True)
+    outbox.close(0.05)
+    assert "3 events of OpenLineage are dropped" in caplog.text
+    outbox.put(lambda: 1, is_needed=True)
+    assert "the listener is closed" in caplog.text
+    assert outbox._thread.daemon
+    may_go.set()
+    outbox._thread.join(60)
+    assert not outbox._thread.is_alive()
+
+
+def test_events_that_are_needed_are_bounded_too() -> None:
+    may_go, sent = threading.Event(), []
+
+    def slow(event: int) -> None:
+        may_go.wait(60)
+        sent.append(event)
+
+    outbox = Outbox(slow)
+    for _ in range(2_000):
+        outbox.put(lambda: 1, is_needed=True)
+    may_go.set()
+    outbox.close(60)
+    assert len(sent) == 1_000
+
+
+PROGRAM = """
+import sys, time
+from penstock import lineage
+from tests.unit.observe.test_lineage import ended, started
+
+class Client:
+    def emit(self, event):
+        time.sleep(float(sys.argv[1]))
+        print(event.eventType.value, flush=True)
+
+    def close(self, timeout_s):
+        print("closed", flush=True)
+
+lineage._CLOSE_TIMEOUT_S = float(sys.argv[2])
+listener = lineage.Listener("shop", client=Client())
+listener.describe("orders")
+listener.onQueryStarted(started())
+listener.onQueryTerminated(ended())
+"""
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "limit_s", "said"), [(0.2, 60, ["START", "COMPLETE", "closed"]), (600, 0.2, ["closed"])]
+)
+def test_the_end_of_the_program_sends_what_waits_for_a_limited_time(
+    takes_s: float, limit_s: float, said: list[str]
+) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(takes_s), str(limit_s)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert ended.stdout.split() == said
+    assert ("events of OpenLineage are dropped" in ended.stderr) == (len(said) == 1)
+
+
+def test_closing_expects_the_end_that_spark_tells_late(
+    client: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lineage, "_END_EXPECTED_S", 60.0)
+    listener = Listener("shop", client=client)
+    listener.describe("orders")
+    listener.onQueryStarted(started())
+    late = threading.Timer(0.1, listener.onQueryTerminated, [ended()])
+    late.start()
+    listener.close(60)
+    late.join()
+    assert [each["eventType"] for each in client.events] == ["START", "COMPLETE"]
+
+
+def test_a_topic_that_was_recreated_has_no_offsets_before_its_start(
+    listener: Listener, client: Collected
+) -> None:
+    listener.onQueryProgress(batch({"t": {"0": 50}}, {"t": {"0": 90}}))
+    listener.onQueryProgress(batch({"t": {"0": 90}}, {"t": {"0": 5}}, 1))
+    listener.onQueryProgress(batch({"t": {"0": 5}}, {"t": {"0": 9}}, 2))
+    listener.flush()
+    found = [
+        each["inputs"][0]["inputFacets"]["penstock_kafkaOffsets"]["partitions"][0]
+        for each in client.events
+        if each["eventType"] == "RUNNING"
+    ]
+    assert [(each["startOffset"], each["endOffset"]) for each in found] == [(50, 90), (0, 5), (0, 9)]
+
+
 def test_the_name_of_a_cluster_is_its_first_server() -> None:
     for servers, name in [
         (" b:1 , a:2", "kafka://b:1"),
@@ -286,8 +427,6 @@ def test_the_name_of_a_cluster_is_its_first_server() -> None:
 
 
 def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys  # noqa: PLC0415
-
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     with pytest.raises(OptionError, match=r"Install penstock\[lineage\]"):
         Listener()

@@ -50,7 +50,7 @@ def event_of(run: Run, state: str, namespace: str, engine_version: str, error: s
         state: START, RUNNING, COMPLETE or FAIL.
         namespace: of the job.
         engine_version: of Spark.
-        error: why the run has failed.
+        error: why the run has failed: a line, and a stack trace if the user asked for it.
     """
     facets: dict[str, Any] = {
         "processing_engine": processing_engine_run.ProcessingEngineRunFacet(

@@ -75,7 +75,11 @@ class Run:
             of_batch = start_positions(source) or {}
             for topic_partition in end:
                 # A topic partition that was found later begins at its oldest record, which is 0 or unknown.
-                starts.setdefault(topic_partition, of_batch.get(topic_partition, 0))
+                first = of_batch.get(topic_partition, 0)
+                if (
+                    starts.setdefault(topic_partition, first) > end[topic_partition]
+                ):  # the topic was recreated
+                    starts[topic_partition] = first if first <= end[topic_partition] else 0
             self._ends[number] = end
             self.rows_in[number] = self.rows_in.get(number, 0) + source.numInputRows
         written = progress.sink.numOutputRows
