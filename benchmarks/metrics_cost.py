@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -151,13 +152,18 @@ def _source(bench: Bench, topic: str, which: str, **options: str) -> Iterator[Da
 
 @contextmanager
 def _scraped(url: str) -> Iterator[None]:
-    """Ask for a page each second, on a thread. A query that has not begun does not answer."""
+    """Ask for a page each second, on a thread. A query that has not begun does not answer.
+
+    Raises:
+        RuntimeError: the page was never given, so nothing was measured.
+    """
     is_over = threading.Event()
+    statuses: list[int] = []
 
     def scrape() -> None:
         while not is_over.wait(SCRAPE_EVERY_S):
             with suppress(OSError):
-                http_request("GET", url, headers={})
+                statuses.append(http_request("GET", url, headers={})[0])
 
     thread = threading.Thread(target=scrape)
     thread.start()
@@ -166,6 +172,8 @@ def _scraped(url: str) -> Iterator[None]:
     finally:
         is_over.set()
         thread.join()
+    if statuses and HTTPStatus.OK not in statuses:
+        raise RuntimeError(f"{url} answered {len(statuses)} times, the last time with status {statuses[-1]}")
 
 
 def _whole_ms(rows: DataFrame, records: int) -> float:

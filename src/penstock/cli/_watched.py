@@ -116,10 +116,9 @@ class WatchedUrl:
 
         try:
             status, body = http_request("GET", self._url, headers={}, timeout_ms=_URL_TIMEOUT_MS)
-            data = json.loads(body)
             if status != _OK:
-                said = data.get("error", "") if isinstance(data, dict) else ""
-                raise ClientError(f"{self._url} answered with status {status}. {said}")
+                raise ClientError(f"{self._url} answered with status {status}. {_error_in(body)}".rstrip())
+            data = json.loads(body)
             report = report_from_json(data, time.time_ns() // 1_000_000)
             sinks = tuple(_sentence(each) for each in data.get("sinks", ()))
             last = data.get("last_batch")
@@ -131,6 +130,15 @@ class WatchedUrl:
                 f"{self._url} is not the HTTP end of a query of penstock: {error}. Give the port that its "
                 "option metrics.http.port names."
             ) from error
+
+
+def _error_in(body: bytes) -> str:
+    """Return the error that a query's JSON holds; nothing of another text, e.g. a proxy's page."""
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return ""
+    return str(data.get("error", "")) if isinstance(data, dict) else ""
 
 
 def _sentence(sink: Any) -> str:

@@ -67,7 +67,7 @@ def _readers(readers: Sequence[Shown]) -> Table:
     for heading in ("batch", "took", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in"):
         table.add_column(heading, justify="right")
     for reader in readers:
-        table.add_row(reader.name, *_cells(reader))
+        table.add_row(Text(reader.name), *_cells(reader))
     return table
 
 
@@ -105,7 +105,7 @@ def _partitions(name: str, report: Report, count: int) -> Table:
         report.rows,
         key=lambda row: (-order.index(row.verdict.health), -row.look.records, row.topic_partition),
     )[:count]
-    table = Table(box=None, pad_edge=False, header_style="bold", title=name, title_justify="left")
+    table = Table(box=None, pad_edge=False, header_style="bold", title=Text(name), title_justify="left")
     table.add_column("topic partition", overflow="fold")
     for heading in ("position", "log end", "lag", "seconds"):
         table.add_column(heading, justify="right")
@@ -114,12 +114,12 @@ def _partitions(name: str, report: Report, count: int) -> Table:
     for row in worst:
         look = row.look
         table.add_row(
-            str(row.topic_partition),
+            Text(str(row.topic_partition)),
             f"{look.position:,}",
             f"{look.high_watermark:,}",
             f"{look.records:,}",
             "-" if look.age_ms is None else f"{look.age_ms / 1000:,.1f}",
             Text(row.verdict.health.value, style=_STYLES[row.verdict.health]),
-            "-" if look.holder is None else str(look.holder),
+            "-" if look.holder is None else Text(str(look.holder)),
         )
     return table

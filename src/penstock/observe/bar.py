@@ -56,11 +56,20 @@ def progress(query: Any, timeout: float | None = None, *, console: Any = None) -
         begun_s = time.monotonic()
         while True:
             has_ended = bool(query.awaitTermination(_POLL_S))
-            passed = meter.after(query.recentProgress)
+            passed = meter.after(_reports(query, meter))
             rate = passed.done / max(time.monotonic() - begun_s, 1e-9)
             shown.update(task, completed=passed.done, total=passed.total, rate=f"{rate:,.0f}/s")
             if has_ended or (deadline_s is not None and time.monotonic() >= deadline_s):
                 return has_ended
+
+
+def _reports(query: Any, meter: _Meter) -> Sequence[Any]:
+    """Return the newest report; all that Spark keeps, which are a hundred, while a start is unknown."""
+    if not meter.knows_starts:
+        found: Sequence[Any] = query.recentProgress
+        return found
+    last = query.lastProgress
+    return [] if last is None else [last]
 
 
 def bar_columns() -> tuple[Any, ...]:
@@ -81,6 +90,7 @@ class _Meter:
 
     def __init__(self) -> None:
         self._starts: dict[int, Positions] = {}
+        self.knows_starts = False
 
     def after(self, reports: Sequence[Any]) -> Passed:
         """Return how far the query is by its reports, oldest first."""
@@ -90,11 +100,24 @@ class _Meter:
             for number, source in enumerate(report.sources):
                 if number not in self._starts and (start := start_positions(source)) is not None:
                     self._starts[number] = start
+        self.knows_starts = all(
+            number in self._starts or _is_of_another_system(source)
+            for number, source in enumerate(reports[-1].sources)
+        )
         done = total = 0
         for number, source in enumerate(reports[-1].sources):
             of_source = _passed(self._starts.get(number, {}), source)
             done, total = done + of_source[0], total + of_source[1]
         return Passed(done, max(done, total), len(reports))
+
+
+_NOT_READ_YET = (None, "None", "null")
+"""An offset that is missing. PySpark makes a text of it."""
+
+
+def _is_of_another_system(source: Any) -> bool:
+    """Return whether a source has read, and not Kafka."""
+    return source.endOffset not in _NOT_READ_YET and kafka_positions(source.endOffset) is None
 
 
 def _passed(start: Mapping[Any, int], source: Any) -> tuple[int, int]:

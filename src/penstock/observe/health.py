@@ -46,7 +46,8 @@ class HealthRules:
         blocked_after_ms: how long a transaction may be open.
         behind_looks: at how many positions in a row the lag must not have shrunk. Only the first look at
             each position counts. One position less is enough if the lag has grown by a half.
-        behind_after_ms: how old the next unread record must be in the last of them.
+        behind_after_ms: how old the next unread record must be in the last of them. If its age is unknown,
+            how long they must span.
         reads_committed: whether the reader has `isolation.level` `read_committed`.
     """
 
@@ -182,15 +183,17 @@ def _falling_behind(
         _grows(seen[-positions:], positions, factor)
         for positions, factor in ((rules.behind_looks, 1.0), (rules.behind_looks - 1, _FAST_GROWTH))
     )
-    age_ms = now.age_ms
-    if not is_behind or (age_ms is not None and age_ms < rules.behind_after_ms):
-        return None
     seen = seen[-rules.behind_looks :]
-    span_s = (seen[-1].at_ms - seen[0].at_ms) / 1000
+    if not is_behind:
+        return None
+    span_ms = seen[-1].at_ms - seen[0].at_ms
+    # Without an age, e.g. of a topic without timestamps, the lag must have grown for as long.
+    if (span_ms if now.age_ms is None else now.age_ms) < rules.behind_after_ms:
+        return None
     return Verdict(
         Health.FALLING_BEHIND,
         f"the lag in {topic_partition} grew from {seen[0].records} to {seen[-1].records} records in "
-        f"{span_s:.0f} s",
+        f"{span_ms / 1000:.0f} s",
     )
 
 

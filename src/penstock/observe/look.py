@@ -87,10 +87,16 @@ class Observer:
     def _add_holders(self, found: dict[TopicPartition, PartitionLook]) -> None:
         held = [tp for tp, look in found.items() if look.last_stable < look.high_watermark]
         for tp, each in first_open_transactions(self._connections, held, timeout_ms=self._timeout_ms).items():
+            look = found[tp]
+            # The log grew after the last stable offset was asked for, so that one may be too old.
+            if each is None:
+                found[tp] = replace(look, last_stable=look.high_watermark)
+                continue
             holder = Holder(
                 tp, each.producer_id, each.transactional_id, each.first_offset, each.open_since_ms
             )
-            found[tp] = replace(found[tp], holder=holder)
+            stable = min(max(look.last_stable, each.first_offset), look.high_watermark)
+            found[tp] = replace(look, last_stable=stable, holder=holder)
 
     def _add_times(self, found: dict[TopicPartition, PartitionLook]) -> None:
         behind = sorted((tp for tp, look in found.items() if look.records), key=lambda tp: -found[tp].records)

@@ -21,6 +21,7 @@ from typing import Any
 
 _DATAGRAM_MAX_BYTES = 4_096
 _REPORT_EVERY_S = 1.0
+_LISTEN_S = 1.0
 _TASKS_KEPT = 10_000
 _TOTALS = (
     "numRecordsIn",
@@ -108,6 +109,7 @@ class Receiver:
         except OSError:
             self._socket.close()
             raise
+        self._socket.settimeout(_LISTEN_S)
         self.address = ReportAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
         self._lock = threading.Lock()
         self._tasks: OrderedDict[str, dict[str, int]] = OrderedDict()
@@ -128,7 +130,7 @@ class Receiver:
         return values
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening. It takes a second at most, even if the datagram that wakes the thread is lost."""
         self._is_closed = True
         with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as waker:
             waker.sendto(b"", self._socket.getsockname()[:2])
@@ -139,7 +141,7 @@ class Receiver:
         while not self._is_closed:
             try:
                 datagram = self._socket.recv(_DATAGRAM_MAX_BYTES)
-            except OSError:  # e.g. a refused datagram of ours
+            except OSError:  # the time is over, or e.g. a refused datagram of ours
                 continue
             message = _read(datagram, self.address.token)
             if message is None:

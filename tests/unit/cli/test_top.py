@@ -94,6 +94,15 @@ def test_a_query_that_ended_and_another_server_are_shown_with_the_reason(url: st
     assert f"{other}/lag is not the HTTP end of a query of penstock" in shown
 
 
+def test_the_status_of_a_proxy_is_shown() -> None:
+    class Proxy(QuietHandler):
+        def do_GET(self) -> None:
+            self.send(502, b"<html>Bad Gateway</html>", "text/html")
+
+    with serving(Proxy) as proxy:
+        assert f"{proxy}/lag answered with status 502." in top(proxy)
+
+
 def test_what_to_watch_has_to_be_named() -> None:
     with pytest.raises(MissingOptionError, match="--url http://host:port"):
         CliRunner().invoke(app, ["top"], catch_exceptions=False)

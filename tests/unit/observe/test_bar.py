@@ -27,10 +27,21 @@ class FakeQuery:
 
     def __init__(self, *answers: tuple[bool, list[StreamingQueryProgress]]) -> None:
         self._answers = list(answers)
-        self.recentProgress: list[StreamingQueryProgress] = []
+        self._reports: list[StreamingQueryProgress] = []
+        self.asked: list[str] = []
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:
+        self.asked.append("recent")
+        return self._reports
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:
+        self.asked.append("last")
+        return self._reports[-1] if self._reports else None
 
     def awaitTermination(self, timeout: float) -> bool:
-        has_ended, self.recentProgress = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        has_ended, self._reports = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         return has_ended
 
 
@@ -57,6 +68,22 @@ def test_the_bar_ends_with_the_query() -> None:
     shown = output.getvalue()
     assert "orders" in shown
     assert "10 of 14 records" in shown
+
+
+def test_all_reports_are_asked_for_only_until_the_start_is_known() -> None:
+    query = FakeQuery((False, []), (False, [FIRST]), (False, [FIRST, SECOND]), (True, [SECOND]))
+    output = io.StringIO()
+    assert progress(query, console=Console(file=output, width=200))
+    assert query.asked == ["recent", "recent", "last", "last"]
+    assert "10 of 14 records" in output.getvalue()
+
+
+def test_the_start_of_a_source_that_has_not_read_is_still_looked_for() -> None:
+    meter = _Meter()
+    not_yet = event({**source(None, None), "startOffset": None}).progress
+    for reports, knows in [([not_yet], False), ([report(None, 17, None)], True), ([FIRST], True)]:
+        meter.after(reports)
+        assert meter.knows_starts is knows
 
 
 def test_the_bar_ends_with_its_time() -> None:

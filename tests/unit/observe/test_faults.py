@@ -219,6 +219,15 @@ def test_a_cluster_that_does_not_answer_is_not_called_healthy(job: Job) -> None:
     assert "UNKNOWN  lag unknown" in report_as_text({"group": "g"}, report, with_all=True)
 
 
+def test_names_are_shown_as_they_are_and_never_as_markup(job: Job) -> None:
+    job.hold("[red]billing[/]")
+    job.run(2)
+    output = io.StringIO()
+    Console(file=output, width=250).print(screen([Shown("/data/[bold]q[/]", 1, job.view.report(), None)], 3))
+    assert output.getvalue().count("/data/[bold]q[/]") >= 2
+    assert output.getvalue().count("transaction [red]billing[/] (producer 7)") == 2
+
+
 def test_a_job_whose_broker_was_away_for_a_look_keeps_what_was_seen_before(job: Job) -> None:
     job.slow_share = 0.3
     job.run(2)

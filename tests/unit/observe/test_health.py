@@ -119,6 +119,12 @@ def test_a_lag_that_only_grows_is_falling_behind() -> None:
     assert falling(10, 10, 11, 12, age_ms=9_999) is Health.OK  # it is fresh
 
 
+@pytest.mark.parametrize(("every_ms", "expected"), [(3_333, Health.OK), (3_334, Health.FALLING_BEHIND)])
+def test_a_lag_of_unknown_age_has_to_grow_for_a_while(every_ms: int, expected: Health) -> None:
+    samples = [Sample(NOW_MS - every_ms * (3 - at), 10 + at, 10 + at) for at in range(3)]
+    assert word(look(50, 63, next_time_ms=None), *samples) is expected
+
+
 def test_a_lag_that_grows_fast_is_named_after_two_batches() -> None:
     assert falling(10, 12, 15) is Health.FALLING_BEHIND
     assert falling(10, 12, 14) is Health.OK

@@ -24,6 +24,34 @@ LISTED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("answer", "stable"),
+    [
+        ({}, 7),  # the broker does not tell
+        ({HERE: None}, 9),  # the log grew between the two questions
+        ({HERE: OpenTransaction(4, 7, "billing", 1_000)}, 7),
+        ({HERE: OpenTransaction(4, 8, "billing", 1_000)}, 8),
+        ({HERE: OpenTransaction(4, 99, "billing", 1_000)}, 9),
+    ],
+)
+def test_a_last_stable_offset_that_is_too_old_blocks_no_reader(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[TopicPartition, OpenTransaction | None], stable: int
+) -> None:
+    def list_offsets_each(
+        _: object, wanted: Mapping[TopicPartition, LogEnd], isolation: IsolationLevel, *, timeout_ms: int
+    ) -> Results[TopicPartition, int]:
+        return Results({tp: LISTED[end, isolation] for tp, end in wanted.items()}, {})
+
+    monkeypatch.setattr(look_module, "list_offsets_each", list_offsets_each)
+    monkeypatch.setattr(look_module, "first_open_transactions", lambda *_, **__: answer)
+    config = SourceConfig(KafkaProperties((("bootstrap.servers", "fake:1"),)), TopicList(()))
+    observer = Observer(cast("KafkaConnections", None), config, 3_000)
+    look = observer.look({HERE: 7}, with_times=False).partitions[HERE]
+    assert look.last_stable == stable
+    assert look.is_kept_back == (stable == 7)
+    assert (look.holder is None) == (answer.get(HERE) is None)
+
+
 def test_a_topic_partition_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[TopicPartition] = []
 

@@ -106,6 +106,19 @@ def test_memory_is_bounded_and_forgotten_tasks_stay_in_the_total(
     assert receiver.snapshot() == {**nothing_yet(), "numRecordsIn": 20, "numBytesIn": 30}
 
 
+def test_closing_ends_even_if_the_thread_is_not_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = Receiver("127.0.0.1")
+
+    def no_socket(*_: object) -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(socket, "socket", no_socket)
+    closing = threading.Thread(target=receiver.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()
+
+
 def test_closing_leaves_no_thread() -> None:
     before = threading.active_count()
     Receiver("127.0.0.1").close()

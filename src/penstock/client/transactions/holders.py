@@ -89,15 +89,21 @@ def first_open_transactions(
     topic_partitions: Collection[TopicPartition],
     *,
     timeout_ms: int | None = None,
-) -> dict[TopicPartition, OpenTransaction]:
-    """Return the open transaction that begins first in each topic partition. Raises nothing."""
+) -> dict[TopicPartition, OpenTransaction | None]:
+    """Return the open transaction that begins first in each topic partition that answers. Raises nothing.
+
+    None: its leader has answered, and no transaction is open there.
+    """
     if not topic_partitions:
         return {}
     described = describe_producers(connections, topic_partitions, timeout_ms=timeout_ms).values
-    first = {tp: found for tp, of in described.items() if (found := _first(of)) is not None}
-    known = _known_transactions(connections, {each.producer_id for each in first.values()}, timeout_ms)
+    first = {tp: _first(of) for tp, of in described.items()}
+    producer_ids = {each.producer_id for each in first.values() if each is not None}
+    known = _known_transactions(connections, producer_ids, timeout_ms)
     return {
-        tp: OpenTransaction(
+        tp: None
+        if each is None
+        else OpenTransaction(
             each.producer_id, each.transaction_start, *known.get(each.producer_id, (None, None))
         )
         for tp, each in first.items()
