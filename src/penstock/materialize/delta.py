@@ -4,6 +4,9 @@ Runs on the driver; needs no JAR. Guarantee: one commit of Delta's log changes t
 penstock reads the marker and the rows from one version of the table, and commits the next version only if no
 other commit has come between. So each batch is applied once, also if two drivers run.
 
+RESTORE takes the rows back, and not the marker. So each commit also has the number of its batch in its
+metadata, and `_delta_log.py` checks what other writers have committed since.
+
 The marker: the number and the digest of the batch are transaction identifiers of Delta (`txn`), which stay in
 the log as long as the table. The id of the query is a property of the table, because it never changes.
 """
@@ -20,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.materialize._delta_log import check_commits
 from penstock.materialize.batch import DELETED, Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
 
@@ -71,15 +75,19 @@ class DeltaTable:
         """Apply a batch in one commit; return False if it was applied before.
 
         Raises:
-            MaterializeError: the batch does not follow the last one, has other columns or keys, or other
-                writers commit all the time.
+            MaterializeError: the batch does not follow the last one, has other columns or keys, other
+                writers may have changed rows, or they commit all the time.
         """
         conflict = _deltalake().exceptions.CommitFailedError
         for _ in range(_ATTEMPTS):
             table = self._open(batch)
             new = marker_of(batch)
             new = Marker(new.query_id, new.batch_id, f"{_number_of(new.digest):x}")
-            if is_applied(self._stored(table, batch), new, str(self)):
+            stored = self._stored(table, batch)
+            is_repeated = is_applied(stored, new, str(self))
+            if stored is not None:
+                check_commits(table, BATCH, stored.batch_id, str(self))
+            if is_repeated:
                 return False
             self._check_columns(table, batch)
             try:
@@ -97,10 +105,16 @@ class DeltaTable:
         ) from failed
 
     def _open(self, batch: Batch) -> Any:
-        """Return the newest version of the table. Create the table if it is missing."""
+        """Return the newest version of the table. The first batch creates it if it is missing."""
         library = _deltalake()
         options = None if self.storage_options is None else dict(self.storage_options)
         if not library.DeltaTable.is_deltatable(self.uri, options):
+            if batch.batch_id:
+                raise MaterializeError(
+                    f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
+                    f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
+                    "written. Restore the table, or start with a new checkpoint."
+                )
             properties = {QUERY: batch.query_id, KEYS: json.dumps(batch.keys), VERSION: _FORMAT}
             schema = library.Schema.from_arrow(batch.upserted().schema)
             # Another driver may create it at the same time, with the same properties.
@@ -158,7 +172,9 @@ def _commit(table: Any, batch: Batch, new: Marker) -> None:
         library.Transaction(DIGEST, int(new.digest, 16)),
     ]
     # Without retries a commit fails if there is a newer version than the one that was read.
-    properties = library.CommitProperties(app_transactions=identifiers, max_commit_retries=0)
+    properties = library.CommitProperties(
+        app_transactions=identifiers, custom_metadata={BATCH: str(new.batch_id)}, max_commit_retries=0
+    )
     if batch.rows.num_rows:
         _merge(table, batch, properties)
     if table.version() == before:  # no row has changed, and deltalake commits nothing then

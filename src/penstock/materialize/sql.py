@@ -56,9 +56,11 @@ class SqlTable:
 
         Raises:
             SchemaError: a column has a type that the database does not have, or a name that penstock needs.
-            OptionError: the dialect is not known, or the table has a name of penstock.
+            OptionError: the dialect is not known, the table has a name of penstock, or it is in an attached
+                database of SQLite.
         """
         dialect = dialect_of(self.dialect)
+        _check_schema(self.table, dialect)
         if self.table.split(".")[-1].lower().startswith(_OURS):
             raise OptionError(
                 f"`table` is {self.table!r}, but tables whose names begin with {_OURS} are penstock's own. "
@@ -104,6 +106,19 @@ class SqlTable:
                     raise
             connection.commit()
         return done
+
+
+def _check_schema(table: str, dialect: Dialect) -> None:
+    """Raise OptionError if a table of SQLite is in another file than its marker."""
+    schema, dot, _ = table.rpartition(".")
+    if dialect is SQLITE and dot and schema.lower() != "main":
+        raise OptionError(
+            f"`table` is {table!r}, in the attached database {schema!r}. SQLite may commit each file by "
+            "itself, so after a crash the rows and the marker could differ. Let `connect` open the file that "
+            "has the table, and name the table without a schema.",
+            option="table",
+            value=table,
+        )
 
 
 def _check_transactions(connection: Any) -> None:

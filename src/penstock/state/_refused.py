@@ -15,6 +15,8 @@ def incomplete(root: str, version: int, reached: int, partition_count: int) -> S
         f"state in {root}. The rows of the others are not in the state, so nothing was written since. A "
         "function of foreachBatch has read a part of its DataFrame (first, take, show), has left "
         "the batch out, or has caught the error of a write. Write the whole DataFrame in each batch. "
+        "Or it calls isEmpty or first between persist and coalesce: call count() first, or use repartition "
+        "instead of coalesce. "
         "docs/changelogs.md, 'A batch that was read in part', says how to repeat the batch.",
         path=root,
         version=version,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -95,8 +96,10 @@ def saved_partitions(marks: Iterable[Mark]) -> frozenset[int]:
     return frozenset(mark.partition for mark in marks if mark.partition is not None)
 
 
-def count_reached(marks: Collection[Mark]) -> int:
+def count_reached(marks: Collection[Mark], partition_count: int) -> int:
     """Return for how many partitions the marks of one batch and one run stand.
+
+    Partitions with rows count by their numbers, whichever stage saved them.
 
     One action of Spark usually runs all tasks in one stage. `first`, `take` and `isEmpty` run a few tasks in
     one stage, and more in the next, with the same numbers. They are added up if no task had several
@@ -104,18 +107,25 @@ def count_reached(marks: Collection[Mark]) -> int:
     counts.
     """
     by_stage = groupby(sorted(marks, key=lambda mark: mark.stage_id), key=lambda mark: mark.stage_id)
-    counts = [_count(list(of_stage)) for _, of_stage in by_stage]
+    counts = [_count_empty(list(of_stage), partition_count) for _, of_stage in by_stage]
     attempts = Counter((mark.stage_id, mark.task_id, mark.attempt_id) for mark in marks)
     if all(count == 1 for count in attempts.values()):
-        counts.append(_count(marks))
-    return max(counts, default=0)
+        counts.append(_count_empty(marks, partition_count))
+    return len(saved_partitions(marks)) + max(counts, default=0)
 
 
-def _count(marks: Collection[Mark]) -> int:
-    """Count partitions with rows by number, and others by the attempt of each task that has the most."""
+def _count_empty(marks: Collection[Mark], partition_count: int) -> int:
+    """Count partitions without rows, by the attempt of each task that has the most.
+
+    An operator that stands twice in a stage (a union with itself) has two tasks for each partition. Their
+    numbers are at least `partition_count` apart, so as many numbers in a row never count a partition twice.
+    """
     without_rows = [mark for mark in marks if mark.partition is None]
     empty = Counter((mark.task_id, mark.stage_id, mark.attempt_id) for mark in without_rows)
     of_task: dict[int, int] = {}
     for (task_id, _, _), count in empty.items():
         of_task[task_id] = max(count, of_task.get(task_id, 0))
-    return len(saved_partitions(marks)) + sum(of_task.values())
+    tasks = sorted(of_task)
+    ends = (bisect_left(tasks, task_id + partition_count) for task_id in tasks)
+    counts = (sum(of_task[task_id] for task_id in tasks[start:end]) for start, end in enumerate(ends))
+    return max(counts, default=0)

@@ -114,7 +114,7 @@ def _check_complete(source: Files, batch_id: int, partition_count: int) -> None:
             f"{sorted({mark.version for mark in marks})}. They are of different times. Nothing was written.",
             path=source.root,
         )
-    if (reached := count_reached(of_batch)) < partition_count:
+    if (reached := count_reached(of_batch, partition_count)) < partition_count:
         raise incomplete(source.root, batch_id, reached, partition_count)
 
 

@@ -179,7 +179,7 @@ class StateStore:
         """
         task, own, before = begun.task, begun.lineage.own, begun.task.batch_id - 1
         marks = begun.lineage.marks_of(before, begun.marks)
-        reached = count_reached(marks)
+        reached = count_reached(marks, self._identity.partition_count)
         if reached >= self._identity.partition_count:
             manifest = read_manifest(self._files, MARKS, marks[0].name)
             if manifest is not None:  # None: a newer batch has deleted it, so this task is late
@@ -192,8 +192,11 @@ class StateStore:
         raise of_another_time(self._files.root, task.batch_id, max(versions, default=-1))
 
     def _claim(self, begun: Begun, claim: Claim) -> None:
-        """Write the claim of a run before it writes anything else."""
-        newest = max((mark.version for mark in begun.marks), default=-1)
+        """Write the claim of a run before it writes anything else.
+
+        The marks are read again, because another driver may have written some since the task began.
+        """
+        newest = max((mark.version for mark in read_marks(self._files)), default=-1)
         if newest > begun.task.batch_id:
             raise newer_than_checkpoint(self._files.root, begun.task.batch_id, newest)
         write_claim(self._files, claim, begun.task.plan_id)

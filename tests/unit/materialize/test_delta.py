@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize import DeltaTable
 from penstock.materialize import delta as ours
+from penstock.materialize._delta_log import check_commits
 from penstock.materialize.batch import Batch, LastRows
 from penstock.materialize.marker import Marker
 from tests.examples import examples
@@ -221,3 +222,74 @@ def test_what_a_table_cannot_hold_is_an_error_before_the_start(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "deltalake.exceptions", None)
     with pytest.raises(OptionError, match="extra 'delta'"):
         target.check(COLUMNS, ["id"])
+
+
+def alter(folder: Path, number: int) -> None:
+    table = deltalake.DeltaTable(str(folder))
+    [
+        table.optimize.compact,
+        lambda: table.vacuum(0, dry_run=False, enforce_retention_duration=False),
+        lambda: table.alter.set_table_properties({"delta.appendOnly": "false"}),
+        lambda: table.alter.add_columns([deltalake.Field("note", deltalake.schema.PrimitiveType("string"))]),
+        lambda: table.alter.add_constraint({"positive": "id > 0"}),
+        lambda: table.alter.drop_constraint("positive"),
+        lambda: table.alter.set_table_description("customers"),
+        lambda: table.alter.set_column_metadata("id", {"comment": "key"}),
+    ][number]()
+
+
+def test_commits_that_leave_the_rows_may_come_between(tmp_path: Path) -> None:
+    target = DeltaTable(str(tmp_path))
+    for number in range(2):
+        target.apply(batch(number, [(number + 1, "a", "+I")]))
+    for number in range(8):
+        alter(tmp_path, number)
+    for _ in range(10):  # more than are read at a time
+        alter(tmp_path, 2)
+    assert not target.apply(batch(1, [(2, "a", "+I")]))
+    assert target.apply(batch(2, []))
+    assert target.apply(batch(3, [(1, "a", "-D")]))
+    rows = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist()
+    assert rows == [{"id": 2, "na%me": "a", "note": None}]
+
+
+@pytest.mark.parametrize(
+    ("operation", "number", "is_altered"),
+    [("RESTORE", 1, False), ("RESTORE", 2, True), ("WRITE", 2, False), ("DELETE", 2, False)],
+)
+def test_rows_that_another_writer_changed_are_an_error(
+    tmp_path: Path, operation: str, number: int, is_altered: bool
+) -> None:
+    """RESTORE takes the rows back, and not the marker."""
+    target = DeltaTable(str(tmp_path))
+    changes: list[list[Change]] = [[(1, "a", "+I")], [(2, "b", "+I")], [(3, "c", "+I")]]
+    for each in range(2):
+        target.apply(batch(each, changes[each]))
+    table = deltalake.DeltaTable(str(tmp_path))
+    if operation == "RESTORE":
+        table.restore(1)
+    elif operation == "WRITE":
+        deltalake.write_deltalake(table, pa.table({"id": [9], "na%me": ["x"]}), mode="append")
+    else:
+        table.delete("id = 1")
+    if is_altered:
+        alter(tmp_path, 2)
+    before = stored(tmp_path)
+    with pytest.raises(MaterializeError, match=f"the operation {operation} .* after batch 1"):
+        target.apply(batch(number, changes[number]))
+    assert stored(tmp_path) == before
+
+
+def test_a_log_without_the_commit_of_the_last_batch_is_an_error() -> None:
+    class Shortened:
+        def history(self, limit: int) -> list[dict[str, str]]:
+            return [{"operation": "OPTIMIZE"}] * min(limit, 40)
+
+    with pytest.raises(MaterializeError, match="does not have the commit of batch 3 any more"):
+        check_commits(Shortened(), ours.BATCH, 3, "the table")
+
+
+def test_only_the_first_batch_creates_the_table(tmp_path: Path) -> None:
+    with pytest.raises(MaterializeError, match="does not exist, and batch 2 is not the first"):
+        DeltaTable(str(tmp_path / "t")).apply(batch(2, [(1, "a", "+I")]))
+    assert not (tmp_path / "t").exists()

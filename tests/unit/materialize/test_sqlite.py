@@ -213,3 +213,13 @@ def test_what_sqlite_cannot_hold_is_refused(tmp_path: Path) -> None:
         table(tmp_path).check(pa.schema([("Penstock_Deleted", pa.int64())]), ["k"])
     with pytest.raises(OptionError, match="got 'oracle'"):
         SqlTable("t", lambda: None, "oracle").check(COLUMNS, ["id"])
+
+
+def test_a_table_in_an_attached_database_is_refused(tmp_path: Path) -> None:
+    """The marker is in the file of `main`, and SQLite with WAL commits each file by itself."""
+    for name in ("other.cust", "temp.cust"):
+        with pytest.raises(OptionError, match="in the attached database"):
+            table(tmp_path, name).check(COLUMNS, ["id"])
+    for name in ("cust", "Main.cust"):
+        table(tmp_path, name).check(COLUMNS, ["id"])
+    SqlTable("other.cust", lambda: None).check(COLUMNS, ["id"])

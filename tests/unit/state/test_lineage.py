@@ -22,6 +22,7 @@ from penstock.errors import StateError
 from penstock.state import plans, store
 from penstock.state.lineage import Claim, Lineage, epoch_of, take_plan, write_claim
 from penstock.state.manifest import InputDigest, Manifest
+from penstock.state.marks import MARKS
 from penstock.state.store import BatchTask
 from tests.examples import examples
 from tests.unit.state.memory_files import MemoryFiles
@@ -223,6 +224,27 @@ def test_of_two_runs_that_claim_at_once_the_later_one_goes_on(monkeypatch: pytes
             assert store_in(files).begin(first).lineage.own
             with pytest.raises(StateError, match="A newer run"):
                 store_in(files).begin(second)
+
+
+def test_a_batch_that_another_driver_ends_before_the_claim_is_noticed() -> None:
+    """Run b was planned first and is late. Its first task has listed the marks before run a wrote batch 1."""
+
+    class Slow(MemoryFiles):
+        listed = 0
+
+        def names(self, folder: str) -> list[str]:
+            found = super().names(folder)
+            if folder == MARKS and task.run_id == "b" and not self.listed:
+                self.listed = 1
+                run_batch(store_in(self), "a", 1, {0: "1"})
+            return found
+
+    files, task = Slow(), task_of("a", 0)
+    run_batch(store_in(files), "a", 0, {0: "0"})
+    task = task_of("b", 0)
+    with pytest.raises(StateError, match="is newer than the checkpoint: it ends at batch 1"):
+        store_in(files).begin(task)
+    assert contents(store_in(files), 2) == {0: "1"}
 
 
 def test_tasks_of_one_run_may_claim_in_two_stages() -> None:

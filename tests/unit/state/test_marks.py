@@ -25,10 +25,19 @@ def mark(task: int, partition: int | None = None, *, stage: int = 1, attempt: in
         ([mark(0), mark(0, stage=2), mark(1, stage=2)], 2),  # first, and then a write
         ([mark(0), mark(0), mark(0, stage=2), mark(1, stage=2)], 2),  # coalesce in one of them
         ([mark(0, 3), mark(1, 3)], 1),
+        # The operator stands twice in one stage, and the tasks of partition 0 fail.
+        ([mark(task) for task in (1, 2, 3, 5, 6, 7)], 3),  # its union with itself
+        ([mark(task) for task in (1, 2, 3, 6, 7, 8)], 3),  # one task of another DataFrame stands between
+        ([mark(1), mark(2, 2), mark(3), mark(5), mark(6, 2), mark(7)], 3),
+        ([mark(task) for task in range(8)], 4),  # no task fails
+        ([mark(task) for task in range(4)] + [mark(5)], 4),  # all of one side
+        # persist and isEmpty, and then coalesce to two tasks: the operator has run for partition 0
+        ([mark(0, 0), mark(0, stage=2), mark(1, stage=2), mark(1, stage=2)], 4),
+        ([mark(0), mark(0, 1, stage=2), mark(1, stage=2), mark(1, stage=2)], 3),  # it has no rows: not known
     ],
 )
 def test_partitions_are_counted_once(marks: list[Mark], count: int) -> None:
-    assert count_reached(marks) == count
+    assert count_reached(marks, 4) == count
 
 
 def test_the_name_of_a_mark_has_everything() -> None:
