@@ -22,6 +22,7 @@ from penstock.observe.lineage.brief import brief_error
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
 from penstock.observe.lineage.run import Described, Run
+from penstock.switches import Switch, is_on
 
 __all__ = ["Input", "Listener", "Output"]
 
@@ -76,7 +77,8 @@ class Listener(StreamingQueryListener):
         self._runs: dict[str, Run] = {}
         self._told_at_s: dict[str, float] = {}
         self._whole_errors = whole_errors
-        atexit.register(self.close, _CLOSE_TIMEOUT_S)
+        if is_on(Switch.EXIT_HOOK):
+            atexit.register(self.close, _CLOSE_TIMEOUT_S)
 
     def describe(self, name: str, inputs: Sequence[Input] = (), outputs: Sequence[Output] = ()) -> None:
         """Say what a query reads and writes, before it is started.

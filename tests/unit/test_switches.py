@@ -157,6 +157,7 @@ def test_only_the_rooms_in_the_table_touch_the_process() -> None:
         "client/net/_kafka_logs.py",
         "client/net/connection.py",
         "client/produce/pool.py",
+        "lineage.py",
         "spark/process/_garbage.py",
         "spark/process/_jvm_socket.py",
         "spark/process/_logs.py",
