@@ -7,6 +7,7 @@ that credentials stay with the host that they are for; the whole request takes n
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -87,5 +88,26 @@ def _cut(sockets: list[socket.socket], is_late: threading.Event) -> None:
 
 def safe_url(url: str) -> str:
     """Return a URL without user, password and query."""
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    scheme, mark, rest = url.partition("://")
+    shown = f"{scheme}{mark}{without_user(rest)}" if mark else url
+    parts = urllib.parse.urlsplit(shown)
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+
+
+def without_user(rest: str) -> str:
+    """Return what stands behind the `://` of a URI, without user and password.
+
+    A password may hold `/`, `?` or `#` although they should be escaped. Then the text behind the first `:` is
+    not a port, and everything up to an `@` is left out: the last one before the query, else the first one.
+    """
+    place = re.split("[/?#]", rest, maxsplit=1)[0]
+    _, at, host = place.rpartition("@")
+    if at:
+        return host + rest[len(place) :]
+    port = place.rpartition("]")[2].partition(":")[2]
+    if not port or port.isdigit():
+        return rest
+    before_query = rest.partition("?")[0]
+    if "@" in before_query:
+        return before_query.rpartition("@")[2]
+    return rest.partition("@")[2] or rest

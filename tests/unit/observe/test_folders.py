@@ -108,6 +108,7 @@ def test_spark_writes_a_path_of_this_machine_as_file(tmp_path: Path) -> None:
     [
         ("s3://key:secret@bucket/c?x=secret", "s3://bucket/c"),
         ("s3://key:sec/ret@bucket/c", "s3://bucket/c"),
+        ("s3://key:sec?ret@bucket/c", "s3://bucket/c"),
         ("hdfs://name-node:8020/c@d", "hdfs://name-node:8020/c@d"),
         ("s3://bucket/c@d", "s3://bucket/c@d"),
         ("/data/c@d?e", "/data/c@d?e"),

@@ -85,3 +85,11 @@ def test_each_certificate_of_a_trust_store_is_an_anchor(anchor: str) -> None:
 
 def test_a_url_is_shown_without_secrets() -> None:
     assert safe_url("https://alice:horse@host:8081/a?token=horse#horse") == "https://host:8081/a"
+    assert safe_url("http://[::1]:8081/a?token=b@horse") == "http://[::1]:8081/a"
+    assert safe_url("host:8081/a?token=horse") == "host:8081/a"
+
+
+@pytest.mark.parametrize("password", ["ho/rse", "ho?rse", "ho#rse", "ho@rse", "h/o?r#se"])
+def test_a_password_that_is_not_escaped_is_not_shown(password: str) -> None:
+    assert safe_url(f"https://alice:{password}@host:8081/a") == "https://host:8081/a"
+    assert safe_url(f"https://alice:{password}@host/a?token=b@horse") == "https://host/a"
