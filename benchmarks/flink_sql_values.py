@@ -9,6 +9,7 @@ as an error. tests/spark/test_sql_flink.py compares.
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import re
 import sys
@@ -22,6 +23,7 @@ CORPUS = HERE / "corpus"
 ZONES = {"expressions": "UTC", "berlin": "Europe/Berlin"}
 """The files of expressions, and the time zone of the session that each is computed in."""
 _AT_ONCE = 24
+_SLOTS = 4
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
@@ -56,41 +58,22 @@ def reason(error: Exception) -> str:
 
 
 @functools.cache
-def cluster_address() -> tuple[str, str]:
-    """Start the one cluster of this process and return host and port. Jobs start faster on it."""
-    from pyflink.java_gateway import get_gateway  # noqa: PLC0415 - only in its environment
+def flink_worker() -> Any:
+    """Return the module beside this file that starts Flink. It is importable only in Flink's environment."""
+    return importlib.import_module("flink_worker")
 
-    jvm = get_gateway().jvm
-    settings = jvm.org.apache.flink.configuration.Configuration()
-    settings.setString("rest.address", "localhost")
-    settings.setString("rest.bind-port", "0")
-    package = jvm.org.apache.flink.runtime.minicluster
-    builder = package.MiniClusterConfiguration.Builder()
-    builder.setNumTaskManagers(1).setNumSlotsPerTaskManager(4).setConfiguration(settings)
-    cluster = package.MiniCluster(builder.build())
-    cluster.start()
-    host, _, port = str(cluster.getRestAddress().get().toString()).partition("//")[2].partition(":")
-    return host, port
+
+@functools.cache
+def cluster_address() -> str:
+    """Start the one cluster of this process and return its address. Jobs start faster on it."""
+    address: str = flink_worker().start_cluster(_SLOTS)
+    return address
 
 
 def environment(mode: str, zone: str = "UTC") -> Any:
     """Return a new table environment of one task."""
-    from pyflink.common import Configuration  # noqa: PLC0415 - only in its environment
-    from pyflink.table import EnvironmentSettings, TableEnvironment  # noqa: PLC0415 - only in its environment
-
-    host, port = cluster_address()
-    settings = Configuration()
-    for key, value in {
-        "execution.target": "remote",
-        "rest.address": host,
-        "rest.port": port,
-        "parallelism.default": "1",
-        "table.local-time-zone": zone,
-    }.items():
-        settings.set_string(key, value)
-    builder = EnvironmentSettings.new_instance().with_configuration(settings)
-    builder = builder.in_batch_mode() if mode == "batch" else builder.in_streaming_mode()
-    return TableEnvironment.create(builder.build())
+    settings = {"parallelism.default": "1", "table.local-time-zone": zone}
+    return flink_worker().table_environment(cluster_address(), settings, is_batch=mode == "batch")
 
 
 def answers_to(tables: Any, expressions: list[str], source: str = "") -> list[dict[str, Any]]:

@@ -32,20 +32,37 @@ MODES: dict[str, dict[str, str]] = {
 ENDS = {"CANCELED", "FAILED", "FINISHED"}
 
 
+def start_cluster(slots: int) -> str:
+    """Start a mini cluster that lives as long as this process, and return its address, `http://host:port`."""
+    jvm = get_gateway().jvm
+    settings = jvm.org.apache.flink.configuration.Configuration()
+    settings.setString("rest.address", "localhost")
+    settings.setString("rest.bind-port", "0")
+    package = jvm.org.apache.flink.runtime.minicluster
+    builder = package.MiniClusterConfiguration.Builder()
+    builder.setNumTaskManagers(1).setNumSlotsPerTaskManager(slots).setConfiguration(settings)
+    cluster = package.MiniCluster(builder.build())
+    cluster.start()
+    return str(cluster.getRestAddress().get().toString())
+
+
+def table_environment(address: str, settings: dict[str, str], *, is_batch: bool) -> TableEnvironment:
+    """Return a new table environment on the cluster at an address, with more settings of Flink."""
+    host, _, port = address.partition("//")[2].partition(":")
+    found = Configuration()
+    remote = {"execution.target": "remote", "rest.address": host, "rest.port": port}
+    for key, value in {**remote, **settings}.items():
+        found.set_string(key, value)
+    builder = EnvironmentSettings.new_instance().with_configuration(found)
+    builder = builder.in_batch_mode() if is_batch else builder.in_streaming_mode()
+    return TableEnvironment.create(builder.build())
+
+
 class Session:
     """The mini cluster, and a table environment for each mode."""
 
     def __init__(self) -> None:
-        jvm = get_gateway().jvm
-        settings = jvm.org.apache.flink.configuration.Configuration()
-        settings.setString("rest.address", "localhost")
-        settings.setString("rest.bind-port", "0")
-        package = jvm.org.apache.flink.runtime.minicluster
-        builder = package.MiniClusterConfiguration.Builder()
-        builder.setNumTaskManagers(1).setNumSlotsPerTaskManager(PARALLELISM).setConfiguration(settings)
-        self._cluster = package.MiniCluster(builder.build())
-        self._cluster.start()
-        self._address = str(self._cluster.getRestAddress().get().toString())
+        self._address = start_cluster(PARALLELISM)
         self._environments = {mode: self._environment(mode) for mode in MODES}
         self._jobs: dict[str, Any] = {}
 
@@ -96,20 +113,12 @@ class Session:
         return found
 
     def _environment(self, mode: str) -> TableEnvironment:
-        host, _, port = self._address.partition("//")[2].partition(":")
-        settings = Configuration()
-        for key, value in {
-            "execution.target": "remote",
-            "rest.address": host,
-            "rest.port": port,
+        settings = {
             "parallelism.default": str(PARALLELISM),
             "pipeline.object-reuse": "true",
             **MODES[mode],
-        }.items():
-            settings.set_string(key, value)
-        builder = EnvironmentSettings.new_instance().with_configuration(settings)
-        builder = builder.in_batch_mode() if mode == "batch" else builder.in_streaming_mode()
-        return TableEnvironment.create(builder.build())
+        }
+        return table_environment(self._address, settings, is_batch=mode == "batch")
 
 
 def main() -> None:

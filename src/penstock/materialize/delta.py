@@ -107,8 +107,7 @@ class DeltaTable:
     def _open(self, batch: Batch) -> Any:
         """Return the newest version of the table. The first batch creates it if it is missing."""
         library = _deltalake()
-        options = None if self.storage_options is None else dict(self.storage_options)
-        if not library.DeltaTable.is_deltatable(self.uri, options):
+        if not library.DeltaTable.is_deltatable(self.uri, self._options):
             if batch.batch_id:
                 raise MaterializeError(
                     f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
@@ -123,10 +122,17 @@ class DeltaTable:
                 schema,
                 mode="ignore",
                 configuration=properties,
-                storage_options=options,
+                storage_options=self._options,
                 raise_if_key_not_exists=False,
             )
-        return library.DeltaTable(self.uri, storage_options=options)
+        return self._newest()
+
+    @property
+    def _options(self) -> dict[str, str] | None:
+        return None if self.storage_options is None else dict(self.storage_options)
+
+    def _newest(self) -> Any:
+        return _deltalake().DeltaTable(self.uri, storage_options=self._options)
 
     def _stored(self, table: Any, batch: Batch) -> Marker | None:
         properties = table.metadata().configuration
@@ -159,9 +165,7 @@ class DeltaTable:
             )
 
     def _has_moved(self, table: Any) -> bool:
-        options = None if self.storage_options is None else dict(self.storage_options)
-        newest = _deltalake().DeltaTable(self.uri, storage_options=options)
-        return bool(newest.version() > table.version())
+        return bool(self._newest().version() > table.version())
 
 
 def _commit(table: Any, batch: Batch, new: Marker) -> None:

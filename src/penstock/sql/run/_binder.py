@@ -239,17 +239,11 @@ class SparkBinder:
         Raises:
             SqlError: Spark refuses it.
         """
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
-
         try:
-            frame = self._spark.sql(sql)
-            frame.schema  # noqa: B018 - a session of Connect analyses here
-        except PySparkException as error:
-            message = spark_message(error)
-            raise source.error(
-                f"Spark refuses the query: {message}", _place(message, source, offset)
-            ) from None
-        return frame
+            return self._analysed(sql)
+        except UnknownTypeError as error:
+            message = str(error)
+        raise source.error(f"Spark refuses the query: {message}", _place(message, source, offset))
 
 
 def _place(message: str, source: Source, offset: int) -> int:

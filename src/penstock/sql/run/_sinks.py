@@ -67,7 +67,7 @@ def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any
             f"KEY ({', '.join(keys)}) of '{table.definition.name}' would overwrite one another in any order. "
             "Use the columns by which the rows differ as PRIMARY KEY."
         )
-    if rows.changes is None and rows.has_place and frame.isStreaming:
+    if rows.has_place:
         return _in_order(frame, keys)
     if rows.changes is None and frame.isStreaming:
         raise ValueError(
@@ -75,8 +75,6 @@ def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any
             "order, because the query joins or changes its rows. Say which one stays: ROW_NUMBER() OVER "
             f"(PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY."
         )
-    if rows.has_place:
-        return _in_order(frame, keys)
     return _net(frame, keys, str(table.definition.name))
 
 
