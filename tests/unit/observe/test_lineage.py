@@ -361,7 +361,7 @@ from tests.unit.observe.test_lineage import ended, started
 
 class Client:
     def emit(self, event):
-        time.sleep(float(sys.argv[1]))
+        time.sleep(float(sys.argv[1]))  # a backend that answers late
         print(event.eventType.value, flush=True)
 
     def close(self, timeout_s):
