@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 import urllib.request
@@ -201,6 +202,28 @@ def test_a_stopped_query_is_stalled_and_a_recreated_topic_rewound(
     assert found["reasons"][0].startswith(f"the position in {topic}-0 has stood at 1 for ")
     beyond = write_checkpoint(tmp_path / "beyond", {topic: {"0": 99}})
     assert asked(bootstrap, "--checkpoint", str(beyond))["health"] == "REWOUND"
+
+
+def test_events_of_yesterday_do_not_make_an_idle_query_stalled(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    hour_ago_s = time.time() - 3_600
+    folder = write_checkpoint(tmp_path / "idle", {topic: {"0": 0}})
+    os.utime(folder / "commits" / "0", (hour_ago_s, hour_ago_s))
+    # The query was idle for an hour. Now a producer writes what happened yesterday.
+    judge.produce(bootstrap, topic, judge.Record(b"1", timestamp_ms=int(time.time() - 86_400) * 1_000))
+    found = json.loads(
+        run_lag(bootstrap, "--json", "--checkpoint", str(folder), "--check", status=NOT_OK_STATUS)
+    )
+    assert found["health"] == "UNKNOWN"
+    assert "It is unknown since when these wait" in found["reasons"][0]
+    seen_waiting = ("--watch", "1.2", "--stalled-after", "1")
+    assert asked(bootstrap, "--checkpoint", str(folder), *seen_waiting)["health"] == "STALLED"
+    (folder / "offsets" / "1").write_text(f'v1\n{{}}\n{{"{topic}": {{"0": 1}}}}')
+    assert asked(bootstrap, "--checkpoint", str(folder))["health"] == "OK", "it has just planned a batch"
+    os.utime(folder / "offsets" / "1", (hour_ago_s + 60, hour_ago_s + 60))
+    assert asked(bootstrap, "--checkpoint", str(folder))["health"] == "STALLED", "a batch is not done"
 
 
 def test_watching_shows_rates(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:

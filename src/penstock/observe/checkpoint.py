@@ -37,7 +37,8 @@ class CheckpointState:
         committed_at_ms: when the last batch was done, by the time of its file; None before the first.
         batch_ms: from the planning of that batch to its end, by the times of its files; None without one.
         positions: the next offset of each topic partition.
-        history: earlier positions, oldest first, with the time when they were reached.
+        history: earlier positions, oldest first, with the time when they were reached; last, when the planned
+            batch found records to read.
     """
 
     query_id: str | None
@@ -70,16 +71,18 @@ def read_checkpoint(location: str | Path, source: int | None = None) -> Checkpoi
         )
     done = [batch_id for batch_id in committed if batch_id in planned]
     after_done = [batch_id for batch_id in planned if not done or batch_id > done[-1]]
+    positions = _positions(folder, done[-1], source) if done else _start_of_first(folder, planned[0], source)
+    history = _history(folder, done[-_HISTORY_BATCHES:], source)
+    if after_done:
+        _add_planned(history, folder, after_done[0], source, positions)
     return CheckpointState(
         query_id=_query_id(folder),
         batch_id=done[-1] if done else None,
         planned_batch_id=after_done[0] if after_done else None,
         committed_at_ms=_time_ms(folder, f"commits/{done[-1]}") if done else None,
         batch_ms=_took_ms(folder, done[-1]) if done else None,
-        positions=_positions(folder, done[-1], source)
-        if done
-        else _start_of_first(folder, planned[0], source),
-        history=_history(folder, done[-_HISTORY_BATCHES:], source),
+        positions=positions,
+        history=history,
     )
 
 
@@ -97,6 +100,21 @@ def _history(
         for topic_partition, position in _positions(folder, batch_id, source).items():
             history.setdefault(topic_partition, []).append(Sample(at_ms, position))
     return history
+
+
+def _add_planned(
+    history: dict[TopicPartition, list[Sample]],
+    folder: Folder,
+    batch_id: int,
+    source: int | None,
+    positions: Positions,
+) -> None:
+    """Add when the batch that is not done was planned: from then on, at the latest, its records wait."""
+    at_ms = _time_ms(folder, f"offsets/{batch_id}")
+    for topic_partition, end in _positions(folder, batch_id, source).items():
+        position = positions.get(topic_partition, end)
+        if position < end:
+            history.setdefault(topic_partition, []).append(Sample(at_ms, position, has_unread=True))
 
 
 def _positions(folder: Folder, batch_id: int, source: int | None) -> Positions:

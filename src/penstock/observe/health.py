@@ -19,7 +19,8 @@ from penstock.types import TopicPartition
 class Health(Enum):
     """The word, from the best to the worst.
 
-    `UNKNOWN` is of a reader, never of a topic partition: some gave no answer, and the others are OK.
+    `UNKNOWN` of a reader: some topic partitions gave no answer, and the others are OK. Of a topic partition:
+    its position has not moved for long, records wait, and it is unknown since when.
     """
 
     OK = "OK"
@@ -67,12 +68,14 @@ class Sample:
         position: the next offset to read at that time.
         records: the records that the reader could read then; None if unknown (a checkpoint does not tell).
         age_ms: the age of the next unread record; None if unknown.
+        has_unread: whether there were records to read, although their number is unknown (a planned batch).
     """
 
     at_ms: int
     position: int
     records: int | None = None
     age_ms: int | None = None
+    has_unread: bool = False
 
     @classmethod
     def of(cls, look: PartitionLook, rules: HealthRules) -> Sample:
@@ -158,20 +161,31 @@ def _stalled(
 ) -> Verdict | None:
     if not _unread(now, rules):
         return None
-    waiting_since_ms = now.at_ms
+    # An old timestamp is no proof that the record waited: its producer may have set the time of an event.
+    stands_since_ms = waits_since_ms = now.at_ms
     for sample in reversed(earlier):
         if sample.position != now.position or sample.records == 0:
             break
-        waiting_since_ms = sample.at_ms
-    if now.next_time_ms is not None:  # a record that came later did not wait before
-        waiting_since_ms = max(waiting_since_ms, now.next_time_ms)
-    waited_ms = now.at_ms - waiting_since_ms
-    if waited_ms < rules.stalled_after_ms:
-        return None
+        stands_since_ms = sample.at_ms
+        if sample.records or sample.has_unread:
+            waits_since_ms = sample.at_ms
+        if sample.has_unread:  # it planned a batch, so it did not stand still before
+            break
+    where = f"the position in {topic_partition} has stood at {now.position}"
+    waited_ms = now.at_ms - waits_since_ms
+    if waited_ms >= rules.stalled_after_ms:
+        return Verdict(
+            Health.STALLED,
+            f"{where} for {waited_ms // 1000} s, with {_unread(now, rules)} records to read",
+        )
+    stood_ms = now.at_ms - stands_since_ms
+    if min(stood_ms, stood_ms if now.age_ms is None else now.age_ms) < rules.stalled_after_ms:
+        return None  # a record that is younger did not wait for longer
     return Verdict(
-        Health.STALLED,
-        f"the position in {topic_partition} has stood at {now.position} for {waited_ms // 1000} s, with "
-        f"{_unread(now, rules)} records to read",
+        Health.UNKNOWN,
+        f"{where} for {stood_ms // 1000} s, with {_unread(now, rules)} records to read. It is unknown since "
+        "when these wait, because producers set the timestamps. Look for longer than "
+        f"{rules.stalled_after_ms // 1000} s to know if it is {Health.STALLED.value}",
     )
 
 

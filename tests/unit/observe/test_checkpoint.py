@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_checkpoint
+from penstock.observe.health import Sample
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.types import TopicPartition
 
@@ -50,21 +51,34 @@ def test_the_position_is_of_the_last_batch_that_is_done(tmp_path: Path) -> None:
     write_batch(tmp_path, 10, at(5), done_at_s=200.5)
     write_batch(tmp_path, 11, at(8))
     os.utime(tmp_path / "offsets" / "10", (197.3, 197.3))
+    os.utime(tmp_path / "offsets" / "11", (201.0, 201.0))
     state = read_checkpoint(tmp_path)
     assert state.batch_ms == 3_200
     assert (state.batch_id, state.planned_batch_id, state.committed_at_ms) == (10, 11, 200_500)
     assert state.positions == {TP: 5}
-    assert [(sample.at_ms, sample.position) for sample in state.history[TP]] == [(100_000, 3), (200_500, 5)]
+    assert state.history[TP] == [
+        Sample(100_000, 3),
+        Sample(200_500, 5),
+        Sample(201_000, 5, has_unread=True),  # batch 11 found records
+    ]
     assert state.query_id is None
 
 
 def test_before_the_first_commit_the_position_is_where_the_batch_starts(tmp_path: Path) -> None:
     planned = SourceOffset({TP: 8}, Markers(whole_start={TP: 2}))
     write_batch(tmp_path, 0, json.dumps(planned.to_json()))
+    os.utime(tmp_path / "offsets" / "0", (7.0, 7.0))
     state = read_checkpoint(tmp_path)
     assert (state.batch_id, state.planned_batch_id, state.committed_at_ms) == (None, 0, None)
     assert state.batch_ms is None
-    assert (state.positions, state.history) == ({TP: 2}, {})
+    assert (state.positions, state.history) == ({TP: 2}, {TP: [Sample(7_000, 2, has_unread=True)]})
+
+
+def test_a_planned_batch_says_nothing_of_a_topic_partition_without_records(tmp_path: Path) -> None:
+    write_batch(tmp_path, 0, json.dumps({"t": {"0": 5, "1": 7}}), done_at_s=1.0)
+    write_batch(tmp_path, 1, json.dumps({"t": {"0": 5, "1": 8, "2": 9}}))
+    history = read_checkpoint(tmp_path).history
+    assert [tp.partition for tp, of in history.items() if any(each.has_unread for each in of)] == [1]
 
 
 def test_sparks_own_source_does_not_say_where_the_first_batch_starts(tmp_path: Path) -> None:

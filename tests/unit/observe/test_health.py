@@ -48,15 +48,37 @@ def test_a_lag_alone_says_nothing() -> None:
 @pytest.mark.parametrize(("age_ms", "expected"), [(60_000, Health.STALLED), (59_999, Health.OK)])
 def test_a_reader_that_leaves_records_unread_is_stalled(age_ms: int, expected: Health) -> None:
     assert word(look(5, 9), Sample(NOW_MS - age_ms, 5, 4)) is expected
-    assert word(look(5, 9, next_time_ms=0), Sample(NOW_MS - age_ms, 5)) is expected
+    planned = Sample(NOW_MS - age_ms, 5, has_unread=True)
+    assert word(look(5, 9), Sample(0, 5), planned) is expected
+    assert word(look(5, 9, next_time_ms=NOW_MS + 1), planned) is expected  # of a clock that is ahead
 
 
-def test_the_wait_begins_with_the_record_and_not_with_the_silence_before_it() -> None:
+def test_an_old_timestamp_is_not_the_time_that_a_reader_stands_still() -> None:
+    silent_for_an_hour = Sample(NOW_MS - 3_600_000, 5)
+    event_of_yesterday = look(5, 9, next_time_ms=NOW_MS - 86_400_000)
+    verdict = judge(TP, [silent_for_an_hour], event_of_yesterday, RULES)
+    assert verdict.health is Health.UNKNOWN
+    assert verdict.reason == (
+        "the position in orders-3 has stood at 5 for 3600 s, with 4 records to read. It is unknown since "
+        "when these wait, because producers set the timestamps. Look for longer than 60 s to know if it is "
+        "STALLED"
+    )
+    seen_waiting = Sample(NOW_MS - 59_999, 5, 4)
+    assert word(event_of_yesterday, silent_for_an_hour, seen_waiting) is Health.UNKNOWN
+    assert word(event_of_yesterday, silent_for_an_hour, replace(seen_waiting, at_ms=NOW_MS - 60_000)) is (
+        Health.STALLED
+    )
+    seen_empty = Sample(NOW_MS - 1_000, 5, 0)
+    assert word(event_of_yesterday, silent_for_an_hour, seen_empty) is Health.OK
+    assert word(event_of_yesterday, Sample(NOW_MS - 59_999, 5)) is Health.OK
+    assert word(look(5, 5), silent_for_an_hour) is Health.OK
+
+
+def test_a_young_record_did_not_wait_during_the_silence_before_it() -> None:
     silent_for_an_hour = Sample(NOW_MS - 3_600_000, 5)
     assert word(look(5, 9, next_time_ms=NOW_MS - 59_999), silent_for_an_hour) is Health.OK
-    assert word(look(5, 9, next_time_ms=NOW_MS - 60_000), silent_for_an_hour) is Health.STALLED
-    seen_empty = Sample(NOW_MS - 1_000, 5, 0)
-    assert word(look(5, 9, next_time_ms=0), silent_for_an_hour, seen_empty) is Health.OK
+    assert word(look(5, 9, next_time_ms=NOW_MS - 60_000), silent_for_an_hour) is Health.UNKNOWN
+    assert word(look(5, 9), silent_for_an_hour) is Health.UNKNOWN  # without a timestamp
 
 
 def test_a_reader_that_moved_is_not_stalled() -> None:
@@ -160,12 +182,17 @@ def test_samples_of_unknown_lag_do_not_count_for_falling_behind() -> None:
 def test_the_worst_word_wins() -> None:
     assert worst([]) is Health.OK
     assert worst([Health.OK, Health.STALLED, Health.FALLING_BEHIND]) is Health.STALLED
+    assert worst([Health.UNKNOWN, Health.OK]) is Health.UNKNOWN
     assert worst(Health) is Health.REWOUND
 
 
 samples = st.lists(
     st.builds(
-        Sample, st.integers(NOW_MS - 200_000, NOW_MS - 1), st.integers(0, 10), st.none() | st.integers(0, 10)
+        Sample,
+        st.integers(NOW_MS - 200_000, NOW_MS - 1),
+        st.integers(0, 10),
+        st.none() | st.integers(0, 10),
+        has_unread=st.booleans(),
     ),
     max_size=6,
 ).map(lambda found: sorted(found, key=lambda each: each.at_ms))
