@@ -38,7 +38,7 @@ def batch_progress(host: str = "127.0.0.1", *, console: Any = None) -> Iterator[
         console: a `rich.console.Console`; None: stdout.
 
     Raises:
-        OSError: this machine does not have the address.
+        OSError: this machine does not have the address, or it is `0.0.0.0` or `::`.
     """
     from rich.progress import Progress  # noqa: PLC0415 - lazy
 

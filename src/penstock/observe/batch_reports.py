@@ -7,13 +7,12 @@ Invariant: a datagram that is lost makes a bar wrong, and nothing else.
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from penstock.observe.task_reports import ReportAddress, family_of
+from penstock.observe.task_reports import ReportAddress, datagrams_to
 
 
 class PlanBoard:
@@ -44,6 +43,7 @@ def tell_plan(address: ReportAddress, offsets: int) -> None:
         offsets: of all splits.
     """
     message = json.dumps({"token": address.token, "planned": offsets}).encode()
-    with suppress(OSError), socket.socket(family_of(address.host), socket.SOCK_DGRAM) as sender:
-        sender.setblocking(False)
-        sender.sendto(message, (address.host, address.port))
+    with suppress(OSError):
+        sender, to = datagrams_to(address)
+        with sender:
+            sender.sendto(message, to)

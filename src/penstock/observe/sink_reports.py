@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 import tempfile
 import threading
@@ -22,7 +21,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from penstock.observe.task_reports import ReportAddress, family_of
+from penstock.observe.task_reports import ReportAddress, datagrams_to
 
 _SINKS_KEPT = 50
 _NAME_MAX = 300
@@ -158,10 +157,9 @@ def send_to(port: int, message: Mapping[str, Any]) -> None:
         ValueError: the file of the source is damaged.
     """
     address = _find(port)
-    with socket.socket(family_of(address.host), socket.SOCK_DGRAM) as sender:
-        sender.setblocking(False)
-        text = json.dumps({"token": address.token, **message}).encode()
-        sender.sendto(text, (address.host, address.port))
+    sender, to = datagrams_to(address)
+    with sender:
+        sender.sendto(json.dumps({"token": address.token, **message}).encode(), to)
 
 
 def announce(port: int, address: ReportAddress) -> Path | None:

@@ -1,12 +1,13 @@
 """Carry the figures of source tasks to the process that plans the query, in datagrams.
 
 `Sender` runs on executors, `Receiver` in the planning process (docs/decisions/0009-metrics-of-tasks.md).
-Invariants: sending never waits and never fails a task; a datagram that is lost, late or comes twice never
-makes a total wrong for good; memory is bounded, whatever arrives.
+Invariants: sending never waits, not even for a name server, and never fails a task; a datagram that is lost,
+late or comes twice never makes a total wrong for good; memory is bounded, whatever arrives.
 """
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import secrets
@@ -17,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 _DATAGRAM_MAX_BYTES = 4_096
@@ -46,7 +48,7 @@ class ReportAddress:
     """Where tasks send their figures. It travels in each split, so it pickles small.
 
     Attributes:
-        host: of the planning process.
+        host: the numeric address of the planning process.
         port: of its socket.
         token: without it a datagram is ignored.
     """
@@ -69,6 +71,7 @@ class Sender:
         self._clock_s = clock_s
         self._task = secrets.token_hex(8)
         self._socket: socket.socket | None = None
+        self._to: Any = None
         self._sent_at_s = clock_s()
 
     def report(self, values: Mapping[str, int], *, is_last: bool = False) -> None:
@@ -80,9 +83,8 @@ class Sender:
         message = {"token": self._address.token, "task": self._task, "last": is_last, **values}
         with suppress(OSError):
             if self._socket is None:
-                self._socket = socket.socket(family_of(self._address.host), socket.SOCK_DGRAM)
-                self._socket.setblocking(False)
-            self._socket.sendto(json.dumps(message).encode(), (self._address.host, self._address.port))
+                self._socket, self._to = datagrams_to(self._address)
+            self._socket.sendto(json.dumps(message).encode(), self._to)
 
     def close(self) -> None:
         """Close the socket."""
@@ -95,22 +97,28 @@ class Receiver:
     """Adds up what tasks send. Thread-safe. It has a thread until `close`.
 
     Args:
-        host: of the interface to listen on; an address that executors reach.
+        host: of the interface to listen on; an address that executors reach. A name is looked up here, once.
         on_other: gets each message with the token that is not of a task.
+
+    Raises:
+        OSError: this machine does not have the address, or the address stands for all interfaces.
     """
 
     def __init__(
         self, host: str, on_other: Callable[[Mapping[str, Any]], None] = lambda message: None
     ) -> None:
         self._on_other = on_other
-        self._socket = socket.socket(family_of(host), socket.SOCK_DGRAM)
+        family, _, _, _, bound_to = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
+        _check_can_be_sent_to(host, str(bound_to[0]))
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            self._socket.bind((host, 0))
+            self._socket.bind(bound_to)
         except OSError:
             self._socket.close()
             raise
         self._socket.settimeout(_LISTEN_S)
-        self.address = ReportAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
+        port = self._socket.getsockname()[1]
+        self.address = ReportAddress(str(bound_to[0]), port, secrets.token_hex(16))
         self._lock = threading.Lock()
         self._tasks: OrderedDict[str, dict[str, int]] = OrderedDict()
         self._forgotten = nothing_yet()
@@ -166,9 +174,26 @@ class Receiver:
                     self._forgotten[name] += oldest[name]
 
 
-def family_of(host: str) -> socket.AddressFamily:
-    """Return the address family of a host."""
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
+def datagrams_to(address: ReportAddress) -> tuple[socket.socket, Any]:
+    """Return a socket that does not wait, and the target for its `sendto`. The caller closes the socket.
+
+    Raises:
+        OSError: there is no socket left, or the host is a name. A name is not looked up here.
+    """
+    family, _, _, _, to = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+    )[0]
+    sender = socket.socket(family, socket.SOCK_DGRAM)
+    sender.setblocking(False)
+    return sender, to
+
+
+def _check_can_be_sent_to(host: str, numeric: str) -> None:
+    if ip_address(numeric).is_unspecified:
+        raise OSError(
+            errno.EADDRNOTAVAIL,
+            f"Expected an address of this machine that tasks can send to, got {host}, which stands for all",
+        )
 
 
 def _read(datagram: bytes, token: str) -> dict[str, Any] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from penstock.options.config import MetricsSettings
 from penstock.options.declare import Dialect, Option, Side, declared_in
-from penstock.options.values import DURATION, POSITIVE_INT, TEXT, ValueType, integer, parse_words
+from penstock.options.values import DURATION, POSITIVE_INT, TEXT, ValueType, integer, parse_text, parse_words
 
 ALIAS_SETS = ("flink", "kafka-lag-exporter")
 _OFF = "none: metrics are off, and cost nothing"
@@ -19,7 +21,14 @@ def _parse_aliases(text: str) -> tuple[str, ...]:
 
 def _parse_address(text: str) -> tuple[str, int, str]:
     host, port, token = text.rsplit(":", 2)
-    return host, int(port), token
+    return str(ip_address(host)), int(port), token
+
+
+def _parse_tasks_host(text: str) -> str:
+    host = parse_text(text)
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - refused
+        raise ValueError("one address or name of the driver: tasks cannot send to 0.0.0.0 or ::")
+    return host
 
 
 HTTP_PORT = Option(
@@ -45,9 +54,9 @@ TASKS_HOST = Option(
     "metrics.tasks.host",
     Dialect.SHARED,
     Side.SOURCE,
-    TEXT,
+    ValueType("text", "not `0.0.0.0` or `::`", _parse_tasks_host),
     "The address of the driver to which tasks send how much they read (UDP). Executors on other machines "
-    "need one that they reach. (Ours.)",
+    "need one that they reach. The driver looks up a name once, at the start. (Ours.)",
     default=MetricsSettings.tasks_host,
 )
 TOPIC_PARTITIONS_MAX = Option(

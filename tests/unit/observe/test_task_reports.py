@@ -96,6 +96,33 @@ def test_sending_without_a_receiver_is_not_an_error(receiver: Receiver) -> None:
         sender.close()
 
 
+def test_a_task_never_looks_up_a_name(receiver: Receiver) -> None:
+    for host, count in (("localhost", 5), ("127.0.0.1", 1)):
+        sender = Sender(replace(receiver.address, host=host))
+        sender.report({"numRecordsIn": count}, is_last=True)
+        sender.close()
+    wait_until(lambda: records(receiver) > 0, "the task with a numeric address")
+    assert records(receiver) == 1
+
+
+def test_the_driver_looks_up_its_name_once() -> None:
+    receiver = Receiver("localhost")
+    try:
+        assert receiver.address.host in {"127.0.0.1", "::1"}
+        sender = Sender(receiver.address)
+        sender.report({"numRecordsIn": 1}, is_last=True)
+        sender.close()
+        wait_until(lambda: records(receiver) == 1, "the task")
+    finally:
+        receiver.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])  # noqa: S104 - refused
+def test_an_address_that_stands_for_all_cannot_be_sent_to(host: str) -> None:
+    with pytest.raises(OSError, match=f"that tasks can send to, got {host}, which stands for all"):
+        Receiver(host)
+
+
 def test_memory_is_bounded_and_forgotten_tasks_stay_in_the_total(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,8 @@ def test_an_option_without_the_port_would_do_nothing() -> None:
         ("metrics.http.port", "65536"),
         ("metrics.http.port", "auto"),
         ("metrics.aliases", "burrow"),
+        ("metrics.tasks.host", "0.0.0.0"),  # noqa: S104 - refused
+        ("metrics.tasks.host", "::"),
         ("metrics.topic-partitions.max", "0"),
         ("metrics.stalled-after", "-1 s"),
     ],
