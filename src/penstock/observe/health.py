@@ -161,7 +161,7 @@ def _stalled(
 ) -> Verdict | None:
     if not _unread(now, rules):
         return None
-    # An old timestamp is no proof that the record waited: its producer may have set the time of an event.
+    # An old timestamp does not prove that the record waited: its producer may have set the time of an event.
     stands_since_ms = waits_since_ms = now.at_ms
     for sample in reversed(earlier):
         if sample.position != now.position or sample.records == 0:
