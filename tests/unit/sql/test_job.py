@@ -96,6 +96,18 @@ def test_reset_gives_spark_its_options_back(session: Session, reset: str) -> Non
     assert session.spark.values == CONF
 
 
+def test_the_end_of_a_session_gives_spark_its_options_back(session: Session) -> None:
+    session.execute("SET 'table.local-time-zone' = 'Europe/Berlin'; SET 'spark.x' = '1'")
+    session.stop()
+    assert session.spark.values == CONF
+
+
+def test_set_shows_no_secret(session: Session) -> None:
+    session.execute("SET 'spark.fs.account.key.x' = 'hunter2'; SET 'spark.url' = 'http://u:hunter2@h'")
+    (shown,) = session.execute("SET")
+    assert shown.rows == (("spark.fs.account.key.x", "******"), ("spark.url", "http://u:*******@h"))
+
+
 def test_reset_of_an_unknown_option_is_refused(session: Session) -> None:
     with pytest.raises(SqlError, match=r"Did you mean 'pipeline\.name'"):
         session.execute("RESET 'pipeline.nam'")

@@ -16,14 +16,15 @@ from penstock.sql.language.statements import CreateTable
 from penstock.sql.query.rows import Feature, Rows
 from penstock.sql.run._changing import Changes
 from penstock.sql.run._net import NetChanges
-from penstock.sql.run._sinks import check_updates, fitted, of_columns
+from penstock.sql.run._opened import Opened
+from penstock.sql.run._sinks import check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
 
 NODE = Feature("GroupAggregate", "", 0)
 
 
-def table_of(options: str) -> Table:
-    text = f"CREATE TABLE x (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"
+def table_of(options: str, columns: str = "id INT, v INT") -> Table:
+    text = f"CREATE TABLE x ({columns}, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"
     found = parse_statement(text)
     assert isinstance(found, CreateTable)
     return Table(found, Source(text))
@@ -85,6 +86,68 @@ def test_keys_follow_the_columns_of_insert() -> None:
     rows = Rows(NODE, frozenset({"a"}), is_together=True)
     assert of_columns(rows, ["A", "n"], ["id", "v"]).keys == frozenset({"id"})
     assert of_columns(rows, ["a", "a"], ["id", "v"]).keys is None
+
+
+@pytest.mark.parametrize(
+    ("given", "declared", "in_ms", "is_cut"),
+    [
+        ("string", "STRING", False, False),
+        ("int", "BIGINT", False, False),
+        ("bigint", "INT", False, True),
+        ("bigint", "DOUBLE", False, True),
+        ("decimal(10,2)", "DECIMAL(10,1)", False, True),
+        ("decimal(10,2)", "DECIMAL(10,2)", False, False),
+        ("timestamp_ntz", "TIMESTAMP(6)", False, False),
+        ("timestamp_ntz", "TIMESTAMP(3)", False, True),
+        ("timestamp", "TIMESTAMP(3)", True, False),
+        ("timestamp", "TIMESTAMP(0)", True, True),
+    ],
+)
+def test_a_cast_that_may_make_keys_equal_is_noticed(
+    given: str, declared: str, in_ms: bool, is_cut: bool
+) -> None:
+    table = table_of(UPSERT, f"id {declared}")
+    written = "timestamp_ntz" if "TIME" in declared else declared.lower()
+    rows = Rows(keys=frozenset({"id"}), in_ms=frozenset({"id"} if in_ms else ()))
+    cut = cut_columns({"id": given}, {"id": written}, rows, table, is_utc=True)
+    assert cut == (frozenset({"id"}) if is_cut else frozenset())
+    if is_cut:
+        for known in (rows, Rows(NODE, rows.keys, is_together=True)):
+            with pytest.raises(ValueError, match="INSERT may make different values of 'id' equal"):
+                fitted(MagicMock(isStreaming=True), known, table, table.options, cut)
+
+
+def test_a_time_of_another_zone_than_utc_is_no_key_of_local_times() -> None:
+    table = table_of(UPSERT, "id TIMESTAMP(6)")
+    given, written = {"id": "timestamp"}, {"id": "timestamp_ntz"}
+    assert cut_columns(given, written, Rows(), table, is_utc=False) == {"id"}
+    assert cut_columns(given, written, Rows(), table, is_utc=True) == set()
+
+
+@pytest.mark.parametrize(
+    ("option", "has_many"),
+    [
+        ("'topic' = 'a'", False),
+        ("'topic' = 'a;b'", True),
+        ("'topic-pattern' = 'a.*'", True),
+        ("'subscribe' = 'a,b'", True),
+        ("'subscribePattern' = 'a'", True),
+        ("'topic-partitions' = 'a:0;a:1'", False),
+        ("'topic-partitions' = 'a:0;b:0'", True),
+        ("""'assign' = '{"a":[0],"b":[0]}'""", True),
+        ("""'assign' = '{"a":[0,1]}'""", False),
+    ],
+)
+def test_offsets_of_several_topics_are_not_compared(option: str, has_many: bool) -> None:
+    table = table_of(f"{UPSERT}, {option}")
+    upserts = Opened(table, table.options, "upsert-kafka", has_place=True, is_raw=False)
+    plain = table_of(f"'connector' = 'kafka', 'format' = 'json', {option}")
+    inserts = Opened(plain, plain.options, "kafka", has_place=True, is_raw=False)
+    assert inserts.rows(streaming=True, is_normalized=False).has_place is not has_many
+    if has_many:
+        for streaming in (True, False):
+            with pytest.raises(ValueError, match="offsets of different topics cannot be compared"):
+                upserts.frame(MagicMock(), streaming=streaming, is_normalized=True)
 
 
 KINDS = ("+I", "-U", "+U", "-D")

@@ -177,6 +177,23 @@ def test_an_outer_join_and_a_join_of_changes_are_cut() -> None:
     )
 
 
+def test_rows_that_change_are_not_joined_with_a_table_that_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        FakeBinder, "is_streaming", lambda _, select: "`u`" not in select and "VALUES" not in select
+    )
+    for query in ("SELECT c.s FROM c JOIN u ON c.i = u.i", "SELECT c.s FROM u LEFT JOIN c ON c.i = u.i"):
+        with pytest.raises(
+            SqlError, match=r"(?s)column \d+: rows that change are joined with a static table"
+        ):
+            cut(query)
+    steps, rows, _ = cut("SELECT c.s FROM c LEFT JOIN u FOR SYSTEM_TIME AS OF c.ltz ON c.i = u.i")
+    assert (steps, rows.changes) == ([], SOURCE)
+    steps, rows, _ = cut("SELECT c.s FROM c JOIN (VALUES (1)) AS v (i) ON c.i = v.i")
+    assert (steps, rows.changes) == ([], SOURCE)
+
+
 def test_the_rest_of_on_is_of_its_own_join() -> None:
     steps, _, sql = cut("SELECT a.i FROM c AS a JOIN c AS b ON a.i = b.i AND a.s <> b.s JOIN u ON a.i = u.i")
     assert isinstance(steps[1], RegularJoin)
@@ -238,3 +255,12 @@ def test_different_rows_of_a_stream() -> None:
     assert len(steps) == 1
     assert sql.endswith(f"`{KIND}` FROM `cut1`")
     assert rows.keys == frozenset({"i", "s"})
+
+
+@pytest.mark.parametrize(("kind", "in_ms"), [("TUMBLE", {"at"}), ("SESSION", set())])
+def test_the_beginning_of_a_window_has_whole_milliseconds(kind: str, in_ms: set[str]) -> None:
+    _, rows, _ = cut(
+        f"SELECT window_start AS at, COUNT(*) FROM TABLE({kind}(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR)) "
+        "GROUP BY window_start, window_end"
+    )
+    assert (rows.keys, rows.in_ms) == (frozenset({"at"}), frozenset(in_ms))

@@ -13,14 +13,23 @@ from dataclasses import dataclass
 from penstock.errors import SqlError, SqlFailedError
 
 _SHOWN_WIDTH = 100
-_WORDS = r"(?:password|jaas|secret|token|credential|basic-auth|api-?key|keystore\.key)"
+_WORDS = (
+    r"(?:passw(?:or)?d|passphrase|jaas|secret|token|credential|basic[._-]?auth|keystore\.key"
+    r"|(?:api|account|access|private)[._-]?key)"
+)
 _BETWEEN = r"(?:\s|=|/\*(?:(?!\*/).)*\*/|--[^\n]*\n)*"
+_BARE = rf"(?<![\w.-])[\w.-]{{0,80}}{_WORDS}[\w.-]{{0,80}}"
 _SECRETS = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
         rf"('[^']*{_WORDS}[^']*'{_BETWEEN}')((?:[^']|'')*)",  # an option
+        rf"([\"'][^\"'\n]*{_WORDS}[^\"'\n]*[\"']\s*=\s*)([^\s\"'=,;()][^\s\"',;)]*)",  # no quotes
+        rf"({_BARE}[\"'`]?{_BETWEEN}=\s*\")((?:[^\"\\]|\\.)*)",
+        rf"({_BARE}{_BETWEEN}=\s*')((?:[^']|'')*)",  # nor here
+        rf"({_BARE}=)((?:[^\s\"',;)&]|&(?![\w.-]+=))+)",
         rf"(\bSET\s+[\w.-]*{_WORDS}[\w.-]*\s*=\s*)([^\s;']+)",  # a setting without quotes
         r"(://[^/\s:@']+:)([^@/\s']+)(?=@)",  # the password in an address
+        r"(jdbc:oracle:\w+:[^/:@']*/)([^@\s']+)(?=@)",
         rf"([?&;][\w.-]{{0,40}}{_WORDS}[\w.-]{{0,40}}=)([^&;\s']+)",  # and as a parameter of it
     )
 )
@@ -72,6 +81,11 @@ def without_secrets(text: str) -> str:
     for pattern in _SECRETS:
         text = pattern.sub(lambda found: found[1] + re.sub(r"[^\n]", "*", found[2]), text)
     return text
+
+
+def shown_value(key: str, value: str) -> str:
+    """Return the value of an option with stars for its secrets."""
+    return "******" if re.search(_WORDS, key, re.IGNORECASE) else without_secrets(value)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -160,7 +160,9 @@ class Groups(Outputs):
                 windows.append(name.lower())
         if len(found) < len(items) or (self.window is not None and not windows):
             return Rows()
-        return Rows(keys=frozenset([*found.values(), *windows[:1]]))
+        is_session = self.window is not None and self.window.kind == "SESSION"
+        in_ms = frozenset([] if is_session else windows[:1])  # a session begins at the time of a row
+        return Rows(keys=frozenset([*found.values(), *windows[:1]]), in_ms=in_ms)
 
     def _is_of_window(self, node: exp.Expr) -> bool:
         """Return whether an expression is a window, its beginning or its end."""

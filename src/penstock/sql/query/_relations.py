@@ -98,6 +98,13 @@ class Relations(Parts):
         if not changes and (not side or has_times(join.args.get("on"))):
             return False
         is_both = self.query.is_streaming(left.text) and self.query.is_streaming(right.text)
+        if changes and not is_both and not isinstance(join.this, exp.Values):
+            self.inner.refuse(
+                join,
+                "rows that change are joined with a static table, which is read again in each batch. If it "
+                "changes, a row is taken back that never was there. Write FOR SYSTEM_TIME AS OF behind the "
+                "static table if it never changes or if its rows of now are wanted.",
+            )
         if changes and not is_both and side not in ("", "LEFT" if left.rows.changes else "RIGHT"):
             self.inner.refuse(join, "an outer join that keeps the rows of a static table is not served.")
         return is_both

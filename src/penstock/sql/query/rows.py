@@ -32,12 +32,14 @@ class Rows:
         keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
         is_together: whether the rows of each of `keys` are in one task and in order.
         has_place: whether the columns of PLACE are there.
+        in_ms: columns of `keys` that are times of whole milliseconds.
     """
 
     changes: Feature | None = None
     keys: frozenset[str] | None = None
     is_together: bool = False
     has_place: bool = False
+    in_ms: frozenset[str] = frozenset()
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -49,7 +51,8 @@ class Rows:
         keys = self.keys
         if keys is not None:
             keys = frozenset(names[key] for key in keys) if keys <= names.keys() else None
-        return replace(self, keys=keys, is_together=self.is_together and keys is not None)
+        in_ms = frozenset(names[each] for each in self.in_ms if each in names)
+        return replace(self, keys=keys, is_together=self.is_together and keys is not None, in_ms=in_ms)
 
     def apart(self) -> Rows:
         """Return what is known of the rows in any order."""

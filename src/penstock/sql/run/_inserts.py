@@ -23,7 +23,7 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
 from penstock.sql.run._changing import Changes, changes_of
 from penstock.sql.run._lines import line, with_session_times
-from penstock.sql.run._sinks import check_updates, fitted, of_columns
+from penstock.sql.run._sinks import check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
@@ -96,8 +96,11 @@ class Inserts:
             check_updates(table, connector, found.rows, changes)
             rows = tables.rows_for(found.frame, table, insert.columns)
             targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
-            given = [name for name in found.frame.columns if name not in HIDDEN]
-            rows = fitted(rows, of_columns(found.rows, given, targets), table, options)
+            given = _types(found.frame)
+            known = of_columns(found.rows, [name for name, _ in given], targets)
+            types = dict(zip(targets, (kind for _, kind in given), strict=True))
+            cut = cut_columns(types, dict(_types(rows)), known, table, is_utc=self._binder.zone_is_utc)
+            rows = fitted(rows, known, table, options, cut)
             if connector in tables.KAFKA:
                 options["metadata.columns"] = tables.metadata_option(table.definition, rows.columns)
                 options = tables.with_primary_key(table, options)
@@ -245,6 +248,13 @@ class Inserts:
         """Return the primary key of a table."""
         table = self._catalog.objects[write.key]
         return table.definition.primary_key if isinstance(table, Table) else ()
+
+
+def _types(frame: Any) -> list[tuple[str, str]]:
+    """Return names and types of the columns of a DataFrame, but those that are hidden."""
+    return [
+        (each.name, each.dataType.simpleString()) for each in frame.schema.fields if each.name not in HIDDEN
+    ]
 
 
 def _name(key: Key) -> str:

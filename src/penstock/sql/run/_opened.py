@@ -5,6 +5,7 @@ Runs on the driver. Invariant: nothing is read before a query starts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,17 @@ from penstock.sql.run.catalog import Table
 
 _PLACES = {PARTITION: "partition", OFFSET: "offset"}
 _KIND = {KIND: "row-kind"}
+_PATTERNS = ("topic-pattern", "subscribepattern")
+
+
+def has_topics(options: dict[str, str]) -> bool:
+    """Return whether a table may have several topics, so that its offsets cannot be compared."""
+    given = {key.lower(): value for key, value in options.items()}
+    named = [each.strip() for each in given.get("topic", "").split(";")]
+    named += [each.strip() for each in given.get("subscribe", "").split(",")]
+    named += [each.rpartition(":")[0].strip() for each in given.get("topic-partitions", "").split(";")]
+    named += re.findall(r'"([^"]*)"\s*:', given.get("assign", ""))
+    return any(each in given for each in _PATTERNS) or len(set(named) - {""}) > 1
 
 
 class Opened:
@@ -29,7 +41,12 @@ class Opened:
         self.connector = connector
         self.changes = changes_of(table, options)
         self.is_raw = is_raw
-        self.has_place = has_place and self.changes is Changes.INSERTS and connector in tables.KAFKA
+        self.has_place = (
+            has_place
+            and self.changes is Changes.INSERTS
+            and connector in tables.KAFKA
+            and not has_topics(options)
+        )
         self.keys = table.definition.primary_key
 
     def is_normalized(self, *, streaming: bool, drops_duplicates: bool) -> bool:
@@ -39,7 +56,16 @@ class Opened:
         return self.changes is Changes.UPSERTS or not streaming or (drops_duplicates and bool(self.keys))
 
     def frame(self, spark: Any, *, streaming: bool, is_normalized: bool) -> Any:
-        """Return the stored columns, and those that are hidden."""
+        """Return the stored columns, and those that are hidden.
+
+        Raises:
+            ValueError: the rows are put in order by offsets, and these are of several topics.
+        """
+        if is_normalized and has_topics(self.options):
+            raise ValueError(
+                "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of "
+                "different topics cannot be compared. Make a table for each topic."
+            )
         hidden = dict(_KIND) if self.changes is not Changes.INSERTS else {}
         if is_normalized or self.has_place:
             hidden.update(_PLACES)

@@ -9,14 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.sql.query.piece import quoted
+from penstock.sql.query.piece import INTEGERS, quoted
 from penstock.sql.query.rows import KIND, PLACE, Feature, Rows
 from penstock.sql.run._changing import Changes, changes_of, has_kind_column
 from penstock.sql.run._net import NetChanges
-from penstock.sql.run.catalog import Table
+from penstock.sql.run.catalog import Table, stored_columns
 
 _TAKE_ALL = ("print", "blackhole")
 _ONLY_UPDATES = ("GroupAggregate", "Deduplicate")
+_TIMES = ("timestamp", "timestamp_ntz")
+_MILLISECONDS, _MICROSECONDS = 3, 6
+"""The digits of a second."""
 
 
 def check_updates(table: Table, connector: str, rows: Rows, changes: Changes) -> None:
@@ -43,7 +46,36 @@ def _kind_of(feature: Feature) -> str:
     return "update" if feature.name in _ONLY_UPDATES else "update and delete"
 
 
-def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any:
+def cut_columns(
+    given: dict[str, str], written: dict[str, str], rows: Rows, table: Table, *, is_utc: bool
+) -> frozenset[str]:
+    """Return the columns in which INSERT may make different values equal, in lower case.
+
+    Args:
+        given: for each column that INSERT fills, the type (Spark's simple string) that the query gives.
+        written: the types of the table's columns.
+        rows: what is known of the rows, by the names of the table's columns.
+        table: its declaration.
+        is_utc: whether the times of the session are those of UTC.
+    """
+    types = {each.name: each.type for each in stored_columns(table.definition)}
+
+    def is_kept(name: str, first: str) -> bool:
+        second = written[name]
+        if first in INTEGERS and second in INTEGERS:
+            return INTEGERS.index(first) <= INTEGERS.index(second)
+        if first in _TIMES and second in _TIMES:
+            digits = types[name].args[0] if types[name].args else _MICROSECONDS
+            enough = _MILLISECONDS if name.lower() in rows.in_ms else _MICROSECONDS
+            return (first == second or is_utc) and digits >= enough
+        return first == second
+
+    return frozenset(name.lower() for name, first in given.items() if not is_kept(name, first))
+
+
+def fitted(
+    frame: Any, rows: Rows, table: Table, options: dict[str, str], cut: frozenset[str] = frozenset()
+) -> Any:
     """Return the rows in an order that the table can take, without the columns of their places.
 
     Args:
@@ -51,6 +83,7 @@ def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any
         rows: what is known of them, by the names of the table's columns.
         table: its declaration.
         options: of WITH, with those of a hint.
+        cut: the columns in which INSERT may make different values equal.
 
     Raises:
         ValueError: rows of one key would come in no order.
@@ -58,6 +91,14 @@ def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any
     keys = table.definition.primary_key
     if changes_of(table, options) is not Changes.UPSERTS:
         return frame.drop(*PLACE)
+    hint = ""
+    lost = sorted(cut & rows.keys) if rows.keys is not None else []
+    if lost:
+        rows = replace(rows, keys=None, is_together=False)
+        hint = (
+            f" INSERT may make different values of '{lost[0]}' equal, because the table declares another "
+            "type than the query gives. Declare the same type in both, a time with 6 digits."
+        )
     differ = rows.keys is not None and rows.keys <= {key.lower() for key in keys}
     if differ and (rows.is_together or rows.changes is None):
         return frame.drop(*PLACE)
@@ -65,15 +106,15 @@ def fitted(frame: Any, rows: Rows, table: Table, options: dict[str, str]) -> Any
         raise ValueError(
             f"the rows of the query change ({rows.changes.name}), and {_known(rows)}. So rows of one PRIMARY "
             f"KEY ({', '.join(keys)}) of '{table.definition.name}' would overwrite one another in any order. "
-            "Use the columns by which the rows differ as PRIMARY KEY."
+            f"Use the columns by which the rows differ as PRIMARY KEY.{hint}"
         )
     if rows.has_place:
         return _in_order(frame, keys)
     if rows.changes is None and frame.isStreaming:
         raise ValueError(
             f"rows of one PRIMARY KEY ({', '.join(keys)}) of '{table.definition.name}' would come in any "
-            "order, because the query joins or changes its rows. Say which one stays: ROW_NUMBER() OVER "
-            f"(PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY."
+            "order, because the query joins or changes its rows, or reads several topics. Say which one "
+            f"stays: ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY.{hint}"
         )
     return _net(frame, keys, str(table.definition.name))
 

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError
 from penstock.sql.language.parse import Parsed, parse_script
-from penstock.sql.language.source import Source, without_secrets
+from penstock.sql.language.source import Source, shown_value, without_secrets
 from penstock.sql.language.statements import (
     AlterTable,
     CreateDatabase,
@@ -171,8 +171,10 @@ class Session:
         return self._query(found[0].statement.query, source)
 
     def stop(self) -> None:
-        """Stop all jobs of this session and remove its views from Spark."""
+        """Stop all jobs of this session, remove its views from Spark, and undo SET of Spark's options."""
         with contextlib.ExitStack() as stack:
+            for spark_key in list(self._before):
+                stack.callback(self._restore, spark_key)
             stack.callback(self._binder.close)
             for job in self.jobs:
                 stack.callback(job.stop)
@@ -286,7 +288,8 @@ class Session:
     def set_option(self, statement: SetOption, source: Source) -> Result:
         """Set an option, or show those that are set."""
         if statement.key is None:
-            rows = tuple(sorted(self._settings.values.items()))
+            values = sorted(self._settings.values.items())
+            rows = tuple((key, shown_value(key, value)) for key, value in values)
             return Result(columns=("key", "value"), rows=rows)
         key = self._settings.set(statement.key, statement.value or "")
         spark_key = _SPARK_KEYS.get(key, key)
@@ -300,12 +303,16 @@ class Session:
         for key in self._settings.reset(statement.key):
             spark_key = _SPARK_KEYS.get(key, key)
             if spark_key in self._before:
-                before = self._before.pop(spark_key)
-                if before is None:
-                    self.spark.conf.unset(spark_key)
-                else:
-                    self.spark.conf.set(spark_key, before)
+                self._restore(spark_key)
         return Result("The option was reset.")
+
+    def _restore(self, spark_key: str) -> None:
+        """Give an option of Spark the value that it had before SET."""
+        before = self._before.pop(spark_key)
+        if before is None:
+            self.spark.conf.unset(spark_key)
+        else:
+            self.spark.conf.set(spark_key, before)
 
     def show(self, statement: Show, source: Source) -> Result:
         """Return the rows of SHOW."""
