@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -100,6 +101,17 @@ def test_the_end_of_a_session_gives_spark_its_options_back(session: Session) -> 
     session.execute("SET 'table.local-time-zone' = 'Europe/Berlin'; SET 'spark.x' = '1'")
     session.stop()
     assert session.spark.values == CONF
+
+
+def test_a_session_ends_after_spark_has_ended(session: Session) -> None:
+    session.execute("SET 'spark.x' = '1'")
+    folder = Path(session._binder._folder("x")).parent
+    session._binder._named(MagicMock())
+    spark = session.spark
+    spark.sparkContext._jsc = None
+    spark.conf.unset.side_effect = spark.catalog.dropTempView.side_effect = RuntimeError("stopped")
+    session.stop()
+    assert not folder.exists()
 
 
 def test_set_shows_no_secret(session: Session) -> None:

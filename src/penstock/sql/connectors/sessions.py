@@ -1,4 +1,4 @@
-"""Spark classic and Connect: which of them a session is, and their errors in one line.
+"""Spark classic and Connect: which of them a session is, whether it has ended, and errors in one line.
 
 Runs on the driver. Invariant: a password in an address is not shown.
 """
@@ -33,3 +33,10 @@ def first_line(error: BaseException) -> str | None:
 def is_connect(session: Any) -> bool:
     """Return whether a session or DataFrame is of Spark Connect."""
     return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def is_stopped(session: Any) -> bool:
+    """Return whether the user has stopped Spark, so that nothing of a session is left to undo."""
+    if is_connect(session):
+        return bool(session.is_stopped)
+    return getattr(session.sparkContext, "_jsc", session) is None  # what PySpark's own SparkSession asks

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
 from penstock.sql.query.piece import Translated, UnknownTypeError, quoted
@@ -150,9 +151,9 @@ class SparkBinder:
         self._views.clear()
 
     def close(self) -> None:
-        """Remove the views of this session from Spark."""
+        """Remove the views of this session from Spark, and temporary folders."""
         self.forget()
-        for name in self._created:
+        for name in self._created if not is_stopped(self._spark) else ():
             self._spark.catalog.dropTempView(name)
         self._created.clear()
         self._temporary.remove()

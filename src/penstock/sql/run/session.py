@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError
+from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.parse import Parsed, parse_script
 from penstock.sql.language.source import Source, shown_value, without_secrets
 from penstock.sql.language.statements import (
@@ -171,9 +172,12 @@ class Session:
         return self._query(found[0].statement.query, source)
 
     def stop(self) -> None:
-        """Stop all jobs of this session, remove its views from Spark, and undo SET of Spark's options."""
+        """Stop all jobs of this session, remove its views from Spark, and undo SET of Spark's options.
+
+        If Spark itself was stopped before, its views and options are gone already.
+        """
         with contextlib.ExitStack() as stack:
-            for spark_key in list(self._before):
+            for spark_key in list(self._before) if not is_stopped(self.spark) else ():
                 stack.callback(self._restore, spark_key)
             stack.callback(self._binder.close)
             for job in self.jobs:
