@@ -226,6 +226,24 @@ def test_events_of_yesterday_do_not_make_an_idle_query_stalled(
     assert asked(bootstrap, "--checkpoint", str(folder))["health"] == "STALLED", "a batch is not done"
 
 
+def test_a_time_of_the_broker_needs_no_second_look(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(config={"message.timestamp.type": "LogAppendTime"})
+    folder = write_checkpoint(tmp_path / "idle", {topic: {"0": 0}})
+    hour_ago_s = time.time() - 3_600
+    os.utime(folder / "commits" / "0", (hour_ago_s, hour_ago_s))
+    judge.produce(bootstrap, topic, b"1")
+    arguments = ("--checkpoint", str(folder), "--stalled-after")
+    assert asked(bootstrap, *arguments, "1800")["health"] == "OK"
+
+    def word() -> str:
+        found: str = asked(bootstrap, *arguments, "1")["health"]
+        return found
+
+    wait_until(lambda: word() == "STALLED", "a second after the broker has set the time")
+
+
 def test_watching_shows_rates(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
     topic = make_topic()
     judge.produce(bootstrap, topic, b"1", b"2")

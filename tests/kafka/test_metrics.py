@@ -7,6 +7,9 @@ import logging
 import socket
 import time
 import urllib.request
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import MissingOptionError
+from penstock.observe.serve import view
 from penstock.spark._stream_reader import PenstockStreamReader
 from tests import judge
 from tests.checkpoint_files import write_checkpoint
@@ -88,6 +92,32 @@ def test_a_running_source_shows_what_other_tools_compute(bootstrap: str, make_to
         }
         assert json.loads(read(reader, "/lag"))["lag_records"] == 3
         assert read(reader, "/readyz") == "ok\n"
+
+
+@pytest.mark.parametrize("partitions", [1, 60])
+def test_a_look_is_a_few_requests_for_all_who_read_it(
+    bootstrap: str,
+    make_topic: MakeTopic,
+    requests: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: int,
+) -> None:
+    monkeypatch.setattr(view, "REFRESH_S", 3_600.0)  # on a slow machine the readers may take long
+    topic = make_topic(partitions)
+    query = Query({**options(bootstrap, topic), "metrics.aliases": "flink,kafka-lag-exporter"})
+    with query.running() as reader:
+        assert query.catch_up(reader) == []
+        judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=n) for n in range(partitions)))
+        before = Counter(requests)
+        paths = ["/metrics", "/lag", "/page.json", "/readyz"]
+        with ThreadPoolExecutor(8) as readers:
+            list(readers.map(partial(read, reader), paths * 5))
+        assert json.loads(read(reader, "/lag"))["lag_records"] == partitions
+        assert scrape(reader)["penstock_source_topic_partition_lag_seconds"].keys() == {
+            (topic, str(n)) for n in range(partitions)
+        }
+        # Both ends and the last stable offset, and the next record of all topic partitions together.
+        assert requests - before == {"ListOffsetsRequest": 3, "FetchRequest": 1}
 
 
 def test_an_open_transaction_of_another_program_is_named(bootstrap: str, make_topic: MakeTopic) -> None:

@@ -171,6 +171,8 @@ def _stalled(
             waits_since_ms = sample.at_ms
         if sample.has_unread:  # it planned a batch, so it did not stand still before
             break
+    if now.came_at_ms is not None:
+        waits_since_ms = min(waits_since_ms, max(now.came_at_ms, stands_since_ms))
     where = f"the position in {topic_partition} has stood at {now.position}"
     waited_ms = now.at_ms - waits_since_ms
     if waited_ms >= rules.stalled_after_ms:

@@ -50,6 +50,8 @@ class PartitionLook:
         high_watermark: the end for `read_uncommitted`.
         next_time_ms: the timestamp of the next unread record; None without one, or if it was not asked for.
         holder: what keeps back the last stable offset; None if nothing does, or if the broker does not tell.
+        came_at_ms: when the next unread record came into the log; None if unknown, because its producer has
+            set the timestamp.
     """
 
     at_ms: int
@@ -59,6 +61,7 @@ class PartitionLook:
     high_watermark: int
     next_time_ms: int | None = None
     holder: Holder | None = None
+    came_at_ms: int | None = None
 
     @property
     def records(self) -> int:

@@ -1,8 +1,9 @@
 """Look at a cluster: how far is a reader from the ends of its logs?
 
 Runs wherever the question is asked. Invariants: looking changes nothing; a few requests to each broker answer
-for all topic partitions; the time of the next unread record takes a small read of each topic partition, so it
-is asked for `MAX_TIMES` of them at most; a topic partition that does not answer is an error of its own.
+for all topic partitions; the time of the next unread record takes a small part of a Fetch for each topic
+partition, so it is asked for `MAX_TIMES` of them at most, within the time-out; a topic partition that does
+not answer is an error of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.client.cluster.log_offsets import list_offsets_each
+from penstock.client.fetch.first_records import first_record_times
 from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import fetch_settings
 from penstock.client.transactions.holders import first_open_transactions
 from penstock.errors import PenstockError
 from penstock.observe.lag import Holder, PartitionLook
 from penstock.options.config import IsolationLevel, SourceConfig
-from penstock.source.kafka_event_times import KafkaRecordClock
 from penstock.types import LogEnd, OffsetRange, TopicPartition
 
 MAX_TIMES = 1_000
@@ -44,18 +46,13 @@ class Observer:
     Args:
         connections: to the cluster. The caller closes them.
         config: a read of the same cluster. Its consumer properties (sizes, time-outs) are used.
-        timeout_ms: how long one look may wait for a topic partition that does not answer.
+        timeout_ms: how long each question of a look may wait for a topic partition that does not answer.
     """
 
-    def __init__(
-        self, connections: KafkaConnections, config: SourceConfig, timeout_ms: int | None = None
-    ) -> None:
+    def __init__(self, connections: KafkaConnections, config: SourceConfig, timeout_ms: int) -> None:
         self._connections = connections
         self._timeout_ms = timeout_ms
-        # The next unread record counts from the moment when it is in the log, committed or not.
-        self._clock = KafkaRecordClock(
-            connections, replace(config, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        )
+        self._fetch_settings = fetch_settings(config.properties)
 
     def look(self, positions: Mapping[TopicPartition, int], *, with_times: bool = True) -> ClusterLook:
         """Look at the topic partitions of `positions`, the next offsets to read. Raises nothing.
@@ -100,18 +97,21 @@ class Observer:
 
     def _add_times(self, found: dict[TopicPartition, PartitionLook]) -> None:
         behind = sorted((tp for tp, look in found.items() if look.records), key=lambda tp: -found[tp].records)
-        waiting = behind[:MAX_TIMES]
-        # Nearly always the next offset has a record. Only after a gap the rest of the log is searched.
-        for is_last in (False, True):
-            ranges = [_unread(tp, found[tp], is_last=is_last) for tp in waiting]
-            times = self._clock.read_times([each for each in ranges if len(each)], 1).values
-            for tp, read in times.items():
-                if read.times_ms:
-                    found[tp] = replace(found[tp], next_time_ms=read.times_ms[0])
-            waiting = [tp for tp in waiting if found[tp].next_time_ms is None]
+        ranges = [_unread(tp, found[tp]) for tp in behind[:MAX_TIMES]]
+        # The next unread record counts from the moment when it is in the log, committed or not.
+        times = first_record_times(
+            self._connections,
+            [each for each in ranges if len(each)],
+            self._fetch_settings,
+            timeout_ms=self._timeout_ms,
+        )
+        for tp, first in times.items():
+            found[tp] = replace(
+                found[tp],
+                next_time_ms=first.time_ms,
+                came_at_ms=first.time_ms if first.is_of_broker else None,
+            )
 
 
-def _unread(topic_partition: TopicPartition, look: PartitionLook, *, is_last: bool) -> OffsetRange:
-    first = max(look.position, look.log_start)
-    stop = look.high_watermark if is_last else min(first + 1, look.high_watermark)
-    return OffsetRange(topic_partition, first, stop)
+def _unread(topic_partition: TopicPartition, look: PartitionLook) -> OffsetRange:
+    return OffsetRange(topic_partition, max(look.position, look.log_start), look.high_watermark)

@@ -74,6 +74,18 @@ def test_an_old_timestamp_is_not_the_time_that_a_reader_stands_still() -> None:
     assert word(look(5, 5), silent_for_an_hour) is Health.OK
 
 
+def test_a_time_of_the_broker_says_since_when_a_record_waits() -> None:
+    silent_for_an_hour = Sample(NOW_MS - 3_600_000, 5)
+
+    def came(age_ms: int) -> PartitionLook:
+        return replace(look(5, 9, next_time_ms=NOW_MS - age_ms), came_at_ms=NOW_MS - age_ms)
+
+    assert word(came(60_000), silent_for_an_hour) is Health.STALLED
+    assert word(came(59_999), silent_for_an_hour) is Health.OK
+    assert word(came(86_400_000), Sample(NOW_MS - 59_999, 5)) is Health.OK  # it read others until then
+    assert word(came(86_400_000)) is Health.OK  # nothing is known of the reader
+
+
 def test_a_young_record_did_not_wait_during_the_silence_before_it() -> None:
     silent_for_an_hour = Sample(NOW_MS - 3_600_000, 5)
     assert word(look(5, 9, next_time_ms=NOW_MS - 59_999), silent_for_an_hour) is Health.OK
