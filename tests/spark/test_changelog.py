@@ -285,7 +285,9 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
         if name == "sums":
             changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
             calls = {"at": "sum(at)", "n": "count(*)", "low": "min(k)"}
-            return changelog.aggregate(changes, ["v"], calls, state=states["second"], partitions=2)
+            return changelog.aggregate(
+                changes, ["v"], calls, state=states["second"], partitions=2, collapse=number % 2 == 0
+            )
         if name == "joined":
             shops = (
                 read_batches(spark, tmp_path / "in")
@@ -293,15 +295,31 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
                 .selectExpr("k", "at AS b", "'+I' AS row_kind")
             )
             changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
-            both = changelog.join(changes, shops, ["k"], how="left", state=states["second"], partitions=2)
+            both = changelog.join(
+                changes,
+                shops,
+                ["k"],
+                how="left",
+                state=states["second"],
+                partitions=2,
+                collapse=number % 2 == 1,  # it may change at a restart
+            )
             return both.selectExpr("k", "v", "at * 1000 + coalesce(b, 999) AS at", "row_kind")
         if name == "first":
             inserts = rows.selectExpr("k", "v", "at")
             return changelog.deduplicate(
-                inserts, ["k"], order_by=["at"], keep="last", state=states["first"], partitions=2
+                inserts,
+                ["k"],
+                order_by=["at"],
+                keep="last",
+                state=states["first"],
+                partitions=2,
+                collapse=True,
             )
         changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
-        return changelog.top_n(changes, 1, ["v"], order_by=["at desc"], state=states["second"], partitions=2)
+        return changelog.top_n(
+            changes, 1, ["v"], order_by=["at desc"], state=states["second"], partitions=2, collapse=True
+        )
 
     reference = Reference()
     for number, batch in enumerate(batches):
@@ -352,6 +370,7 @@ def test_temporal_join_over_a_restart(spark: SparkSession, tmp_path: Path) -> No
             how="left",
             state=str(tmp_path / "state"),
             partitions=2,
+            collapse=True,
         )
         return both.selectExpr("k", "0L AS v", "at_time_s * 1000 + coalesce(since_s, 999) AS at", "row_kind")
 
@@ -384,5 +403,8 @@ def test_connect(connect_spark: Any, tmp_path: Path) -> None:
         )
         run(changes, tmp_path)
     assert written(connect_spark, tmp_path) == expected(batches)
+    all_rows = connect_spark.read.schema(OUT).parquet(str(tmp_path / "out"))
+    counts = changelog.aggregate(all_rows, ["k"], {"n": "count(*)"}, collapse=True)
+    assert {row.k for row in counts.collect()} == {k for k, _ in as_changelog_of(connect_spark, tmp_path)}
     assert (tmp_path / "state" / FOLDER_FILE).exists(), "a task has seen the folder"
     assert [plan.number for plan in read_plans(LocalFiles(str(tmp_path / "state")))] == [2]

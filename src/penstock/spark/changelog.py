@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
+from penstock.changelog.operators.collapse import collapsed
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join, Names, On
 from penstock.changelog.operators.normalize import Normalize
@@ -96,6 +97,7 @@ def deduplicate(
     state: str | None = None,
     partitions: int | None = None,
     ttl: Duration | None = None,
+    collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of one row for each key: the first or the last one, of rows that are only inserted.
 
@@ -110,6 +112,7 @@ def deduplicate(
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         ttl: forget a key that was not emitted for so long. Its next row becomes +I.
+        collapse: emit at most one change of each key in a batch. A batch never gives more.
 
     Returns:
         The columns of `df`, with `row_kind` as the last one.
@@ -127,7 +130,7 @@ def deduplicate(
     check_columns(operator.columns, [*keys, *order_by])
     lifetime = Lifetime(_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
     out = StructType([*columns.fields, _KIND_FIELD])
-    return apply(df, operator, out, state, partitions, lifetime)
+    return apply(df, collapsed(operator, keys, collapse=collapse), out, state, partitions, lifetime)
 
 
 def top_n(
@@ -138,6 +141,7 @@ def top_n(
     order_by: Sequence[str],
     state: str | None = None,
     partitions: int | None = None,
+    collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of the first n rows of each group of a changelog.
 
@@ -151,6 +155,7 @@ def top_n(
         order_by: columns, each as `name`, `name asc` or `name desc`.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        collapse: emit no row as -D and +I in one batch. A batch never does.
 
     Returns:
         The columns of `df`, with `row_kind` as the last one.
@@ -168,7 +173,8 @@ def top_n(
     operator = TopN(arrow(columns), tuple(keys), ordered, n)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
     out = StructType([*columns.fields, _KIND_FIELD])
-    return apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+    net = collapsed(operator, None, collapse=collapse)
+    return apply(df, net, out, state, partitions, Lifetime(remembers_deleted=False))
 
 
 def aggregate(
@@ -178,6 +184,7 @@ def aggregate(
     *,
     state: str | None = None,
     partitions: int | None = None,
+    collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of the aggregates of each group of a changelog.
 
@@ -193,6 +200,7 @@ def aggregate(
             count.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        collapse: emit at most one change of each group in a batch. A batch never gives more.
 
     Returns:
         The keys, the aggregates, and `row_kind`.
@@ -213,7 +221,8 @@ def aggregate(
     check_columns(operator.columns, [*keys, *(name for call in parsed for name in call.columns)])
     check_columns(operator.out_columns, [])
     out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
-    return apply(df, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+    net = collapsed(operator, keys, collapse=collapse)
+    return apply(df, net, out, state, partitions, Lifetime(remembers_deleted=False))
 
 
 def join(
@@ -224,6 +233,7 @@ def join(
     how: How = "inner",
     state: str | None = None,
     partitions: int | None = None,
+    collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of the rows of two changelogs with equal keys.
 
@@ -238,6 +248,8 @@ def join(
         how: "inner", "left", "right", "full", or "semi" and "anti": left rows with and without a partner.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        collapse: emit no row as -D and +I in one batch. Without it a row that finds its first partner may
+            do so, if the output has no column of the partner that is not null.
 
     Returns:
         The columns of `left`, those of `right` unless `how` is "semi" or "anti", and `row_kind`.
@@ -251,7 +263,8 @@ def join(
     both, names = _both_sides(left, right, on, how)
     operator = Join(arrow(_columns_without_kind(both)), how, names, _pairs(on))
     out = StructType([*_out_fields(both, names), _KIND_FIELD])
-    return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False))
+    net = collapsed(operator, None, collapse=collapse)
+    return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False))
 
 
 def _both_sides(
@@ -290,6 +303,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     how: Literal["inner", "left"] = "inner",
     state: str | None = None,
     partitions: int | None = None,
+    collapse: bool = False,
 ) -> DataFrame:
     """Return each row with the version of its key that was valid at the time of the row.
 
@@ -308,6 +322,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
         how: "left" emits rows without a version too.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        collapse: changes nothing, because each row comes out once, as +I.
 
     Returns:
         The columns of `rows` and those of `versions`, and `row_kind`, which is always +I.
@@ -336,7 +351,8 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     columns = arrow(_columns_without_kind(both))
     operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=_pairs(on))
     out = StructType([*_out_fields(both, names), _KIND_FIELD])
-    return apply(both, operator, out, state, partitions, Lifetime(remembers_deleted=False), times)
+    net = collapsed(operator, None, collapse=collapse)
+    return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False), times)
 
 
 def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFrame:

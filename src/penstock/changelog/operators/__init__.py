@@ -10,6 +10,7 @@
     temporal_join.py  each row with the version of its key that was valid at its time
     top_n.py        the first n rows of each group
     join.py         the rows of two changelogs with equal keys
+    collapse.py     at most the net change of each key or row in a batch
     normalize.py    upserts and deletes that may come twice, late or out of order -> a correct changelog
 
 They run on executors. Invariant: none of them imports Spark or Kafka.
