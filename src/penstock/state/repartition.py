@@ -31,6 +31,8 @@ from penstock.state.store import PARTITIONS
 PartitionOf = Callable[[pa.Table, int], Places]
 """Returns the partition of each row, from its key columns and the number of partitions."""
 _RUN_ID = "repartition"
+_ONE_ROW_A_KEY = ("normalize", "deduplicate")
+"""Operators that keep one row of each key. Its part says something else, and may change."""
 _PIECES = "0e"  # the attempt of files that are merged and deleted
 _MERGED = "0f"
 
@@ -144,7 +146,7 @@ def _divided(
         StateError: a row belongs to another old partition.
     """
     schema, keys = state_schema(identity.columns), json.loads(identity.arguments)["keys"]
-    for piece in _merged(schema, runs):
+    for piece in _merged(identity, runs):
         rows = pa.Table.from_batches([piece], schema)
         _check_came_from(old, partition_of(rows.select(keys), identity.partition_count))
         numbers = partition_of(rows.select(keys), partition_count)
@@ -162,9 +164,10 @@ def _check_came_from(old: int, numbers: Places) -> None:
         )
 
 
-def _merged(schema: pa.Schema, runs: list[Run]) -> Iterator[pa.RecordBatch]:
+def _merged(identity: Identity, runs: list[Run]) -> Iterator[pa.RecordBatch]:
     """Yield the newest row of each key and part, also of deleted keys: operators may need them."""
-    return merged(schema, runs, Lifetime(), has_parts=True, is_oldest_among_them=False, now_ms=0)
+    schema, has_parts = state_schema(identity.columns), identity.operator not in _ONE_ROW_A_KEY
+    return merged(schema, runs, Lifetime(), has_parts=has_parts, is_oldest_among_them=False, now_ms=0)
 
 
 def _merge(target: Files, identity: Identity, partition: int, batch_id: int, files: list[RunFile]) -> None:
@@ -172,7 +175,7 @@ def _merge(target: Files, identity: Identity, partition: int, batch_id: int, fil
     schema = state_schema(identity.columns)
     runs = [open_run(target, f"{partition}/{file.name}", file, schema) for file in files]
     path = f"{partition}/{batch_id}-{_MERGED}.arrow"
-    run = write_run(target, path, schema, _merged(schema, runs))
+    run = write_run(target, path, schema, _merged(identity, runs))
     manifest = _manifest(identity, batch_id, (run,))
     write_manifest(target, str(partition), f"{batch_id}-{_MERGED}.json", manifest)
     with target.create(f"{PARTITIONS}/{batch_id}-{partition:08x}.json") as sink:

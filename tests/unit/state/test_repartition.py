@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.errors import StateError
 from penstock.state import run, store, tools
-from penstock.state.columns import DELETED, Places
+from penstock.state.columns import DELETED, Hashes, Places, hash_columns, keys_of, state_rows
 from penstock.state.identity import Identity
 from penstock.state.repartition import committed_batch, repartition
 from penstock.state.store import StateStore
@@ -106,3 +107,27 @@ def test_a_row_that_does_not_belong_to_its_folder_is_refused() -> None:
 
     with pytest.raises(StateError, match="1 of 10 rows in partition 0 of the state belong to other"):
         repartition(source, MemoryFiles(), 0, 2, other)
+
+
+def test_of_a_key_that_another_row_had_before_one_row_is_copied() -> None:
+    """`normalize` keeps one row of each key, and the part is the hash of the row that had the key before."""
+    source, target = MemoryFiles(), MemoryFiles()
+    mine = StateStore(source, Identity(QUERY, "normalize", 1, ARGUMENTS, 1, COLUMNS))
+    for batch_id, value in enumerate(("old", "new")):
+        begun = mine.begin(task_of("a", batch_id))
+        columns = pa.table({"k": [7], "v": [value]}, COLUMNS)
+        part = Hashes(*(np.array([batch_id], np.uint64) for _ in range(2)))
+        rows = state_rows(columns, hash_columns(columns, ["k"]), np.zeros(1, bool), 0, part)
+        # A large run beside it, so that the two are not merged.
+        if batch_id == 0:
+            many = state_of(dict.fromkeys(range(100, 120), "x"))
+            order = np.argsort(Hashes.joined(keys_of(rows), keys_of(many)).high)
+            rows = pa.concat_tables([rows, many]).take(pa.array(order))
+        mine.save(begun, mine.load(begun, 0), rows, digest_of({7: value}), 0)
+        mine.finish(begun, [0])
+    repartition(source, target, 1, 1, lambda keys, count: np.zeros(keys.num_rows, np.int64))
+    copied = tools.inspect(target)
+    assert [each.row_count for each in copied.partitions] == [21]
+    new = StateStore(target, copied.identity)
+    found = new.load(new.begin(task_of("run-7", 2)), 0).snapshot.find(hashes_of(range(7, 8)), 0)
+    assert found.column("v").to_pylist() == ["new"]

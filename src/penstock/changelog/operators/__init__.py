@@ -12,6 +12,7 @@
     join.py         the rows of two changelogs with equal keys
     collapse.py     at most the net change of each key or row in a batch
     normalize.py    upserts and deletes that may come twice, late or out of order -> a correct changelog
+    _moved.py       two rows that exchange their keys
 
 They run on executors. Invariant: none of them imports Spark or Kafka.
 """

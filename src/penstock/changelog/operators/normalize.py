@@ -3,12 +3,14 @@
 Runs on executors; made on the driver. Invariants: for each key the output is +I, then any number of (-U, +U),
 then perhaps -D, and so on again; each -U and -D is the row that was emitted before it, column by column.
 
-It keeps, for each key: the row that it emitted last, the highest place in `order_by` that it has seen, and
-whether the key is deleted.
+It keeps, for each key: the row that it emitted last, the highest place in `order_by` that it has seen,
+whether the key is deleted, and a hash of the row that had the key before, if two rows exchange their keys
+(`_moved.py`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.changelog.operators._moved import FREE, INSERTED, Moved, Signs, hash_of_kept, moved_rows
 from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
 from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before, sort
 from penstock.changelog.row_kinds import (
@@ -124,6 +127,8 @@ class Normalize:
         is_old[: old.num_rows] = True
         # A row with the place of the row that was kept comes before it, and is dropped with what is older.
         order = sort(groups, ranked, is_old)
+        none = np.zeros(old.num_rows, np.int8)
+        replaced = hash_of_kept(old, len(groups))
         chains = _Chains(
             pa.concat_tables([old.select(self.columns.names), rows]).take(pa.array(order)),
             places.take(pa.array(order)),
@@ -132,6 +137,8 @@ class Normalize:
             is_old[order],
             np.concatenate([mask_of(old.column(DELETED)), deleted])[order],
             np.concatenate([np.zeros(old.num_rows, bool), is_before])[order],
+            np.concatenate([none, changes.taking])[order],
+            replaced.take(order),
         )
         unpaired = np.zeros(len(group_keys), np.int64)
         np.add.at(unpaired, groups[old.num_rows :], changes.unpaired)
@@ -143,7 +150,26 @@ class Normalize:
         old_place[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
         is_newer = np.arange(len(order)) >= old_place[chains.groups]
         chains = chains.take(np.flatnonzero(is_newer & (chains.is_old | ~repeated)))
+        chains = self._without_moved_rows(chains)
         return chains.ends() if self.collapse else chains
+
+    def _without_moved_rows(self, chains: _Chains) -> _Chains:
+        """Return the chains without the -D and -U of rows that another row has replaced; see `_moved.py`."""
+        found = moved_rows(
+            Moved(
+                chains.rows.select(self._content()),
+                chains.groups,
+                chains.is_old,
+                chains.deleted,
+                chains.is_before,
+                chains.taking,
+                chains.replaced,
+            )
+        )
+        if found is None:
+            return chains
+        is_moved, replaced = found
+        return dataclasses.replace(chains, replaced=replaced).take(np.flatnonzero(~is_moved))
 
     def _changes(self, batch: pa.Table) -> _Changes:
         """Return the rows that say what a key is now.
@@ -155,7 +181,7 @@ class Normalize:
         rows = rows.cast(with_nullable(self.columns))
         if not has_row_kind(batch.column_names):
             none = np.zeros(batch.num_rows, bool)
-            return _Changes(rows, none, none, np.zeros(batch.num_rows, np.int64))
+            return _Changes(rows, none, none, none.astype(np.int64), none.astype(np.int8))
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         is_before = kinds == UPDATE_BEFORE
         is_change = ~is_before
@@ -173,11 +199,15 @@ class Normalize:
             is_there = kinds[order][firsts] != DELETE
             unpaired[order[firsts]] += np.add.reduceat(says_nothing, firsts) * is_there
         is_delete = is_before | (kinds == DELETE)
+        # A +U without its -U has taken the key, as a +I has.
+        taking = np.where((kinds == UPDATE_AFTER) & (unpaired < 0), FREE, 0)
+        taking = np.where(kinds == INSERT, INSERTED, taking).astype(np.int8)
         return _Changes(
             rows.filter(pa.array(is_change)),
             is_delete[is_change],
             is_before[is_change],
             unpaired[is_change],
+            taking[is_change],
         )
 
     def _content(self) -> list[str]:
@@ -278,7 +308,7 @@ class Normalize:
         for name in self.order_by:
             rows = rows.append_column(_SEEN + name, chains.places.column(name).take(pa.array(last)))
         keys = chains.keys.take(chains.groups[last])
-        return state_rows(rows.cast(self.kept_columns), keys, deleted, now_ms)
+        return state_rows(rows.cast(self.kept_columns), keys, deleted, now_ms, chains.replaced.take(last))
 
 
 @dataclass(frozen=True)
@@ -286,17 +316,22 @@ class _Changes:
     """The rows of a batch that say what a key is now: which are deletes, and which are -U.
 
     `unpaired` is the number of -U that stood at the row's place and say nothing, less one for a +U.
+    `taking` is how a row may take its key from another one; see `_moved.py`.
     """
 
     rows: pa.Table
     deleted: Mask
     is_before: Mask
     unpaired: Places
+    taking: Signs
 
 
 @dataclass(frozen=True)
 class _Chains:
-    """Rows by key and in order; in each group the row that was kept is first."""
+    """Rows by key and in order; in each group the row that was kept is first.
+
+    `replaced` is the hash of the row that had the key before; 0 for none.
+    """
 
     rows: pa.Table
     places: pa.Table
@@ -305,6 +340,8 @@ class _Chains:
     is_old: Mask
     deleted: Mask
     is_before: Mask
+    taking: Signs
+    replaced: Hashes
 
     def take(self, places: Places) -> _Chains:
         """Return some of the rows."""
@@ -317,6 +354,8 @@ class _Chains:
             self.is_old[places],
             self.deleted[places],
             self.is_before[places],
+            self.taking[places],
+            self.replaced.take(places),
         )
 
     def ends(self) -> _Chains:
