@@ -23,6 +23,7 @@ from penstock.spark._stream_reader import PenstockStreamReader
 from tests import judge
 from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
+from tests.judges.promtool import ask, find_promtool
 from tests.kafka.source_runs import Query
 from tests.kafka.test_lag import lags_of_librdkafka
 from tests.waiting import wait_until
@@ -92,6 +93,9 @@ def test_a_running_source_shows_what_other_tools_compute(bootstrap: str, make_to
         }
         assert json.loads(read(reader, "/lag"))["lag_records"] == 3
         assert read(reader, "/readyz") == "ok\n"
+        if find_promtool() is not None:
+            _, *complaints = ask("metrics", read(reader, "/metrics"))
+            assert [each for each in complaints if not each.startswith("flink_")] == []
 
 
 @pytest.mark.parametrize("partitions", [1, 60])
