@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -82,21 +82,16 @@ class FlinkSession:
         self._bootstrap_servers = bootstrap_servers
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-flink-")
         self._log = Path(self._folder.name) / "flink.log"
-        environment = {
-            **os.environ,
-            # On Flink's own class path, like its lib folder, so that the JIT compiler's work is kept.
-            "HADOOP_CLASSPATH": os.pathsep.join(map(str, (*ensure_jars(_CONNECTOR)[:1], *_zstd_jars()))),
-            "FLINK_LOG_DIR": self._folder.name,
-            "JVM_ARGS": f"-Xmx4g {jvm_options}",  # as much as Spark's driver
-        }
+        self.environment = _environment(self._folder.name, jvm_options)
+        """The variables of a process that runs Flink."""
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [flink_python(), "-I", _HERE / "flink_worker.py"],
+                flink_command(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=environment,
+                env=self.environment,
             )
         try:
             self._answer()
@@ -158,6 +153,16 @@ class FlinkSession:
         """Copy key and value of one topic into another. Return net seconds."""
         net_s: float = self._run(self._copy_tables(source, target), _COPY)["net_s"]
         return net_s
+
+    def script(self, statements: list[str]) -> tuple[float, float]:
+        """Run a bounded script as a stream. Return the seconds of its last statement, whole and net."""
+        answer = self._ask(action="script", statements=statements)
+        return answer["wall_s"], answer["net_s"]
+
+    def first_row(self, statements: list[str]) -> tuple[float, int]:
+        """Run a bounded script. Return the seconds to the first row of its SELECT, and the number of rows."""
+        answer = self._ask(action="first_row", statements=statements)
+        return answer["wall_s"], answer["row_count"]
 
     def start_copy(self, source: str, target: str) -> str:
         """Start an endless copy, with a checkpoint as often as the others have a batch. Return its id."""
@@ -275,6 +280,22 @@ def flink_python() -> Path:
             subprocess.run(install, check=True)
             done.touch()
     return python
+
+
+def flink_command(statements: Sequence[str] = ()) -> list[str]:
+    """Return the command of a process that waits for requests, or that runs statements and prints rows."""
+    command = [str(flink_python()), "-I", str(_HERE / "flink_worker.py")]
+    return [*command, json.dumps(statements)] if statements else command
+
+
+def _environment(folder: str, jvm_options: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        # On Flink's own class path, like its lib folder, so that the JIT compiler's work is kept.
+        "HADOOP_CLASSPATH": os.pathsep.join(map(str, (*ensure_jars(_CONNECTOR)[:1], *_zstd_jars()))),
+        "FLINK_LOG_DIR": folder,
+        "JVM_ARGS": f"-Xmx4g {jvm_options}",  # as much as Spark's driver
+    }
 
 
 def _table(columns: str, **options: str) -> str:

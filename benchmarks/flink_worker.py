@@ -1,6 +1,7 @@
 """Run Flink SQL in a child process of the benchmark, in the Python environment that has apache-flink.
 
-It imports nothing of penstock and is started by file path. Requests and answers are JSON, one line each.
+It imports nothing of penstock and is started by file path. Requests and answers are JSON, one line each. With
+statements (JSON) as its argument it is a program for one script: it prints the rows of the last statement.
 Invariants: one mini cluster lives as long as the process, so no figure includes its start, and its JVM is as
 warm as Spark's. `net_s` of a job is the time from RUNNING to FINISHED, without planning and submission.
 """
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 from pyflink.common import Configuration
@@ -21,6 +23,11 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 PARALLELISM = 2
+SETTINGS = {
+    "parallelism.default": str(PARALLELISM),
+    "pipeline.object-reuse": "true",
+    "table.local-time-zone": "UTC",
+}
 MODES: dict[str, dict[str, str]] = {
     "batch": {},
     "streaming": {},
@@ -46,12 +53,17 @@ def start_cluster(slots: int) -> str:
     return str(cluster.getRestAddress().get().toString())
 
 
-def table_environment(address: str, settings: dict[str, str], *, is_batch: bool) -> TableEnvironment:
-    """Return a new table environment on the cluster at an address, with more settings of Flink."""
-    host, _, port = address.partition("//")[2].partition(":")
+def table_environment(address: str | None, settings: dict[str, str], *, is_batch: bool) -> TableEnvironment:
+    """Return a new table environment with more settings of Flink.
+
+    Its jobs run on the cluster at an address. Without one, each job starts a mini cluster in this process.
+    """
     found = Configuration()
-    remote = {"execution.target": "remote", "rest.address": host, "rest.port": port}
-    for key, value in {**remote, **settings}.items():
+    target = {"execution.target": "local"}
+    if address is not None:
+        host, _, port = address.partition("//")[2].partition(":")
+        target = {"execution.target": "remote", "rest.address": host, "rest.port": port}
+    for key, value in {**target, **settings}.items():
         found.set_string(key, value)
     builder = EnvironmentSettings.new_instance().with_configuration(found)
     builder = builder.in_batch_mode() if is_batch else builder.in_streaming_mode()
@@ -83,6 +95,29 @@ class Session:
             "read_records": sum(vertex["metrics"]["read-records"] for vertex in job["vertices"][:1]),
         }
 
+    def script(self, statements: list[str]) -> dict[str, Any]:
+        """Run the bounded statements of a script as streams, in a new environment, and time the last one."""
+        environment = self._environment("streaming")
+        for each in statements[:-1]:
+            environment.execute_sql(each)
+        started = time.perf_counter()
+        result = environment.execute_sql(statements[-1])
+        job_id = str(result.get_job_client().get_job_id())
+        result.wait()
+        wall_s = time.perf_counter() - started
+        moments = self._job(job_id)["timestamps"]
+        return {"wall_s": wall_s, "net_s": (moments["FINISHED"] - moments["RUNNING"]) / 1_000}
+
+    def first_row(self, statements: list[str]) -> dict[str, Any]:
+        """Run the statements of a script, and return the seconds from the first one to its first row."""
+        environment = self._environment("streaming")
+        started = time.perf_counter()
+        rows = rows_of(environment, statements)
+        next(rows)
+        took_s = time.perf_counter() - started
+        count = 1 + sum(1 for _ in rows)
+        return {"wall_s": took_s, "row_count": count}
+
     def start(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
         """Start an endless statement."""
         client = self._submit(mode, tables, query).get_job_client()
@@ -113,15 +148,23 @@ class Session:
         return found
 
     def _environment(self, mode: str) -> TableEnvironment:
-        settings = {
-            "parallelism.default": str(PARALLELISM),
-            "pipeline.object-reuse": "true",
-            **MODES[mode],
-        }
-        return table_environment(self._address, settings, is_batch=mode == "batch")
+        return table_environment(self._address, {**SETTINGS, **MODES[mode]}, is_batch=mode == "batch")
+
+
+def rows_of(environment: TableEnvironment, statements: list[str]) -> Iterator[Any]:
+    """Run statements, and give the rows of the last one as they come."""
+    for each in statements[:-1]:
+        environment.execute_sql(each)
+    with environment.execute_sql(statements[-1]).collect() as rows:
+        yield from rows
 
 
 def main() -> None:
+    if len(sys.argv) > 1:
+        environment = table_environment(None, SETTINGS, is_batch=False)
+        for row in rows_of(environment, json.loads(sys.argv[1])):
+            print(f"+I{list(row)}", flush=True)
+        return
     # Flink prints to stderr. The answers go to the descriptor that was stdout.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ from benchmarks import changelogs, exactly_once, harness, metrics_cost, micro_ba
 from benchmarks.cases import CASES
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
 from benchmarks.measured import Measured
+from benchmarks.sql import first_rows
+from benchmarks.sql import runs as sql_runs
 from benchmarks.systems import PENSTOCK, SPARK_DEFAULT, SPARK_TUNED, Bench, taking_part
 from benchmarks.usage import SPARK_JVM
 from pyspark.sql import SparkSession
@@ -108,6 +111,24 @@ def test_operators_over_changelogs_are_timed(spark: SparkSession, monkeypatch: p
     assert min(of_many[each] for each in (changelogs.SMALL_RATIO, changelogs.DISK_RATIO)) > 0
     assert of_many[changelogs.RESTART] > 0
     assert of_many[changelogs.WORKER_PEAK] > 20
+
+
+def test_scripts_of_sql_give_the_rows_that_they_must(spark: SparkSession, bootstrap: str) -> None:
+    """Each run compares its rows with those that plain Python makes of the orders."""
+    bench = sql_runs.SqlBench(spark, bootstrap)
+    for name in ("window-aggregate", "top-n"):
+        found = sql_runs.measure_script(name, bench, RECORDS, rounds=1, warm_ups=0, say=str)
+        assert found[PENSTOCK].records_per_s > 0
+    said: list[str] = []
+    first_rows.measure_first_rows(bench, 0, said.append, kinds=[first_rows.WARM])
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("change", [+1, -1])
+def test_a_row_too_many_or_too_few_ends_the_run(change: int) -> None:
+    row = (1, "customer-00001", 1)
+    with pytest.raises(harness.WrongAnswerError, match="rows instead of 1"):
+        sql_runs.check("filter", Counter({row: 1 + change}), Counter({row: 1}))
 
 
 def _measured(

@@ -1,0 +1,1 @@
+"""Flink's SQL on Spark beside Flink: `python -m benchmarks.sql`."""
