@@ -38,6 +38,9 @@ EXTRAS = {
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}
 """Packages that the environment of the tests does not have, and the distributions that install them."""
 
+BROUGHT_BY_THE_KERNEL = {"IPython"}
+"""Packages that are there where they are imported: code for notebooks runs in a kernel of Jupyter alone."""
+
 
 def imported(source: Path) -> set[str]:
     """The modules that a file imports, anywhere in it, and those that it asks for by name."""
@@ -94,7 +97,8 @@ def test_each_import_is_a_declared_dependency() -> None:
     for source in SOURCES:
         for module in third_party_of(source):
             extras = [extra for beginning, extra in EXTRAS.items() if module.startswith(beginning)]
-            if not distributions_of(module) & declared(*extras):
+            is_there = module.partition(".")[0] in BROUGHT_BY_THE_KERNEL
+            if not is_there and not distributions_of(module) & declared(*extras):
                 missing.add((str(source), module))
     assert SOURCES
     assert missing == set()

@@ -47,18 +47,16 @@ def progress(query: Any, timeout: float | None = None, *, console: Any = None) -
     Raises:
         StreamingQueryException: the query failed.
     """
-    from rich.progress import Progress  # noqa: PLC0415 - lazy
-
     deadline_s = None if timeout is None else time.monotonic() + timeout
     meter = _Meter()
-    with Progress(*bar_columns(), console=console) as shown:
+    with new_bars(console) as shown:
         task = shown.add_task(query.name or "query", total=0, rate="")
         begun_s = time.monotonic()
         while True:
             has_ended = bool(query.awaitTermination(_POLL_S))
             passed = meter.after(_reports(query, meter))
             rate = passed.done / max(time.monotonic() - begun_s, 1e-9)
-            shown.update(task, completed=passed.done, total=passed.total, rate=f"{rate:,.0f}/s")
+            shown.update(task, completed=passed.done, total=passed.total, rate=f"{rate:,.0f}/s", refresh=True)
             if has_ended or (deadline_s is not None and time.monotonic() >= deadline_s):
                 return has_ended
 
@@ -72,8 +70,24 @@ def _reports(query: Any, meter: _Meter) -> Sequence[Any]:
     return [] if last is None else [last]
 
 
-def bar_columns() -> tuple[Any, ...]:
-    """Return the columns of a bar of `rich`. A task has the field `rate`; without a total it only counts."""
+def new_bars(console: Any) -> Any:
+    """Return the `rich.progress.Progress` for a terminal, a notebook or a file. A task has the field `rate`.
+
+    Args:
+        console: a `rich.console.Console`; None: stdout.
+    """
+    from rich import get_console  # noqa: PLC0415 - lazy
+    from rich.progress import Progress  # noqa: PLC0415 - lazy
+
+    if not (console or get_console()).is_jupyter:
+        return Progress(*_columns(), console=console)
+    from penstock.observe.notebook_bar import NotebookProgress  # noqa: PLC0415 - only in a kernel
+
+    return NotebookProgress(*_columns())
+
+
+def _columns() -> tuple[Any, ...]:
+    """Return the columns of a bar. A task without a total only counts."""
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - lazy
     from rich.text import Text  # noqa: PLC0415 - lazy
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.observe.bar import bar_columns
+from penstock.observe.bar import new_bars
 from penstock.observe.batch_reports import PlanBoard
 from penstock.observe.task_reports import Receiver
 from penstock.options.metrics import PROGRESS_REPORT_TO
@@ -40,12 +40,10 @@ def batch_progress(host: str = "127.0.0.1", *, console: Any = None) -> Iterator[
     Raises:
         OSError: this machine does not have the address, or it is `0.0.0.0` or `::`.
     """
-    from rich.progress import Progress  # noqa: PLC0415 - lazy
-
     plans = PlanBoard()
     receiver = Receiver(host, plans.take)
     try:
-        with Progress(*bar_columns(), console=console) as shown:
+        with new_bars(console) as shown:
             bar = _Bar(shown, plans, receiver)
             try:
                 address = receiver.address
@@ -88,7 +86,7 @@ class _Bar:
         planned, done = self._plans.planned(), self._done()
         rate = done / max(time.monotonic() - self._begun_s, 1e-9)
         total = max(planned, done) or None
-        self._shown.update(self._task, completed=done, total=total, rate=f"{rate:,.0f}/s")
+        self._shown.update(self._task, completed=done, total=total, rate=f"{rate:,.0f}/s", refresh=True)
 
     def _done(self) -> int:
         """Return the offsets that were read. Gaps in a log count when its task has ended."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import sys
+from types import ModuleType
 from typing import Any
 
+import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from rich.console import Console
 
@@ -89,3 +92,30 @@ def test_the_start_of_a_source_that_has_not_read_is_still_looked_for() -> None:
 def test_the_bar_ends_with_its_time() -> None:
     console = Console(file=io.StringIO(), width=200)
     assert progress(FakeQuery((False, [FIRST])), timeout=0.0, console=console) is False
+
+
+def test_a_notebook_needs_nothing_but_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[dict[str, str]] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], *, raw: bool) -> None:
+            assert raw
+            drawn[-1] = data  # in the place of the last one
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
+        assert raw
+        assert display_id
+        drawn.append(data)
+        return Handle()
+
+    kernel = ModuleType("IPython.display")
+    kernel.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", kernel)
+    query = FakeQuery((False, [FIRST]), (True, [FIRST, SECOND]))
+    assert progress(query, console=Console(force_jupyter=True))
+    (shown,) = drawn
+    assert shown["text/plain"].startswith("orders")
+    assert "10 of 14 records" in shown["text/plain"]
+    assert "10 of 14 records" in shown["text/html"]
+    assert "<pre" in shown["text/html"]
