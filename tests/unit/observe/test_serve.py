@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
 import urllib.error
@@ -378,6 +379,18 @@ def test_ten_thousand_topic_partitions_are_bounded(served: Served) -> None:
     found = served.families(100)
     assert len(found["penstock_source_topic_partition_lag_records"]) == 100
     assert found["penstock_source_topic_partitions_left_out"] == {(): 9_900}
+
+
+def test_no_name_server_is_asked(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asks(*_: object) -> str:
+        raise AssertionError("it would wait for a name server")
+
+    for name in ("getfqdn", "gethostbyaddr"):
+        monkeypatch.setattr(socket, name, asks)
+    served.plan()
+    server = MetricsServer(served.view, MetricsSettings(0, "0.0.0.0"), CONFIG)  # noqa: S104 - any address
+    assert get(f"http://127.0.0.1:{server.port}/lag")[0] == 200
+    server.close()
 
 
 def test_closing_leaves_no_thread_and_frees_the_port(served: Served) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any, ClassVar
 
 from penstock.observe.monitor import report_to_json
@@ -72,6 +73,12 @@ class MetricsServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+
+    def server_bind(self) -> None:
+        """Bind the port. HTTPServer then asks a name server for its own name, and may wait for seconds."""
+        TCPServer.server_bind(self)
+        host, port = self.server_address[:2]
+        self.server_name, self.server_port = str(host), int(port)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Log a connection that broke, instead of printing a traceback."""
