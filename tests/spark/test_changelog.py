@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -22,6 +23,7 @@ from typer.testing import CliRunner
 from penstock import changelog
 from penstock.cli import app
 from penstock.errors import OptionError, SchemaError
+from penstock.spark.partition_numbers import partition_numbers
 from penstock.state.files import LocalFiles
 from penstock.state.plans import read_plans
 from penstock.state.shared_folder import FOLDER_FILE
@@ -257,6 +259,16 @@ def test_a_batch_query_needs_no_state(spark: SparkSession) -> None:
     assert Counter(str(row.asDict()) for row in changes) == expected([rows])
     in_order = [row.asDict() for row in changes]
     assert as_changelog(in_order)["rows"]
+
+
+def test_equal_floats_are_in_one_partition(spark: SparkSession) -> None:
+    """Otherwise the rows of one key would be in two states."""
+    nans = struct.unpack("<2d", struct.pack("<2Q", 0x7FF8000000000000, 0xFFF8000000000123))
+    for kind in (pa.float64(), pa.float32()):
+        keys = pa.table({"f": pa.array([0.0, -0.0, *nans, 1.5, None], kind)})
+        zero, minus_zero, nan, other_nan, *others = partition_numbers(spark, keys, 2**30).tolist()
+        assert (zero, nan) == (minus_zero, other_nan)
+        assert len({zero, nan, *others}) == 4
 
 
 def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:

@@ -180,6 +180,9 @@ def test_a_row_that_comes_again_in_a_snapshot_may_be_deleted() -> None:
     assert ids(tested, row(2, 2, "a", "-D")) == [("-D", 2, "a")]
     out = ids(tested, row(2, 3, "b", "+I"), row(2, 4, "b", "-D"))
     assert out == [("+I", 2, "b"), ("-D", 2, "b")], "what was there before is forgotten"
+    exchanged = [row(2, 5, "b", "+I"), row(2, 6, "a", "+I"), row(2, 7, "b", "-D"), row(2, 8, "a", "-D")]
+    out = ids(tested, *exchanged, row(2, 9, "c", "+I"), row(2, 10, "b", "-D"))
+    assert out[-3:] == [("-D", 2, "a"), ("+I", 2, "c"), ("-D", 2, "c")]
 
 
 def test_a_table_of_a_database_follows_the_exchange(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def moved_rows(rows: Moved) -> tuple[Mask, Hashes] | None:
     is_new = takes | rows.is_old | rows.deleted | ~same_as_before([rows.groups])
     replaced = own.take(np.maximum.accumulate(np.where(is_new, np.arange(count), 0)))
     is_moved = np.zeros(count, bool)
-    asked = follows & rows.deleted & ~rows.is_old & differs & ~is_empty
+    asked = follows & rows.deleted & ~rows.is_old & differs
     known = np.unique(own.high[takes | was_replaced])
     asked &= np.isin(hashes.high, known)
     for group in np.unique(rows.groups[asked]):
@@ -120,10 +120,8 @@ def _of_key(
             current = place
         else:
             marked = (own[0], own[1] | 1)
-            is_moved = (
-                there not in (None, own)
-                and not is_empty[place]
-                and (marked in replaced or (bool(rows.is_before[place]) and own in replaced))
+            is_moved = there not in (None, own) and (
+                marked in replaced or (bool(rows.is_before[place]) and own in replaced)
             )
             if not is_moved:
                 current, replaced = None, []
