@@ -37,17 +37,14 @@ OUT = DDL
 
 
 def history(seed: int, *, first: int = 0, count: int = 40) -> list[Row]:
+    """Upserts, and deletes that hold the key only."""
     chance = random.Random(seed)
-    kinds = ("+I", "+U", "+U", "-D")
-    return [
-        {
-            "k": chance.choice("abcdefgh"),
-            "v": chance.randint(0, 2),
-            "at": at,
-            "row_kind": chance.choice(kinds),
-        }
-        for at in range(first, first + count)
-    ]
+    rows = []
+    for at in range(first, first + count):
+        kind = chance.choice(("+I", "+U", "+U", "-D"))
+        value = None if kind == "-D" else chance.randint(0, 2)
+        rows.append({"k": chance.choice("abcdefgh"), "v": value, "at": at, "row_kind": kind})
+    return rows
 
 
 def write_batches(folder: Path, batches: list[list[Row]]) -> None:

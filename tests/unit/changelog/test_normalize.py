@@ -52,8 +52,10 @@ HISTORIES = st.lists(CHANGES, max_size=40)
 
 
 def records_of(at: int, k: str | None, j: int, v: float | None, s: Any, kind: str | None) -> list[Row]:
-    """The rows of one record."""
-    if kind in ("+I", "+U", "-D"):
+    """The rows of one record. A delete holds the key only, as a tombstone."""
+    if kind == "-D":
+        return [row(k, at, None, kind, j)]
+    if kind in ("+I", "+U"):
         return [row(k, at, v, kind, j, s)]
     return [row(kind, at, 7.0, "-U", j), row(k, at, v, "+U", j, s)]
 
