@@ -12,6 +12,8 @@ write the same state, and a task that dies leaves only files that no manifest na
     shared_folder.py  notices a folder that is not shared by all machines
     manifest.py   the runs of one version
     lineage.py    the runs of the query, and which manifest of a version counts
+    seal.py       which runs wrote the versions of before, so that old claims can go
+    sweep.py      deletes old claims, and what dead tasks left
     snapshot.py   the runs of one version, open: finds the rows of keys
     merge.py      merges runs, so that their number stays small
     clean.py      deletes what no later batch needs

@@ -12,7 +12,7 @@ when a task writes.
 
 Invariant: a run computes again what it begins with. So a manifest does not count if a later run began at or
 before its version, although that run may have had no rows for the partition. Nothing else tells the manifests
-of dead runs and late tasks from those that Spark has committed.
+of dead runs and late tasks from those that Spark has committed. `seal.py` keeps the folder small.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from penstock.state.files import Files
 from penstock.state.manifest import FileName, Manifest
 from penstock.state.marks import Mark, short_hash
 from penstock.state.plans import is_replaced, take_number
+from penstock.state.seal import Seal, newest_seal
 
 RUNS = "runs"
 """The folder of the claims."""
 _NAME = re.compile(r"(\d+)-([0-9a-f]{16})([0-9a-f]{16})\.json")
 _STAGE_BITS = 32
+_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -56,18 +58,22 @@ class Lineage:
         own: the claim of the task's run; None in tools.
         run_id: the id of the task's run.
         is_claimed: whether the own claim is written.
+        seal: of the newest run that wrote one. Claims from before it may be deleted.
     """
 
     claims: frozenset[Claim]
     own: Claim | None = None
     run_id: str = ""
     is_claimed: bool = True
+    seal: Seal | None = None
 
     def counts(self, manifest: Manifest) -> bool:
         """Return whether no later run has computed the manifest's version again."""
         return self._counts(manifest.version, manifest.epoch, short_hash(manifest.run_id))
 
     def _counts(self, version: int, epoch: int, run_hash: str) -> bool:
+        if self.seal is not None and self.seal.refuses(version, epoch, run_hash):
+            return False
         return not any(
             claim.epoch > epoch and claim.first_batch <= version and claim.run_hash != run_hash
             for claim in self.claims
@@ -109,10 +115,39 @@ class Lineage:
         return counting
 
 
+def parse_claim(name: str) -> Claim | None:
+    """Return the claim that a name says; None for another file."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else Claim(int(found[2], 16), int(found[1]), found[3])
+
+
 def read_claims(files: Files) -> frozenset[Claim]:
-    """Return the claims of all runs."""
-    found = map(_NAME.fullmatch, files.names(RUNS))
-    return frozenset(Claim(int(name[2], 16), int(name[1]), name[3]) for name in found if name is not None)
+    """Return the claims of the runs."""
+    return _claims_in(files.names(RUNS))
+
+
+def _claims_in(names: Iterable[str]) -> frozenset[Claim]:
+    return frozenset(claim for name in names if (claim := parse_claim(name)) is not None)
+
+
+def read_lineage(files: Files) -> Lineage:
+    """Return the runs.
+
+    Raises:
+        StateError: a seal is damaged.
+    """
+    for _ in range(_TRIES):
+        names = files.names(RUNS)
+        try:
+            return Lineage(_claims_in(names), seal=newest_seal(files, RUNS, names))
+        except FileNotFoundError:  # a newer run has written another seal and deleted this one
+            continue
+    raise StateError(
+        f"A seal in {files.root}/{RUNS} is listed and cannot be read. Nothing was written. Restore the "
+        "folder together with the checkpoint of the same time. Or the file system lists a file that is gone: "
+        "use one that does not.",
+        path=files.root,
+    )
 
 
 def epoch_of(plan_number: int, stage_id: int) -> int:
@@ -138,12 +173,12 @@ def lineage_of(files: Files, run_id: str, batch_id: int, epoch: int) -> Lineage:
     Raises:
         StateError: a later run has begun, so this task is late.
     """
-    claims = read_claims(files)
-    run_hash = short_hash(run_id)
+    read = read_lineage(files)
+    claims, run_hash = read.claims, short_hash(run_id)
     found = [claim for claim in claims if claim.run_hash == run_hash]
     own = max(found, key=lambda claim: claim.epoch, default=Claim(epoch, batch_id, run_hash))
     _check_newest(own, claims, batch_id)
-    return Lineage(claims | {own}, own, run_id, own in claims)
+    return Lineage(claims | {own}, own, run_id, own in claims, read.seal)
 
 
 def write_claim(files: Files, claim: Claim, plan_id: str) -> None:

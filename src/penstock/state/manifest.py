@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.errors import StateError
@@ -113,6 +114,17 @@ def read_manifest(files: Files, folder: str, name: str) -> Manifest | None:
     except FileNotFoundError:
         return None
     return parse_manifest(contents.to_pybytes(), f"{files.root}/{path}")
+
+
+def one_with_runs(found: Sequence[Manifest], names: Collection[str]) -> Manifest:
+    """Return one of several manifests of a version whose runs are all among the names of files.
+
+    Attempts with the same input wrote the same state. An attempt that was believed dead may have written its
+    manifest after the runs that it names were merged and deleted; then another attempt has its runs. If none
+    has them, return the last one, which cannot be opened.
+    """
+    complete = (each for each in found if all(run.name in names for run in each.runs))
+    return next(complete, found[-1])
 
 
 def write_manifest(files: Files, folder: str, name: str, manifest: Manifest) -> None:

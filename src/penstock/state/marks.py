@@ -25,6 +25,7 @@ from penstock.state.files import Files
 
 MARKS = "batches"
 """The folder of the marks."""
+_BATCHES_ALONE = 3
 _HEX = "([0-9a-f]+)"
 _NAME = re.compile(rf"(\d+)-{_HEX}-{_HEX}-{_HEX}-{_HEX}\.{_HEX}\.{_HEX}-([0-9a-f]+|none)-{_HEX}\.json")
 
@@ -88,6 +89,24 @@ def read_marks(files: Files) -> list[Mark]:
         )
         for name in found
         if name is not None
+    ]
+
+
+def old_marks(marks: Iterable[Mark], task_id: int, before: int) -> list[str]:
+    """Return the names of the marks that a task deletes.
+
+    Each task deletes its own, so that not all do the same. All delete those that are still there some batches
+    later: there is no task with their number any more.
+
+    Args:
+        marks: of all batches.
+        task_id: of the task.
+        before: the batch before which marks are not needed.
+    """
+    return [
+        mark.name
+        for mark in marks
+        if mark.version < before and (mark.task_id == task_id or mark.version < before - _BATCHES_ALONE)
     ]
 
 

@@ -20,8 +20,15 @@ from penstock.state._refused import incomplete
 from penstock.state.columns import Places, state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity, write_identity
-from penstock.state.lineage import Lineage, newest_of, read_claims
-from penstock.state.manifest import InputDigest, Manifest, list_files, read_manifest, write_manifest
+from penstock.state.lineage import newest_of, read_lineage
+from penstock.state.manifest import (
+    InputDigest,
+    Manifest,
+    list_files,
+    one_with_runs,
+    read_manifest,
+    write_manifest,
+)
 from penstock.state.marks import MARKS, Mark, count_reached, read_marks, short_hash
 from penstock.state.merge import merged
 from penstock.state.run import Run, RunFile, open_run, write_run
@@ -109,7 +116,7 @@ def repartition(
 def _check_complete(source: Files, batch_id: int, partition_count: int) -> None:
     """Raise StateError unless all partitions have reached the state with this batch."""
     marks = read_marks(source)
-    of_batch = Lineage(read_claims(source)).marks_of(batch_id, marks)
+    of_batch = read_lineage(source).marks_of(batch_id, marks)
     if not of_batch:
         raise StateError(
             f"The checkpoint has committed batch {batch_id}, and the state in {source.root} has the batches "
@@ -122,18 +129,19 @@ def _check_complete(source: Files, batch_id: int, partition_count: int) -> None:
 
 def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, batch_id: int) -> list[Run]:
     """Return the runs of one partition in the version of a batch."""
-    folder, lineage = str(partition), Lineage(read_claims(source))
+    folder, lineage = str(partition), read_lineage(source)
 
     def read(name: str) -> Manifest | None:
         return read_manifest(source, folder, name)
 
-    _, found = newest_of(list_files(source, folder), batch_id + 1, lineage, read)
+    names = list_files(source, folder)
+    _, found = newest_of(names, batch_id + 1, lineage, read)
     if len({manifest.input for manifest in found}) > 1:
         raise StateError(f"Two attempts of a batch got different rows for partition {partition}.")
     if any(manifest.identity != fingerprint for manifest in found):
         raise StateError(f"Partition {partition} was written with other arguments.")
     schema = state_schema(identity.columns)
-    files = found[0].runs if found else ()
+    files = one_with_runs(found, {file.name for file in names}).runs if found else ()
     return [open_run(source, f"{partition}/{file.name}", file, schema) for file in files]
 
 

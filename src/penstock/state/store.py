@@ -33,13 +33,23 @@ from penstock.state.manifest import (
     InputDigest,
     Manifest,
     list_files,
+    one_with_runs,
     read_manifest,
     write_manifest,
 )
-from penstock.state.marks import MARKS, Mark, count_reached, read_marks, saved_partitions, short_hash
+from penstock.state.marks import (
+    MARKS,
+    Mark,
+    count_reached,
+    old_marks,
+    read_marks,
+    saved_partitions,
+    short_hash,
+)
 from penstock.state.merge import count_to_merge, merged, run_in_memory
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime, Snapshot
+from penstock.state.sweep import sweep
 
 VERSIONS_TO_KEEP = 2
 """A retry of the newest batch needs one version before it. One more is for a task that is late."""
@@ -200,6 +210,7 @@ class StateStore:
         if newest > begun.task.batch_id:
             raise newer_than_checkpoint(self._files.root, begun.task.batch_id, newest)
         write_claim(self._files, claim, begun.task.plan_id)
+        sweep(self._files, begun.lineage, begun.marks, self._identity.partition_count)
 
     def load(self, begun: Begun, partition: int) -> Loaded:
         """Return a partition in the version before the task's batch.
@@ -216,7 +227,7 @@ class StateStore:
                 self._check_not_missing(task, partition)
             if partition in begun.saved and version != task.batch_id - 1:
                 raise missing_version(self._files.root, partition, task.batch_id - 1, version)
-        runs = self._one_of(folder, found).runs if found else ()
+        runs = self._one_of(folder, found, names).runs if found else ()
         return Loaded(partition, self._snapshot(self._open(partition, runs)), names, not found)
 
     def _check_not_missing(self, task: BatchTask, partition: int) -> None:
@@ -277,9 +288,8 @@ class StateStore:
                 partition,
             )
             write_manifest(self._files, MARKS, mark.name, manifest)
-        for mark in begun.marks:  # each task deletes its own, so that not all do the same
-            if mark.task_id == task.task_id and mark.version < task.batch_id - VERSIONS_TO_KEEP:
-                self._files.delete(f"{MARKS}/{mark.name}")
+        for name in old_marks(begun.marks, task.task_id, task.batch_id - VERSIONS_TO_KEEP):
+            self._files.delete(f"{MARKS}/{name}")
 
     def _manifest(self, begun: Begun, digest: InputDigest, runs: tuple[RunFile, ...]) -> Manifest:
         task, own = begun.task, begun.lineage.own
@@ -326,7 +336,7 @@ class StateStore:
 
         return newest_of(names, begun.task.batch_id, begun.lineage, read)
 
-    def _one_of(self, folder: str, found: list[Manifest]) -> Manifest:
+    def _one_of(self, folder: str, found: list[Manifest], names: list[FileName]) -> Manifest:
         """Return one of several manifests of a version. Attempts with the same input wrote the same state."""
         if len({manifest.input for manifest in found}) > 1:
             raise StateError(
@@ -337,7 +347,7 @@ class StateStore:
                 path=self._files.root,
                 batch_id=found[0].version,
             )
-        return found[0]
+        return one_with_runs(found, {file.name for file in names})
 
     def _check_plan(self, task: BatchTask, plans: set[str]) -> None:
         """Raise StateError if two operators of the same run have written marks of one batch."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,8 @@ from penstock.errors import StateError
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity
-from penstock.state.lineage import Lineage, read_claims
-from penstock.state.manifest import FileName, Manifest, list_files, read_manifest
+from penstock.state.lineage import read_lineage
+from penstock.state.manifest import FileName, Manifest, list_files, one_with_runs, read_manifest
 from penstock.state.marks import read_marks
 from penstock.state.run import Run, open_run
 from penstock.state.snapshot import ordered
@@ -105,9 +106,12 @@ def _identity(files: Files) -> tuple[Identity, str]:
 
 
 def _manifests(files: Files, number: int) -> list[Manifest]:
-    """Return the versions of a partition that count, oldest first."""
-    lineage = Lineage(read_claims(files))
+    """Return the versions of a partition that count, oldest first. Attempts with one input count once."""
+    lineage = read_lineage(files)
     names: list[FileName] = [file for file in list_files(files, str(number)) if file.is_manifest]
     names.sort(key=lambda file: file.version)
     read = (read_manifest(files, str(number), file.name) for file in names)
-    return lineage.choose(manifest for manifest in read if manifest is not None)
+    found = lineage.choose(manifest for manifest in read if manifest is not None)
+    there = {file.name for file in list_files(files, str(number))}
+    versions = groupby(found, key=lambda each: each.version)
+    return [one_with_runs([*of_version], there) for _, of_version in versions]

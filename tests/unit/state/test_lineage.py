@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +21,8 @@ from hypothesis.stateful import (
 )
 
 from penstock.errors import StateError
-from penstock.state import plans, store
-from penstock.state.lineage import Claim, Lineage, epoch_of, take_plan, write_claim
+from penstock.state import plans, store, sweep, tools
+from penstock.state.lineage import RUNS, Claim, Lineage, epoch_of, read_lineage, take_plan, write_claim
 from penstock.state.manifest import InputDigest, Manifest
 from penstock.state.marks import MARKS
 from penstock.state.store import BatchTask
@@ -35,6 +37,7 @@ from tests.unit.state.rows import (
     load_task,
     part_of,
     run_batch,
+    run_task,
     save_task,
     store_in,
     task_of,
@@ -185,9 +188,80 @@ class Runs(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_a_run_reads_what_was_committed_whoever_writes_or_begins_late() -> None:
+@pytest.mark.parametrize("claims_max", [1, 100])
+def test_a_run_reads_what_was_committed_whoever_writes_or_begins_late(
+    claims_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few claims, most runs write a seal or delete the claims of before."""
+    monkeypatch.setattr(sweep, "CLAIMS_MAX", claims_max)
     machine: Any = Runs
     run_state_machine_as_test(machine, settings=settings(stateful_step_count=30, max_examples=examples(30)))
+
+
+def test_the_claims_of_many_runs_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead run has written a version of an idle partition. It never counts, whoever restarts how often."""
+    monkeypatch.setattr(sweep, "CLAIMS_MAX", 8)
+    files = MemoryFiles()
+    late = store_in(files)
+    run_batch(late, "run-0", 0, {0: "0", 1: "one"})
+    dead = load_task(late, task_of("run-1", 1, 1), {1: "dead"})
+    counts, batch_id = [], 1
+    for run in range(2, 120):
+        if run % 3:  # every third run dies before its batch is committed
+            run_batch(store_in(files), f"run-{run}", batch_id, {0: str(run)})
+            batch_id += 1
+        else:
+            run_task(store_in(files), task_of(f"run-{run}", batch_id), {0: "dead"})
+        if run == 60:  # it was believed dead, and its batch is long past
+            save_task(late, dead, {1: "dead"})
+        counts.append(len(files.names(RUNS)))
+    assert max(counts) <= 8 + 5
+    assert contents(store_in(files), batch_id) == {0: "119", 1: "one"}
+    assert list(tools.verify(files)) == []
+
+
+def test_a_damaged_seal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "CLAIMS_MAX", 1)
+    files = MemoryFiles()
+    for batch_id in range(4):
+        run_batch(store_in(files), f"run-{batch_id}", batch_id, {0: "x"})
+    path = max(path for path in files.contents if "seal-" in path)
+    whole = files.contents[path]
+    for damaged in (whole[:-5], whole.replace(b'"epoch"', b'"epocb"')):
+        files.contents[path] = damaged
+        with pytest.raises(StateError, match="does not match its checksum"):
+            contents(store_in(files), 4)
+    line = json.dumps({**json.loads(whole.partition(b"\n")[0]), "format": 3}).encode()
+    files.contents[path] = b"%s\n%08x\n" % (line, zlib.crc32(line))
+    with pytest.raises(StateError, match="has format 3"):
+        contents(store_in(files), 4)
+    del files.contents[path]
+    monkeypatch.setattr(MemoryFiles, "names", lambda *_: [path.removeprefix("runs/")])
+    with pytest.raises(StateError, match="is listed and cannot be read"):
+        read_lineage(files)
+
+
+def test_of_two_attempts_the_one_whose_runs_are_there_counts() -> None:
+    """The other one was believed dead, and names a run that was merged and deleted."""
+    files = MemoryFiles()
+    run_batch(store_in(files), "a", 0, {0: "0", 1: "1"})
+    for _ in range(2):
+        run_task(store_in(files), task_of("a", 1), {0: "new"})
+    run_task(store_in(files), task_of("a", 1, 1), {})
+    runs = [path for path in sorted(files.contents) if path.startswith("0/1-") and path.endswith(".arrow")]
+    assert len(runs) == 2
+    for gone in runs:
+        store._OPEN.clear()
+        kept = files.contents.pop(gone)
+        assert contents(store_in(files), 2) == {0: "new", 1: "1"}
+        assert list(tools.verify(files)) == []
+        files.contents[gone] = kept
+    for gone in runs:
+        del files.contents[gone]
+    store._OPEN.clear()
+    with pytest.raises(StateError, match="does not exist"):
+        contents(store_in(files), 2)
+    assert list(tools.verify(files))
 
 
 def test_the_first_task_of_a_dead_run_takes_nothing_away() -> None:
