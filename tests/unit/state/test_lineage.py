@@ -199,7 +199,7 @@ def test_a_run_reads_what_was_committed_whoever_writes_or_begins_late(
 
 
 def test_the_claims_of_many_runs_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead run has written a version of an idle partition. It never counts, however often the query is started."""
+    """A dead run has written a version of an idle partition. It never counts, also after many starts."""
     monkeypatch.setattr(sweep, "CLAIMS_MAX", 8)
     files = MemoryFiles()
     late = store_in(files)
