@@ -6,7 +6,7 @@ Questions, the systems in turn in one run, medians of the rounds after one to wa
   each event: of the scan alone, of the scan with the shuffle, of `normalize`, and of Spark's own `max_by`.
   `max_by` keeps the newest row of each key too, but knows no old row;
 - many-keys: a batch of few rows on a state of few keys and on one of many; the restart, the memory of the
-  largest Python worker and the size of the state.
+  largest Python worker (its own, and with the mapped files of the state) and the size of the state.
 
 Invariants: each system reads all rows, and `normalize` gives the rows that the input must give, or the run
 ends. The input is Parquet, so that its decoding hides little.
@@ -50,7 +50,7 @@ TIMEOUT_S = 1_800.0
 NORMALIZE_MEASURE, KEYS_MEASURE = "changelog-normalize", "changelog-many-keys"
 SCAN, SHUFFLE, MAX_BY = "scan", "scan and shuffle", "Spark's max_by"
 OVER_SCAN, SMALL_RATIO, DISK_RATIO = "cpu_us_over_scan", "small_batch_ratio", "disk_ratio"
-RESTART, WORKER_PEAK = "restart_s", "worker_peak_mb"
+RESTART, WORKER_PEAK, WORKER_OWN = "restart_s", "worker_peak_mb", "worker_own_mb"
 COLUMNS = "k BIGINT, v BIGINT, s STRING, at BIGINT"
 _KINDS = (usage.SPARK_JVM, usage.PYTHON_WORKERS)
 
@@ -178,10 +178,14 @@ def _check_changes(spark: SparkSession, source: Path) -> None:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a query reports: milliseconds of each batch, and when the first was done after its start."""
+    """What is seen of a query: milliseconds of each batch, when the first was done, memory of a worker.
+
+    The memory is the worker's own, without the mapped files of the state, at the end of the query.
+    """
 
     batch_ms: list[float]
     first_s: float
+    own_mb: float
 
 
 def _on_state_of(spark: SparkSession, keys: int) -> dict[str, float]:
@@ -204,6 +208,7 @@ def _on_state_of(spark: SparkSession, keys: int) -> dict[str, float]:
         return {
             "small_batch_ms": round(statistics.median(seen.batch_ms[WARM_UP_BATCHES:]), 1),
             RESTART: round(seen.first_s, 2),
+            WORKER_OWN: round(seen.own_mb, 1),
             WORKER_PEAK: round(spent.peak_memory_mb.get(usage.PYTHON_WORKERS, 0.0), 1),
             DISK_RATIO: _disk_ratio(folder / "state", keys),
         }
@@ -226,8 +231,9 @@ def _run(rows: DataFrame, folder: Path, row_count: int) -> _Seen:
     first_s = _wait(query, began_s)
     progress = [each for each in query.recentProgress if each.numInputRows]
     found = sum(each.numInputRows for each in progress)
+    own_mb = usage.anonymous_memory_mb(usage.PYTHON_WORKERS)
     assert found == row_count, f"{found} rows instead of {row_count}"
-    return _Seen([float(each.durationMs["triggerExecution"]) for each in progress], first_s)
+    return _Seen([float(each.durationMs["triggerExecution"]) for each in progress], first_s, own_mb)
 
 
 def _wait(query: Any, began_s: float = 0.0) -> float:

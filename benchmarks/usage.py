@@ -31,6 +31,7 @@ class Process:
     parent_pid: int
     cpu_s: float
     peak_memory_mb: float
+    anonymous_memory_mb: float
     kind: str
 
 
@@ -54,6 +55,11 @@ def reset_peaks(processes: Snapshot) -> None:
     for pid in processes:
         with suppress(OSError):
             (_PROC / str(pid) / "clear_refs").write_text("5")
+
+
+def anonymous_memory_mb(kind: str) -> float:
+    """Return the largest memory of a process of this kind, without files that are mapped into it."""
+    return max((each.anonymous_memory_mb for each in snapshot().values() if each.kind == kind), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,14 @@ def _process(folder: Path) -> Process | None:
         # utime and stime, its own and those of the children that it has waited for
         ticks = sum(map(int, fields[11:15]))
         status = (folder / "status").read_text().splitlines()
-        peak_kb = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
-        return Process(int(fields[1]), ticks / _TICKS_PER_SECOND, peak_kb / 1024, _kind(folder))
+        peak_kb, anonymous_kb = _kilobytes(status, "VmHWM"), _kilobytes(status, "RssAnon")
+        cpu_s = ticks / _TICKS_PER_SECOND
+        return Process(int(fields[1]), cpu_s, peak_kb / 1024, anonymous_kb / 1024, _kind(folder))
     return None
+
+
+def _kilobytes(status: list[str], name: str) -> int:
+    return int(next(line for line in status if line.startswith(name)).split()[1])
 
 
 def _kind(folder: Path) -> str:

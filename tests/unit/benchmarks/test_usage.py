@@ -39,16 +39,16 @@ def test_a_system_is_charged_for_those_who_work_for_it(system: str) -> None:
 
 def test_what_is_spent_leaves_out_who_takes_no_part() -> None:
     before = {
-        1: Process(0, 10.0, 2_700.0, FLINK_JVM),
-        2: Process(0, 3.0, 300.0, SPARK_JVM),
-        3: Process(2, 1.0, 90.0, PYTHON_WORKERS),
-        4: Process(2, 7.0, 500.0, PYTHON_WORKERS),  # ends meanwhile
+        1: Process(0, 10.0, 2_700.0, 50.0, FLINK_JVM),
+        2: Process(0, 3.0, 300.0, 50.0, SPARK_JVM),
+        3: Process(2, 1.0, 90.0, 50.0, PYTHON_WORKERS),
+        4: Process(2, 7.0, 500.0, 50.0, PYTHON_WORKERS),  # ends meanwhile
     }
     after = {
-        1: Process(0, 12.0, 2_800.0, FLINK_JVM),
-        2: Process(0, 4.5, 900.0, SPARK_JVM),
-        3: Process(2, 1.25, 95.0, PYTHON_WORKERS),
-        5: Process(2, 0.5, 120.0, PYTHON_WORKERS),  # begins meanwhile
+        1: Process(0, 12.0, 2_800.0, 50.0, FLINK_JVM),
+        2: Process(0, 4.5, 900.0, 50.0, SPARK_JVM),
+        3: Process(2, 1.25, 95.0, 50.0, PYTHON_WORKERS),
+        5: Process(2, 0.5, 120.0, 50.0, PYTHON_WORKERS),  # begins meanwhile
     }
     found = spent(before, after, {SPARK_JVM, PYTHON_WORKERS, BROKER})
     assert found.cpu_s == {SPARK_JVM: 1.5, PYTHON_WORKERS: 0.75}

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock.changelog.operators._moved import FREE, INSERTED, Moved, Signs, hash_of_kept, moved_rows
 from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
-from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before, sort
+from penstock.changelog.operators.ordering import groups_of, groups_of_kept, ranks, same_as_before, sort
 from penstock.changelog.row_kinds import (
     DELETE,
     INSERT,
@@ -112,12 +112,11 @@ class Normalize:
         """Return for each key the row that was kept, followed by its newer rows of the batch, in order."""
         changes = self._changes(batch)
         rows, deleted, is_before = changes.rows, changes.deleted, changes.is_before
-        hashes = hash_columns(rows, self.keys)
-        old = find(groups_of(hashes)[1])
+        new_groups, group_keys = groups_of(hash_columns(rows, self.keys))
+        old = find(group_keys)
         seen = old.select([_SEEN + name for name in self.order_by]).rename_columns(list(self.order_by))
         places = pa.concat_tables([seen, rows.select(list(self.order_by))])
-        keys = keys_of(old)
-        groups, group_keys = groups_of(Hashes.joined(keys, hashes))
+        groups = np.concatenate([groups_of_kept(keys_of(old), group_keys), new_groups])
         if self.source is not None:
             self._check_source(
                 pa.concat_tables([old.select([self.source]), rows.select([self.source])]), groups
@@ -141,7 +140,8 @@ class Normalize:
             replaced.take(order),
         )
         unpaired = np.zeros(len(group_keys), np.int64)
-        np.add.at(unpaired, groups[old.num_rows :], changes.unpaired)
+        if changes.unpaired.any():
+            np.add.at(unpaired, new_groups, changes.unpaired)
         check_collisions(chains.rows, self.keys, same_as_before([chains.groups]))
         repeated = same_as_before([chains.groups, *(ranked_column[order] for ranked_column in ranked)])
         self._check_ties(chains, repeated)
@@ -149,7 +149,8 @@ class Normalize:
         old_place = np.full(len(group_keys), -1, np.int64)
         old_place[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
         is_newer = np.arange(len(order)) >= old_place[chains.groups]
-        chains = chains.take(np.flatnonzero(is_newer & (chains.is_old | ~repeated)))
+        counts = is_newer & (chains.is_old | ~repeated)
+        chains = chains if counts.all() else chains.take(np.flatnonzero(counts))
         chains = self._without_moved_rows(chains)
         return chains.ends() if self.collapse else chains
 
@@ -262,6 +263,8 @@ class Normalize:
             repeated: whether a row has the key and the place of the row before it.
             unpaired: for each group, how many -U more than +U have the place of another row of the batch.
         """
+        if not chains.is_before.any() and not (unpaired > 0).any():
+            return
         runs = np.cumsum(~repeated)
         of_kept = np.isin(runs, runs[chains.is_old & ~chains.deleted])
         unpaired = unpaired.copy()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from penstock.state.columns import Hashes, Mask, Places, one_array
+from penstock.state.columns import Hashes, Mask, Places, Words, one_array, packed_order, spare_bits
 
 
 def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
@@ -26,6 +26,20 @@ def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
     groups = np.empty(len(keys), np.int64)
     groups[order] = np.cumsum(starts) - 1
     return groups, ascending.take(starts)
+
+
+def groups_of_kept(kept: Hashes, groups: Hashes) -> Places:
+    """Return the number of the group of each row that was kept.
+
+    Args:
+        kept: ascend, and are among `groups`.
+        groups: ascend, each once.
+    """
+    found = np.searchsorted(groups.high, kept.high)
+    if np.array_equal(groups.low[found], kept.low):
+        return found
+    numbers, _ = groups_of(Hashes.joined(groups, kept))  # two keys share one half
+    return numbers[len(groups) :]
 
 
 def ranks(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
@@ -62,7 +76,25 @@ def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
 
 def sort(groups: Places, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[Any]) -> Places:
     """Return the order by group, then by the ranked columns in turn, then by `ties` in turn."""
-    return np.lexsort((*reversed(ties), *reversed(ranked), groups))
+    columns = (groups, *ranked, *ties)
+    packed = _packed(columns, 64 - spare_bits(len(groups)))
+    return np.lexsort(tuple(reversed(columns))) if packed is None else packed_order(packed)
+
+
+def _packed(columns: Sequence[npt.NDArray[Any]], bits: int) -> Words | None:
+    """Return one number for each row that has the order of all columns; None if it needs more bits."""
+    if len(columns[0]) == 0:
+        return None
+    packed = np.zeros(len(columns[0]), np.uint64)
+    for values in columns:
+        wide = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+        least = wide.min()
+        width = (int(wide.max()) - int(least)).bit_length()
+        bits -= width
+        if bits < 0:
+            return None
+        packed = (packed << np.uint64(width)) | (wide - least).astype(np.uint64)
+    return packed
 
 
 def same_as_before(ascending: Sequence[npt.NDArray[Any]]) -> Mask:

@@ -1,0 +1,71 @@
+"""The orders that `penstock.changelog.operators.ordering` finds by packed numbers are NumPy's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+
+from penstock.changelog.operators.ordering import groups_of, groups_of_kept, sort
+from penstock.state.columns import Hashes
+
+LEAST, MOST = -(2**63), 2**63 - 1
+# Few values, so that rows are equal; and values so far apart that they do not fit into one number.
+values = st.sampled_from([0, 1, -1, 5, 10**6, LEAST, MOST]) | st.integers(0, 20)
+rows = st.lists(st.tuples(values, values, st.booleans()), max_size=60)
+
+
+@given(rows)
+def test_sort_gives_the_order_of_lexsort_and_leaves_equal_rows_in_their_order(
+    drawn: list[tuple[int, int, bool]],
+) -> None:
+    groups = np.array([group % 7 for group, _, _ in drawn], np.int64)
+    places = np.array([place for _, place, _ in drawn], np.int64)
+    is_old = np.array([old for _, _, old in drawn], bool)
+    assert sort(groups, [places], is_old).tolist() == np.lexsort((is_old, places, groups)).tolist()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([2**64 - 1, 0, 2**63], np.uint64),
+        np.array([2**64 - 1, 2**64 - 3, 2**64 - 2], np.uint64),
+        np.array([127, -128, 0], np.int8),
+        np.array([LEAST, MOST, 0], np.int64),
+        np.array([LEAST + 2, LEAST, LEAST + 1], np.int64),
+        np.array([7, 7, 7], np.int32),
+    ],
+    ids=str,
+)
+def test_sort_takes_any_integer(column: npt.NDArray[Any]) -> None:
+    groups = np.zeros(3, np.int64)
+    assert sort(groups, [column]).tolist() == np.lexsort((column, groups)).tolist()
+
+
+halves = st.sampled_from([0, 1, 2, 2**40, 2**40 + 1, 2**63, 2**64 - 1])
+hashes = st.lists(st.tuples(halves, halves), max_size=40)
+
+
+def _hashes(pairs: list[tuple[int, int]]) -> Hashes:
+    high, low = (np.array([pair[half] for pair in pairs], np.uint64) for half in (0, 1))
+    return Hashes(high, low)
+
+
+@given(hashes)
+def test_hashes_that_share_many_bits_are_in_order_too(pairs: list[tuple[int, int]]) -> None:
+    found = _hashes(pairs)
+    assert found.order().tolist() == np.lexsort((found.low, found.high)).tolist()
+    assert found.ascends() == (pairs == sorted(set(pairs)))
+
+
+@given(hashes, st.data())
+def test_rows_that_were_kept_find_their_group(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
+    _, groups = groups_of(_hashes(pairs))
+    count = len(groups)
+    chosen = sorted(data.draw(st.sets(st.integers(0, count - 1)))) if count else []
+    kept = groups.take(np.array(chosen, np.int64))
+    assert groups_of_kept(kept, groups).tolist() == chosen
