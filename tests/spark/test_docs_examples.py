@@ -85,6 +85,9 @@ def test_example_runs(code: str, spark: SparkSession, broker: DevCluster, tmp_pa
         return
     if query is None:
         judge.produce(bootstrap, names["orders"], *WANTED)
+        if not scope["records"].isStreaming:
+            assert {bytes(row.value) for row in scope["records"].collect()} <= WANTED
+            return
         rows = scope["records"].writeStream.format("memory").queryName(f"example_{uuid.uuid4().hex}")
         query = rows.trigger(availableNow=True).start()
         assert query.awaitTermination(60)

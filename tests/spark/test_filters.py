@@ -40,6 +40,28 @@ def test_one_dataframe_gives_the_rows_of_sparks_own_source_for_filter_after_filt
     assert sorted(row.partition for row in both.collect()) == [1, 1, 1, 2, 2, 2]
 
 
+def test_scan_filter_gives_the_rows_of_where(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(3)
+    begin_ms = 1_700_000_000_000
+    records = [
+        judge.Record(b"%d" % n, partition=n % 3, timestamp_ms=begin_ms + n * 7919 % 60) for n in range(90)
+    ]
+    judge.produce(bootstrap, topic, *records)
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
+    condition = "timestamp >= '2023-11-14T22:13:20.010Z' AND timestamp < '2023-11-14T22:13:20.030Z'"
+    for more in ("", " AND partition IN (0, 2)", " AND offset BETWEEN 5 AND 9", " AND partition = 7"):
+        found = read_batch(spark, "penstock", {**options, "scan.filter": condition + more})
+        expected = read_batch(spark, "kafka", options).where(condition + more)
+        assert in_order(found.collect()) == in_order(expected.collect())
+    schema = "value STRING, at TIMESTAMP"
+    table = {**options, "value.format": "raw", "metadata.columns": "at = timestamp", "scan.filter": condition}
+    rows = spark.read.format("penstock").schema(schema).options(**table).load()
+    wanted = read_batch(spark, "kafka", options).where(condition).selectExpr("string(value)", "timestamp")
+    assert sorted(rows.collect()) == sorted(wanted.collect())
+
+
 class _Part(InputPartition):
     def __init__(self, number: int) -> None:
         self.number = number

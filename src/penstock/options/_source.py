@@ -35,6 +35,7 @@ from penstock.options.config import (
 )
 from penstock.options.declare import Dialect, Option
 from penstock.options.properties import property_value
+from penstock.options.record_filter import RecordFilter
 from penstock.options.warn import warn_once
 from penstock.types import LogEnd
 
@@ -77,6 +78,7 @@ def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
         max_future_skew_ms=given.value_or_default(flink.MAX_FUTURE_SKEW),
         metrics=_metrics(given),
         progress_to=_progress_to(given, streaming),
+        record_filter=_record_filter(given, streaming),
     )
 
 
@@ -125,6 +127,7 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
         metrics=_metrics(given),
         progress_to=_progress_to(given, streaming),
+        record_filter=_record_filter(given, streaming),
     )
 
 
@@ -161,6 +164,16 @@ def _progress_to(given: GivenOptions, streaming: bool) -> tuple[str, int, str] |
             option=metrics.PROGRESS_REPORT_TO.key,
         )
     return given.value(metrics.PROGRESS_REPORT_TO)
+
+
+def _record_filter(given: GivenOptions, streaming: bool) -> RecordFilter:
+    if streaming and given.has(flink.RECORD_FILTER):
+        raise UnsupportedOptionError(
+            f"Option '{flink.RECORD_FILTER.key}' is for batch reads. Nothing was read. Leave it out, and "
+            "filter the stream with where().",
+            option=flink.RECORD_FILTER.key,
+        )
+    return given.value(flink.RECORD_FILTER) or ()
 
 
 def _min_offsets(given: GivenOptions) -> int | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar
 
+from penstock.options.record_filter import RecordFilter
 from penstock.types import LogEnd, Time, TopicPartition, Where
 
 
@@ -195,6 +196,7 @@ class SourceConfig:
         discovery: how often topic partitions are discovered (Spark's dialect: with every batch).
         metrics: None means that nothing is served, sent or counted by tasks.
         progress_to: host, port and token of a `penstock.batch_progress()`; batch reads only.
+        record_filter: conditions that all records satisfy; batch reads only.
     """
 
     properties: KafkaProperties
@@ -219,6 +221,7 @@ class SourceConfig:
     max_future_skew_ms: int = MAX_FUTURE_SKEW_MS
     metrics: MetricsSettings | None = None
     progress_to: tuple[str, int, str] | None = None
+    record_filter: RecordFilter = ()
 
     def at(self, now_ms: int) -> SourceConfig:
         """Return the config with times instead of times before now. `now_ms` is used for both ends."""

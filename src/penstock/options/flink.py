@@ -18,6 +18,7 @@ from penstock.options.config import (
 from penstock.options.declare import Dialect, Option, Side, Status, declared_in, refused
 from penstock.options.metrics import METRICS_OPTIONS
 from penstock.options.moments import MOMENT
+from penstock.options.record_filter import RECORD_FILTER as RECORD_FILTER_TYPE
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.table_spec import Connector, UpsertSpec
 from penstock.options.values import (
@@ -213,6 +214,15 @@ PACK_SMALL_RANGES = Option(
     "Topic partitions with few new records share a task; each of them keeps its order. `false` makes a task "
     "for each topic partition. (Ours.)",
     default=SourceConfig.packs_small_ranges,
+)
+RECORD_FILTER = Option(
+    "scan.filter",
+    Dialect.SHARED,
+    _SOURCE,
+    RECORD_FILTER_TYPE,
+    "Read only the records that satisfy these conditions. What `topic`, `partition`, `offset` and the lower "
+    "bound of `timestamp` rule out is not fetched. Other records are left out before they become rows. Batch "
+    "reads only. See [the source](source.md#skip-records-in-a-batch-read). (Ours.)",
 )
 ON_DATA_LOSS = Option(
     "scan.on-data-loss",

@@ -7,7 +7,7 @@ only after the loss was reported (see _data_loss.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.client.cluster.results import Results
@@ -89,6 +89,7 @@ def plan_splits(
     *,
     check_ends: bool,
     continued: Positions | None = None,
+    narrow: Callable[[Sequence[OffsetRange]], list[OffsetRange]] | None = None,
 ) -> list[Split]:
     """Cut the ranges to what the brokers hold, and divide them among tasks. Batches and streams use this.
 
@@ -101,6 +102,7 @@ def plan_splits(
         continued: where the last batch of this run ended. A range that begins there is not looked up: that
             batch has read up to it a moment ago. If its records are deleted now, the task that reads it
             reports that.
+        narrow: leaves out what is not wanted, after records that are gone were reported.
 
     Raises:
         DataLossError: records of a range are gone, and the options make that an error.
@@ -116,8 +118,9 @@ def plan_splits(
         LossPolicy.of(config),
         check_ends=check_ends,
     )
+    available = [*checked, *(one for one in ranges if one.topic_partition in goes_on)]
     return divide(
-        [*checked, *(one for one in ranges if one.topic_partition in goes_on)],
+        available if narrow is None else narrow(available),
         min_splits=config.min_splits,
         max_records_per_split=config.max_records_per_split,
         topic_ids=topic_ids,

@@ -5,7 +5,11 @@ Runs on the driver. Invariant: a range is shortened only after the loss was repo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 from penstock.options.config import OffsetsSpec, SourceConfig
+from penstock.options.record_filter import RecordFilter
 from penstock.source._configured_lookup import ConfiguredLookUps
 from penstock.source._data_loss import LossPolicy
 from penstock.source._discovery import wall_clock_ms
@@ -46,4 +50,20 @@ def plan_bounded(config: SourceConfig, lookup: OffsetLookup, *, now_ms: int | No
     )
     ranges = [OffsetRange(tp, starts[tp], stops[tp]) for tp in sorted(starts) if starts[tp] < stops[tp]]
     check_ends = any(isinstance(where, Committed | At) for where in stopping.places)
-    return plan_splits(config, lookup, ranges, discovery.topic_ids, check_ends=check_ends)
+    return plan_splits(
+        config,
+        lookup,
+        ranges,
+        discovery.topic_ids,
+        check_ends=check_ends,
+        narrow=_narrow(config.record_filter, look_ups) if config.record_filter else None,
+    )
+
+
+def _narrow(
+    wanted: RecordFilter, look_ups: ConfiguredLookUps
+) -> Callable[[Sequence[OffsetRange]], list[OffsetRange]]:
+    # Imported here because few reads have a filter.
+    from penstock.source.filters import narrow  # noqa: PLC0415
+
+    return partial(narrow, wanted=wanted, offsets_for_times=look_ups.for_times)

@@ -40,6 +40,18 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
         DataLossError: records of a range are gone, unless the options say to continue.
         ClientError: a range could not be read in time.
     """
+    if config.record_filter:
+        # Imported here because few reads have a filter.
+        from penstock.source.filters import Wanted  # noqa: PLC0415
+
+        wanted = Wanted(config.record_filter, columns)
+        yield from merge_small(wanted.of(_records(config, split, wanted.columns)))
+        return
+    batches = _records(config, split, columns)
+    yield from merge_small(batches) if len(split.ranges) > 1 else batches
+
+
+def _records(config: SourceConfig, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     connections = connections_for(source_connection_settings(config))
     losses = LossPolicy.of(config)
 
@@ -56,8 +68,7 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
         max_bytes=MAX_BYTES,
         on_failure=decide,
     )
-    batches = (records for _, records in ranges)
-    yield from merge_small(batches) if len(split.ranges) > 1 else batches
+    return (records for _, records in ranges)
 
 
 def _after(
