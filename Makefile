@@ -37,7 +37,7 @@ unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
 
 models: PROFILE = usual
-models: $(SETUP) ## Hypothesis alone, with four times as many examples (PROFILE=thorough: 160 times)
+models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=thorough: 400 times)
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 USUAL = 50
 """The number in a test that states none."""
-_SCALES = {"quick": 0.25, "usual": 1, "thorough": 40}
+_SCALES = {"quick": 0.1, "usual": 1, "thorough": 40}
 _FEWEST = 3
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE_S
-
 CODE = """
-import io, struct, sys, types
+import io, json, os, struct, sys, types
 from pyspark import SparkFiles
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.streaming import python_streaming_source_runner as runner
@@ -23,43 +23,70 @@ sys.modules["__main__"].__spec__ = types.SimpleNamespace(name=runner.__name__)
 def framed(data):
     return struct.pack(">i", len(data)) + data
 
-question, trust, folder, folder_of_session = sys.argv[1:]
-options = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t", "kafka.security.protocol": "SSL"}
-SparkFiles._root_directory = folder_of_session  # where Spark makes the data source
-source = PenstockDataSource(options | {"kafka.ssl.truststore.location": trust})
-version = "%d.%d" % sys.version_info[:2]
-question = b"".join(
-    [
-        framed(version.encode()),
-        framed(folder.encode()),
-        struct.pack(">i", 0),
-        framed(CPickleSerializer().dumps(source)),
-        framed(source_schema(include_headers=False).json().encode()),
-        struct.pack(">i", 1000),
-        struct.pack(">i", getattr(runner, question)),
-    ]
-)
-answer = io.BytesIO()
-try:
-    runner.main(io.BytesIO(question), answer)
-finally:
-    sys.stdout.buffer.write(answer.getvalue())
+def ask(question, trust, folder, folder_of_session):
+    options = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t", "kafka.security.protocol": "SSL"}
+    SparkFiles._root_directory = folder_of_session  # where Spark makes the data source
+    source = PenstockDataSource(options | {"kafka.ssl.truststore.location": trust})
+    version = "%d.%d" % sys.version_info[:2]
+    question = b"".join(
+        [
+            framed(version.encode()),
+            framed(folder.encode()),
+            struct.pack(">i", 0),
+            framed(CPickleSerializer().dumps(source)),
+            framed(source_schema(include_headers=False).json().encode()),
+            struct.pack(">i", 1000),
+            struct.pack(">i", getattr(runner, question)),
+        ]
+    )
+    answer = io.BytesIO()
+    try:
+        runner.main(io.BytesIO(question), answer)
+    finally:
+        sys.stdout.buffer.write(answer.getvalue())
+        sys.stdout.flush()
+
+for line in sys.stdin:
+    *arguments, shown = json.loads(line)
+    child = os.fork()
+    if child == 0:  # a process for each question, as Spark has, which imports nothing again
+        os.dup2(os.open(shown, os.O_WRONLY | os.O_CREAT), 1)
+        ask(*arguments)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
+Ask = Callable[[str, str, Path, Path], tuple[int, str]]
+"""Asks the runner one question, and returns its exit code and the text of its answer."""
 
-def ask(question: str, trust: str, folder: Path, folder_of_session: Path) -> tuple[int, str]:
-    """Ask the runner one question; return its exit code and the text of its answer."""
-    arguments = [question, trust, str(folder), str(folder_of_session)]
-    command = [sys.executable, "-W", "ignore", "-c", CODE, *arguments]
-    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
-    return done.returncode, done.stdout.decode(errors="replace")
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    folder = tmp_path_factory.mktemp("answers")
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", CODE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def asked(question: str, trust: str, files: Path, files_of_session: Path) -> tuple[int, str]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            shown = folder / str(len(list(folder.iterdir())))
+            arguments = [question, trust, str(files), str(files_of_session), str(shown)]
+            process.stdin.write(f"{json.dumps(arguments)}\n")
+            process.stdin.flush()
+            return int(process.stdout.readline()), shown.read_text(errors="replace")
+
+        yield asked
 
 
 @pytest.mark.parametrize(
     "question",
     ["INITIAL_OFFSET_FUNC_ID", "GET_DEFAULT_READ_LIMIT_FUNC_ID", "PREPARE_FOR_TRIGGER_AVAILABLE_NOW_FUNC_ID"],
 )
-def test_a_read_that_cannot_begin_shows_why(question: str, tmp_path: Path) -> None:
+def test_a_read_that_cannot_begin_shows_why(ask: Ask, question: str, tmp_path: Path) -> None:
     exit_code, shown = ask(question, "/no/such.pem", tmp_path, tmp_path)
     assert exit_code != 0
     assert "OptionError: Option 'kafka.ssl.truststore.location': the file '/no/such.pem' cannot be" in shown
@@ -74,7 +101,7 @@ CA = Path(__file__).parents[2] / "data" / "tls" / "ca.pem"
 
 
 @pytest.mark.parametrize("place", ["", SESSION], ids=["of the application", "of the session"])
-def test_a_sent_file_is_found_where_spark_put_it(place: str, tmp_path: Path) -> None:
+def test_a_sent_file_is_found_where_spark_put_it(ask: Ask, place: str, tmp_path: Path) -> None:
     """Spark gives the runner a folder that does not exist."""
     (tmp_path / SESSION).mkdir()
     (tmp_path / place / "sent.pem").write_bytes(CA.read_bytes())
@@ -84,7 +111,7 @@ def test_a_sent_file_is_found_where_spark_put_it(place: str, tmp_path: Path) -> 
     assert exit_code != 0, "the runner's input ends here"
 
 
-def test_the_files_of_another_session_are_not_searched(tmp_path: Path) -> None:
+def test_the_files_of_another_session_are_not_searched(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / SESSION).mkdir()
     (tmp_path / SESSION / "sent.pem").write_bytes(CA.read_bytes())
     own = tmp_path / SESSION.replace("2", "3")
