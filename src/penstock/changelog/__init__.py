@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.spark.changelog import top_n as top_n
     from penstock.spark.in_order import in_order as in_order
     from penstock.spark.materialize import materialize as materialize
+    from penstock.spark.over import over as over
 
 _OPERATORS = "penstock.spark.changelog"
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "join": _OPERATORS,
     "materialize": "penstock.spark.materialize",
     "normalize": _OPERATORS,
+    "over": "penstock.spark.over",
     "temporal_join": _OPERATORS,
     "top_n": _OPERATORS,
 }

@@ -21,9 +21,9 @@ from penstock.spark._keyed_task import NOW_MS, PARTITION
 
 @dataclass(frozen=True)
 class Clocks:
-    """The columns with the times of both sides, and the number of partitions. Pickled to the tasks."""
+    """The columns with the times of each side, and the number of partitions. Pickled to the tasks."""
 
-    times: tuple[str, str]
+    times: tuple[str, ...]
     partition_count: int
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

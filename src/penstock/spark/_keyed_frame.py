@@ -35,7 +35,7 @@ def apply(
     state: str | None,
     partitions: int | None,
     lifetime: Lifetime,
-    times: tuple[str, str] | None = None,
+    times: tuple[str, ...] | None = None,
 ) -> DataFrame:
     """Return the rows out of an operator that runs on `df`.
 

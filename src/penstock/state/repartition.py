@@ -85,9 +85,9 @@ def repartition(
     if found is None:
         raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)
     identity, fingerprint = found
-    if identity.operator == "temporal_join":
+    if identity.operator in ("temporal_join", "over"):
         raise StateError(
-            "The state of temporal_join has clocks for each partition and cannot be divided again."
+            f"The state of {identity.operator} has clocks for each partition and cannot be divided again."
         )
     if any(target.names(folder) for folder in ("", MARKS, "0")):
         raise StateError(

@@ -89,9 +89,10 @@ def test_the_checkpoint_must_be_of_the_same_query() -> None:
         committed_batch(checkpoint, "other")
 
 
-def test_a_state_with_clocks_is_refused() -> None:
+@pytest.mark.parametrize("operator", ["temporal_join", "over"])
+def test_a_state_with_clocks_is_refused(operator: str) -> None:
     files = MemoryFiles()
-    files.contents["state.json"] = Identity(QUERY, "temporal_join", 1, ARGUMENTS, 2, COLUMNS).to_json()
+    files.contents["state.json"] = Identity(QUERY, operator, 1, ARGUMENTS, 2, COLUMNS).to_json()
     with pytest.raises(StateError, match="cannot be divided again"):
         repartition(files, MemoryFiles(), 0, 3, by_key)
 

@@ -7,6 +7,7 @@
     values.py       the different values in groups, for aggregates that need them
     sums.py         sums of groups in which rows also leave
     deduplicate.py  the first or last row of each key
+    over/           aggregates of the rows before each row
     temporal_join.py  each row with the version of its key that was valid at its time
     top_n.py        the first n rows of each group
     join.py         the rows of two changelogs with equal keys

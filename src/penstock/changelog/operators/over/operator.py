@@ -1,0 +1,394 @@
+"""`over`: each row with aggregates of the rows of its key before it, in the order of their times.
+
+Runs on executors; made on the driver. Invariants: a row comes out once, when the watermark has passed its
+time, so no row that is in time can come before it later. A row is late, and dropped, if the watermark of an
+earlier batch has passed its time. The watermark is the same in all partitions, because each of them gets the
+clocks of all tasks.
+
+It keeps the rows that wait, the clock, and for each key what later rows need: its last rows, or one row that
+all of them are folded into.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
+from penstock.changelog.operators.join import SIDE
+from penstock.changelog.operators.ordering import groups_of, rank, ranks, same_as_before
+from penstock.changelog.operators.over.calls import OverCall
+from penstock.changelog.operators.over.frames import Frames, starts_by_time, stops_of_peers
+from penstock.changelog.operators.over.parts import Part, is_folded, out_type, parts_of, result
+from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds, kind_column, kinds_of
+from penstock.errors import RowError
+from penstock.state import columns as state_columns
+from penstock.state.columns import (
+    Hashes,
+    Mask,
+    Places,
+    hash_columns,
+    hash_values,
+    keys_of,
+    one_array,
+    state_rows,
+)
+
+_PAST, _FOLDED = 4, 5
+"""In SIDE: a row that is out, and one that all earlier rows of its key are folded into."""
+_NUMBER = "#number"
+_NEVER, _END = -(2**63), 2**63 - 1
+_WAITING, _CLOCKS = 0, 1
+_RESERVED = Hashes(np.zeros(2, np.uint64), np.array([_WAITING, _CLOCKS], np.uint64))
+"""The keys of rows that wait and of the clock. No key of a user has them: its hash is of a byte or more."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """The operator.
+
+    Attributes:
+        columns: SIDE, CLOCK and those of the user.
+        keys: rows with equal keys are aggregated together.
+        time: the column with the time of a row, a timestamp.
+        order_by: columns that order rows of one time, after which their values do.
+        calls: the aggregates.
+        frame: "rows" counts rows, "range" compares times. Rows of one time are in each other's range.
+        preceding: how many rows or microseconds before a row count; None for all.
+        delay_us: how much later than the latest time rows may come.
+        is_bounded: whether one batch has everything, so that no row waits.
+    """
+
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    time: str
+    order_by: tuple[str, ...]
+    calls: tuple[OverCall, ...]
+    frame: Literal["rows", "range"]
+    preceding: int | None
+    delay_us: int
+    is_bounded: bool = False
+    name: str = "over"
+    version: int = 1
+    has_parts: bool = True
+    remembers_deleted: bool = False
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments that decide what it keeps."""
+        calls = sorted((call.function, call.column or "", call.offset) for call in self.calls)
+        return json.dumps(
+            {
+                "keys": self.keys,
+                "time": self.time,
+                "order_by": self.order_by,
+                "calls": calls,
+                "frame": self.frame,
+                "preceding": self.preceding,
+            }
+        )
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """Return the columns that it keeps."""
+        fields = [pa.field(part.name, part.type(self.columns)) for part in self._parts]
+        return pa.schema([*with_nullable(self.columns), pa.field(_NUMBER, pa.int64()), *fields])
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """Return the columns of the output."""
+        calls = [pa.field(call.name, out_type(call, self.columns)) for call in self.calls]
+        return pa.schema([*self._of_user, *calls, pa.field(ROW_KIND, pa.string(), nullable=False)])
+
+    @property
+    def _parts(self) -> list[Part]:
+        return parts_of(self.calls)
+
+    @property
+    def _of_user(self) -> list[pa.Field]:
+        return [field for field in self.columns if field.name not in (SIDE, CLOCK)]
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the rows of one batch that the watermark has passed, and the rows to keep."""
+        kinds = kinds_of(one_array(batch.column(ROW_KIND)))
+        side = one_array(batch.column(SIDE)).to_numpy()
+        rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
+        reserved = find(_RESERVED)
+        clocks = self._clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
+        before, after = map(self._watermark, clocks)
+        new = self._in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
+        waiting, numbers = self._waiting(reserved, new)
+        is_ready = _times(waiting, self.time) <= after
+        ready = waiting.filter(pa.array(is_ready))
+        out, past = self._aggregated(ready, find, after, now_ms)
+        is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
+        changed = is_ready == is_old  # out and kept before, or waits and was not kept
+        kept = [
+            self._kept_waiting(waiting, numbers, changed, is_ready, now_ms),
+            self._kept_clock(clocks[1], now_ms),
+            past,
+        ]
+        return Step(out, _sorted(pa.concat_tables(kept)))
+
+    def _clocks(self, reserved: pa.Table, new: pa.Table) -> tuple[int, int]:
+        """Return the latest time before and after the batch."""
+        found = [_NEVER]
+        for table in (reserved, new):
+            sides, times = (table.column(name).to_pylist() for name in (SIDE, CLOCK))
+            known = [time for side, time in zip(sides, times, strict=True) if side == ROW_CLOCK]
+            found.append(max([found[-1], *(time for time in known if time is not None)]))
+        return found[1], found[2]
+
+    def _watermark(self, clock: int) -> int:
+        """Return the time up to which no row is expected any more."""
+        if self.is_bounded:
+            return _END
+        return clock if clock == _NEVER else clock - self.delay_us - 1
+
+    def _in_time(self, new: pa.Table, kinds: Kinds, watermark: int) -> pa.Table:
+        """Return the rows that are not late."""
+        if np.any(kinds != INSERT):
+            raise RowError(
+                "over takes rows that are only inserted, and got an update or a delete among them. Nothing "
+                "of this batch was written. Use `aggregate` for rows that change.",
+                column=ROW_KIND,
+            )
+        check_not_null(new, [self.time, *self.order_by], "the time of a row, or in its order")
+        if self.is_bounded:
+            return new
+        return new.filter(pa.array(_times(new, self.time) > watermark))
+
+    def _waiting(self, reserved: pa.Table, new: pa.Table) -> tuple[pa.Table, Places]:
+        """Return the rows that wait and those of the batch, and their numbers. Their order is not known."""
+        old = reserved.filter(pa.array(one_array(reserved.column(SIDE)).to_numpy() == ROW))
+        hashes = hash_values(new)
+        new = new.take(pa.array(np.lexsort((hashes.low, hashes.high))))
+        known = one_array(old.column(_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = np.concatenate([known, int(known.max(initial=-1)) + 1 + np.arange(new.num_rows)])
+        return pa.concat_tables([old.select(self.columns.names), new]), numbers
+
+    def _aggregated(
+        self, ready: pa.Table, find: Find, watermark: int, now_ms: int
+    ) -> tuple[pa.Table, pa.Table]:
+        """Return the ready rows with their aggregates, and what their keys keep."""
+        hashes = hash_columns(ready, self.keys)
+        groups, keys = groups_of(hashes)
+        kept = find(keys)
+        old_groups = groups_of(Hashes.joined(keys, keys_of(kept)))[0][len(keys) :]
+        first = self._order_of_past(kept, old_groups)
+        order = self._order(ready, groups)
+        ready, groups = ready.take(pa.array(order)), groups[order]
+        past = kept.select(self.kept_columns.names).take(pa.array(first))
+        all_groups = np.concatenate([old_groups[first], groups])
+        merged = np.argsort(all_groups, kind="stable")
+        rows = _Rows(
+            pa.concat_tables([past, self._as_past(ready)]).take(pa.array(merged)),
+            all_groups[merged],
+            (np.arange(len(merged)) >= past.num_rows)[merged],
+            ready,
+        )
+        check_collisions(rows.table, self.keys, same_as_before([rows.groups]))
+        starts = rows.group_starts()
+        out = self._out(rows, self._frames(rows, starts), starts)
+        return out, self._kept_past(rows, starts, keys, watermark, now_ms)
+
+    def _order_of_past(self, kept: pa.Table, groups: Places) -> Places:
+        numbers = one_array(kept.column(_NUMBER)).to_numpy(zero_copy_only=False)
+        is_row = one_array(kept.column(SIDE)).to_numpy() == _PAST
+        return np.lexsort((numbers, is_row, groups))
+
+    def _order(self, ready: pa.Table, groups: Places) -> Places:
+        content = hash_values(ready)
+        ties = ranks(ready, self.order_by)
+        return np.lexsort((content.low, content.high, *reversed(ties), _times(ready, self.time), groups))
+
+    def _as_past(self, ready: pa.Table) -> pa.Table:
+        """Return rows in the columns of the state."""
+        columns = {name: ready.column(name) for name in (*self.keys, self.time)}
+        columns[SIDE] = pa.array(np.full(ready.num_rows, _PAST)).cast(self.columns.field(SIDE).type)
+        for part in self._parts:
+            columns[part.name] = part.of_rows(ready, part.type(self.columns))
+        arrays = [
+            columns.get(field.name, pa.nulls(ready.num_rows, field.type)) for field in self.kept_columns
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.kept_columns)
+
+    def _frames(self, rows: _Rows, starts: Places) -> Frames:
+        """Return the frame of each new row."""
+        at = np.flatnonzero(rows.is_new)
+        own = starts[at]
+        if self.frame == "rows":
+            begin = own if self.preceding is None else np.maximum(own, at - self.preceding)
+            return Frames(begin, at + 1, are_whole=self.preceding is None)
+        times = _times_or(rows.table, self.time, _NEVER)
+        stops = stops_of_peers(rows.groups, times)[at]
+        if self.preceding is None:
+            return Frames(own, stops, are_whole=True)
+        begin = starts_by_time(rows.groups, times, at, self.preceding)
+        return Frames(begin, stops)
+
+    def _out(self, rows: _Rows, frames: Frames, starts: Places) -> pa.Table:
+        folded = {
+            part: part.fold(one_array(rows.table.column(part.name)), frames)
+            for part in self._parts
+            if is_folded(part)
+        }
+        found = [rows.new.column(field.name) for field in self._of_user]
+        for call in self.calls:
+            kind = out_type(call, self.columns)
+            if call.function == "lag":
+                found.append(self._before(rows, starts, call))
+            elif call.function == "row_number":
+                at = np.flatnonzero(rows.is_new)
+                part = Part("count", None)
+                alone = Frames(starts[at], at + 1)
+                found.append(part.fold(one_array(rows.table.column(part.name)), alone))
+            else:
+                found.append(result(call, folded, kind).cast(kind))
+        kinds = kind_column(np.full(rows.new.num_rows, INSERT, np.int8))
+        return pa.Table.from_arrays([*found, kinds], schema=self.out_columns)
+
+    def _before(self, rows: _Rows, starts: Places, call: OverCall) -> pa.Array:
+        at = np.flatnonzero(rows.is_new)
+        places = at - call.offset
+        is_folded_row = one_array(rows.table.column(SIDE)).to_numpy() == _FOLDED
+        outside = places < starts[at] + is_folded_row[starts[at]]
+        values = one_array(rows.table.column(Part("lag", call.column).name))
+        return values.take(pa.array(np.maximum(places, 0), mask=outside))
+
+    def _kept_past(self, rows: _Rows, starts: Places, keys: Hashes, watermark: int, now_ms: int) -> pa.Table:
+        """Return what the keys keep, and as deleted what they do not need any more."""
+        count = len(rows.groups)
+        sides = one_array(rows.table.column(SIDE)).to_numpy()
+        numbers = self._numbers(rows, starts)
+        places = np.arange(count)
+        from_last = (np.append(np.flatnonzero(places == starts), count)[1:])[rows.groups] - places
+        is_needed = from_last <= self._rows_back()
+        if self.frame == "range" and self.preceding is not None:
+            is_needed |= _times_or(rows.table, self.time, _NEVER) > watermark - self.preceding
+        is_needed &= sides == _PAST
+        changed = np.flatnonzero(np.where(rows.is_new, is_needed, ~is_needed & (sides == _PAST)))
+        table = self._with_numbers(rows.table, numbers).take(pa.array(changed))
+        if self.preceding is None:
+            table = self._counted_elsewhere(table)
+        parts = Hashes(np.ones(len(changed), np.uint64), numbers[changed].astype(np.uint64))
+        kept = state_rows(table, keys.take(rows.groups[changed]), ~is_needed[changed], now_ms, parts)
+        if self.preceding is not None:
+            return kept
+        return pa.concat_tables([kept, self._kept_folded(rows, starts, numbers, keys, now_ms)])
+
+    def _rows_back(self) -> int:
+        """Return how many of its last rows a key keeps."""
+        lags = [call.offset for call in self.calls if call.function == "lag"]
+        of_frame = self.preceding if self.frame == "rows" and self.preceding is not None else 0
+        return max([of_frame, *lags])
+
+    def _kept_folded(
+        self, rows: _Rows, starts: Places, numbers: Places, keys: Hashes, now_ms: int
+    ) -> pa.Table:
+        """Return the row of each key that all of its rows are folded into."""
+        firsts = np.flatnonzero(np.arange(len(starts)) == starts)
+        stops = np.append(firsts, len(starts))[1:]
+        frames = Frames(firsts, stops, are_whole=True)
+        last = rows.table.take(pa.array(stops - 1))
+        columns = {name: last.column(name) for name in self.keys}
+        columns[SIDE] = pa.array(np.full(len(firsts), _FOLDED)).cast(self.columns.field(SIDE).type)
+        columns[_NUMBER] = pa.array(numbers[stops - 1])
+        for part in self._parts:
+            if is_folded(part):
+                columns[part.name] = part.fold(one_array(rows.table.column(part.name)), frames)
+        arrays = [columns.get(field.name, pa.nulls(len(firsts), field.type)) for field in self.kept_columns]
+        table = pa.Table.from_arrays(arrays, schema=self.kept_columns)
+        return state_rows(table, keys.take(rows.groups[firsts]), np.zeros(len(firsts), bool), now_ms)
+
+    def _counted_elsewhere(self, table: pa.Table) -> pa.Table:
+        """Return rows that only `lag` reads, because they are folded into another row."""
+        for part in self._parts:
+            if is_folded(part):
+                at = table.schema.get_field_index(part.name)
+                nothing = part.neutral(part.type(self.columns), table.num_rows)
+                table = table.set_column(at, table.schema.field(at), nothing)
+        return table
+
+    def _numbers(self, rows: _Rows, starts: Places) -> Places:
+        """Return the number of each row of its key, counted from the first one that is known."""
+        known = one_array(rows.table.column(_NUMBER)).fill_null(-1).to_numpy().astype(np.int64)
+        places = np.arange(len(starts))
+        # The last row that was there before has the highest number; rows of the batch follow it.
+        last_old = np.maximum.accumulate(np.where(rows.is_new, -1, places))
+        has_old = last_old >= starts
+        base = np.where(has_old, known[np.maximum(last_old, 0)], -1)
+        after = places - np.where(has_old, last_old, starts - 1)
+        return np.where(rows.is_new, base + after, known)
+
+    def _with_numbers(self, table: pa.Table, numbers: Places) -> pa.Table:
+        at = table.schema.get_field_index(_NUMBER)
+        return table.set_column(at, table.schema.field(at), pa.array(numbers))
+
+    def _kept_waiting(
+        self, waiting: pa.Table, numbers: Places, changed: Mask, is_ready: Mask, now_ms: int
+    ) -> pa.Table:
+        rows = waiting.filter(pa.array(changed))
+        count = rows.num_rows
+        columns = {name: rows.column(name) for name in self.columns.names}
+        columns[_NUMBER] = pa.array(numbers[changed])
+        arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.kept_columns]
+        parts = Hashes(np.zeros(count, np.uint64), numbers[changed].astype(np.uint64))
+        table = pa.Table.from_arrays(arrays, schema=self.kept_columns)
+        return state_rows(table, _reserved(_WAITING, count), is_ready[changed], now_ms, parts)
+
+    def _kept_clock(self, clock: int, now_ms: int) -> pa.Table:
+        rows = [{SIDE: ROW_CLOCK, CLOCK: clock}] if clock != _NEVER else []
+        table = pa.Table.from_pylist(rows, self.kept_columns)
+        return state_rows(table, _reserved(_CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of all keys of a batch, by key and then in their order: those that are out, then new ones.
+
+    Attributes:
+        table: in the columns of the state.
+        groups: the number of the key of each.
+        is_new: whether it comes out in this batch.
+        new: the new rows with the columns of the user, in the same order.
+    """
+
+    table: pa.Table
+    groups: Places
+    is_new: Mask
+    new: pa.Table
+
+    def group_starts(self) -> Places:
+        """Return for each row the place of the first row of its key."""
+        places = np.arange(len(self.groups))
+        is_first = np.ones(len(places), bool)
+        is_first[1:] = self.groups[1:] != self.groups[:-1]
+        starts: Places = np.maximum.accumulate(np.where(is_first, places, 0))
+        return starts
+
+
+def _times(rows: pa.Table, name: str) -> Places:
+    """Return a column of timestamps in microseconds, none of which is null."""
+    times: Places = rank(one_array(rows.column(name)))
+    return times
+
+
+def _times_or(rows: pa.Table, name: str, missing: int) -> Places:
+    """Return a column of timestamps in microseconds, with `missing` for null."""
+    times: Places = one_array(rows.column(name)).cast(pa.int64()).fill_null(missing).to_numpy()
+    return times
+
+
+def _reserved(key: int, count: int) -> Hashes:
+    return Hashes(np.zeros(count, np.uint64), np.full(count, key, np.uint64))
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    keys, parts = keys_of(rows), state_columns.parts_of(rows)
+    return rows.take(pa.array(np.lexsort((parts.low, parts.high, keys.low, keys.high))))
