@@ -164,7 +164,7 @@ def test_what_a_stream_cannot_do_is_refused_before_it_starts(
     grouped = script.refusal("INSERT INTO target SELECT shop, COUNT(*) FROM orders GROUP BY shop")
     assert "Line 1, column 13: Table sink 'target' doesn't support consuming update changes" in grouped
     lag = script.refusal("SELECT LAG(id) OVER (PARTITION BY shop ORDER BY id) FROM orders")
-    assert "OVER is not served in a stream yet" in lag
+    assert "OVER in a stream needs one table with a WATERMARK" in lag
     assert "produced by node TableSourceScan" in script.refusal(
         "INSERT INTO target SELECT 'a', id FROM changes"
     )

@@ -39,6 +39,7 @@ class FakeBinder:
         self.options: list[Options] = []
         self.streams = dict(tables)
         self.steps: list[Step] = []
+        self.parts: dict[str, str] = {}
 
     def table(
         self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
@@ -50,6 +51,9 @@ class FakeBinder:
 
     def is_streaming(self, select: str) -> bool:
         return bool(self.streams)
+
+    def window_parts(self, select: str) -> dict[str, str]:
+        return self.parts
 
     def cut(self, step: Step) -> str:
         self.steps.append(step)

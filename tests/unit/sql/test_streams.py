@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.changelog.operators.calls import parse_calls
 from penstock.errors import SqlError
 from penstock.sql.query.rows import KIND, Feature, Relation, Rows
-from penstock.sql.query.steps import Aggregation, Deduplication, RegularJoin, Step, Top, VersionJoin
+from penstock.sql.query.steps import (
+    Aggregation,
+    Deduplication,
+    OverRows,
+    RegularJoin,
+    Step,
+    Top,
+    VersionJoin,
+    WindowEnds,
+)
 from tests.unit.sql.fake_binder import FakeBinder, translated
 
+TUMBLE = "TABLE(TUMBLE(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"
 SOURCE = Feature("TableSourceScan", "", 0)
 STREAMS = {
     "t": Relation("`t`", Rows(has_place=True), ("ltz", 5_000)),
@@ -17,8 +28,9 @@ STREAMS = {
 }
 
 
-def cut(query: str) -> tuple[list[Step], Rows, str]:
+def cut(query: str, **parts: str) -> tuple[list[Step], Rows, str]:
     binder = FakeBinder(STREAMS)
+    binder.parts = parts
     found = translated(query, binder)
     assert found.batch_only == ()
     return binder.steps, found.rows, found.sql
@@ -47,6 +59,14 @@ def test_group_by_is_cut_at_an_operator() -> None:
         f"CAST(`r2` div nullif(`r3`, 0) AS BIGINT) AS `a`, `r4` AS `EXPR$4`, `{KIND}` FROM `cut1`"
     )
     assert (rows.changes is not None, rows.keys, rows.is_together) == (True, frozenset({"name"}), True)
+
+
+def test_texts_are_joined_with_their_separator() -> None:
+    steps, _, _ = cut(r"SELECT LISTAGG(s), LISTAGG(s, ' \ ''') FILTER (WHERE b) FROM t GROUP BY i")
+    step = steps[0]
+    assert isinstance(step, Aggregation)
+    assert step.calls == (("r0", "listagg(a0, ',')"), ("r1", r"listagg(a1, ' \ ''')"))
+    assert [call.separator for call in parse_calls(dict(step.calls))] == [",", r" \ '"]
 
 
 def test_a_column_of_group_by_may_stand_with_its_table() -> None:
@@ -223,6 +243,18 @@ def test_versions_are_joined_by_their_times() -> None:
         ("SELECT COUNT(*) FROM c", "an aggregate without GROUP BY over rows that change"),
         ("SELECT s, STDDEV_POP(i) FROM t GROUP BY s", "STDDEV_POP is not served in a stream"),
         ("SELECT s, SUM(DISTINCT i) FROM t GROUP BY s", "DISTINCT is served in COUNT"),
+        ("SELECT s, COUNT(*) FROM t GROUP BY ROLLUP (s, i)", "CUBE and ROLLUP need a window in a stream"),
+        (
+            f"SELECT s FROM {TUMBLE} GROUP BY CUBE (window_start, window_end, s)",
+            "each set of GROUPING SETS needs",
+        ),
+        (
+            f"SELECT s FROM {TUMBLE} GROUP BY GROUPING SETS ((window_start, window_end, s), (s))",
+            "a group without them never ends",
+        ),
+        ("SELECT s, LAST_VALUE(i) FROM t GROUP BY s", "rows of several tasks have no order. Use ROW_NUMBER"),
+        ("SELECT s, LISTAGG(i) FROM t GROUP BY s", "LISTAGG: expected a STRING, got INT"),
+        ("SELECT s, LISTAGG(s, s) FROM t GROUP BY s", "a text in quotes as the separator"),
         ("SELECT u.i FROM u LEFT JOIN c ON u.l > c.l", "needs ON with a comparison of both sides by ="),
         (
             "SELECT u.i FROM u LEFT JOIN c ON u.l = c.l AND u.i > 1",
@@ -264,3 +296,175 @@ def test_the_beginning_of_a_window_has_whole_milliseconds(kind: str, in_ms: set[
         "GROUP BY window_start, window_end"
     )
     assert (rows.keys, rows.in_ms) == (frozenset({"at"}), frozenset(in_ms))
+
+
+OVER = "OVER (PARTITION BY s ORDER BY ltz ROWS 3 PRECEDING)"
+
+
+def test_over_is_cut_at_an_operator() -> None:
+    steps, rows, sql = cut(
+        f"SELECT i + 1 AS j, SUM(l) {OVER} AS a, COUNT(*) FILTER (WHERE b) {OVER} AS n, x.i - LAG(i, 2) OVER "
+        "(PARTITION BY s ORDER BY ltz) FROM t AS x WHERE i > 0"
+    )
+    columns = "`x`.`i` AS `c0`, `x`.`s` AS `c1`, `x`.`l` AS `c2`, `x`.`ltz` AS `c3`"
+    assert steps == [
+        OverRows(
+            f"SELECT {columns}, `s` AS `p0`, `ltz` AS `t`, `__partition`, `__offset`, `l` AS `a0`, "
+            "CASE WHEN `b` THEN 1 END AS `a1`, `i` AS `a2` FROM `t` AS `x` WHERE (`i` > 0)",
+            ("p0",),
+            "t",
+            5_000,
+            ("__partition", "__offset"),
+            (("r0", "sum(a0)"), ("r1", "count(a1)"), ("r2", "lag(a2, 2)")),
+            "rows",
+            3,
+        )
+    ]
+    assert sql == (
+        "SELECT (`c0` + 1) AS `j`, CAST(`r0` AS BIGINT) AS `a`, `r1` AS `n`, (`c0` - `r2`) AS `EXPR$3` "
+        "FROM `cut1` AS `__over`"
+    )
+    assert rows == Rows()
+
+
+@pytest.mark.parametrize(
+    ("calls", "frame", "preceding"),
+    [
+        ("MAX(i) OVER (ORDER BY ltz)", "range", None),
+        (
+            "MAX(i) OVER (ORDER BY ltz RANGE BETWEEN INTERVAL '2' MINUTE PRECEDING AND CURRENT ROW)",
+            "range",
+            120_000,
+        ),
+        ("FIRST_VALUE(i) OVER (ORDER BY ltz ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)", "rows", None),
+        ("AVG(i) OVER (ORDER BY ltz ROWS CURRENT ROW)", "rows", 0),
+        ("LAG(i) OVER (ORDER BY ltz)", "rows", 0),
+        ("ROW_NUMBER() OVER (ORDER BY ltz)", "rows", None),
+        (
+            "ROW_NUMBER() OVER (ORDER BY ltz), LAG(i) OVER (ORDER BY ltz), SUM(i) OVER (ORDER BY ltz)",
+            "range",
+            None,
+        ),
+    ],
+)
+def test_frames_of_over(calls: str, frame: str, preceding: int | None) -> None:
+    steps, _, _ = cut(f"SELECT {calls} FROM t")
+    assert [(each.frame, each.preceding) for each in steps if isinstance(each, OverRows)] == [
+        (frame, preceding)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT SUM(i) OVER (ORDER BY ltz) FROM u", "OVER in a stream needs one table with a WATERMARK"),
+        ("SELECT SUM(i) OVER (ORDER BY i) FROM t", "ORDER BY the column of its WATERMARK"),
+        ("SELECT SUM(i) OVER (ORDER BY ltz DESC) FROM t", "ascending"),
+        ("SELECT SUM(i) OVER (PARTITION BY s) FROM t", "ORDER BY the column of its WATERMARK"),
+        ("SELECT RANK() OVER (ORDER BY ltz) FROM t", "RANK is not served with OVER in a stream"),
+        ("SELECT LEAD(i) OVER (ORDER BY ltz) FROM t", "LEAD is not served with OVER in a stream"),
+        ("SELECT LAG(i, 1, 0) OVER (ORDER BY ltz) FROM t", "Use COALESCE for a default"),
+        ("SELECT LAG(i, 0) OVER (ORDER BY ltz) FROM t", "a number of rows from 1"),
+        ("SELECT COUNT(DISTINCT i) OVER (ORDER BY ltz) FROM t", "DISTINCT ...\\) is not served with OVER"),
+        (
+            "SELECT SUM(i) OVER (PARTITION BY s ORDER BY ltz), SUM(i) OVER (ORDER BY ltz) FROM t",
+            "the same PARTITION BY in a stream",
+        ),
+        (
+            "SELECT SUM(i) OVER (ORDER BY ltz), SUM(i) OVER (ORDER BY ltz ROWS 3 PRECEDING) FROM t",
+            "the same frame in a stream",
+        ),
+        (
+            "SELECT ROW_NUMBER() OVER (ORDER BY ltz), SUM(i) OVER (ORDER BY ltz ROWS 3 PRECEDING) FROM t",
+            "ROW_NUMBER beside a frame",
+        ),
+        (
+            "SELECT SUM(i) OVER (ORDER BY ltz ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING) FROM t",
+            "ends with CURRENT ROW",
+        ),
+        ("SELECT SUM(i) OVER (ORDER BY ltz RANGE 3 PRECEDING) FROM t", "an INTERVAL behind RANGE"),
+        ("SELECT DISTINCT SUM(i) OVER (ORDER BY ltz) FROM t", "DISTINCT beside OVER"),
+    ],
+)
+def test_over_that_a_stream_does_not_have_is_refused(query: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        cut(query)
+
+
+def test_windows_that_are_read_on_keep_their_ends() -> None:
+    groups = f"SELECT window_end AS e, window_time, s, COUNT(*) AS n FROM {TUMBLE} GROUP BY window_start, window_end, window_time, s"
+    steps, _, _ = cut(groups)
+    assert steps == [], "no other part reads the last SELECT"
+    steps, _, sql = cut(f"SELECT e FROM ({groups}) AS x")
+    step = steps[0]
+    assert isinstance(step, WindowEnds)
+    assert (step.window, step.ends, step.times) == ("__window", ("e",), ("window_time",))
+    assert "`__window` AS `__window` FROM" in step.query
+    assert sql == "SELECT `e` AS `e` FROM (SELECT * FROM `cut1`) AS `x`"
+    steps, _, sql = cut(f"SELECT i, window_end FROM {TUMBLE}")
+    assert [type(each) for each in steps] == [WindowEnds]
+    assert sql == "SELECT `i` AS `i`, `window_end` AS `window_end` FROM `cut1` AS `_window`"
+
+
+def test_a_window_over_the_time_of_windows() -> None:
+    steps, _, _ = cut(
+        "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE u, DESCRIPTOR(t), INTERVAL '1' HOUR)) GROUP BY window_start, window_end",
+        t="time",
+        e="end",
+    )
+    assert steps == [WindowEnds("SELECT * FROM `u`", None, (), ("t",))]
+
+
+def test_groups_of_windows_only_insert() -> None:
+    steps, rows, sql = cut("SELECT e, MAX(i) AS m FROM u GROUP BY e", g0="end")
+    assert (steps, rows.changes) == ([], None)
+    assert sql.endswith("GROUP BY `e`")
+    steps, rows, _ = cut("SELECT e, COUNT(DISTINCT i) AS m FROM u GROUP BY e", g0="end")
+    assert [type(each) for each in steps] == [Aggregation]
+
+
+def test_the_first_rows_of_windows_only_insert() -> None:
+    steps, rows, sql = cut(
+        "SELECT * FROM (SELECT i, e, s, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY i DESC) AS n FROM t) WHERE n <= 2",
+        __p1="end",
+    )
+    assert (steps, rows) == ([], Rows())
+    assert "slice(array_sort(collect_list(struct(" in sql
+    assert sql.startswith("SELECT * FROM (SELECT ")
+    assert "`__p1` AS `e`" in sql
+    assert "`__n` AS `n`" in sql
+    _, rows, _ = cut(
+        "SELECT * FROM (SELECT i, e, s, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY i DESC) AS n FROM t) WHERE n = 1",
+        __p1="end",
+    )
+    assert rows == Rows(keys=frozenset({"s", "e"}))
+
+
+def test_an_outer_join_of_windows_only_inserts() -> None:
+    join = "SELECT a.i FROM u AS a LEFT JOIN u AS b ON a.e = b.e AND a.i = b.i"
+    steps, rows, _ = cut(join, e="end")
+    assert (steps, rows.changes) == ([], None)
+    steps, rows, _ = cut(join.replace("a.e = b.e", "a.s = b.s"), e="end")
+    assert [type(each) for each in steps] == [RegularJoin]
+
+
+def test_sets_of_groups_beside_a_window() -> None:
+    for sets in (
+        "window_start, window_end, GROUPING SETS ((s), ())",
+        "GROUPING SETS ((window_start, window_end, s), (window_start, window_end))",
+    ):
+        steps, rows, sql = cut(f"SELECT window_end, s, COUNT(*) FROM {TUMBLE} GROUP BY {sets}")
+        assert (steps, rows) == ([], Rows())
+        assert "GROUPING SETS" in sql
+
+
+def test_a_union_keeps_the_ends_of_windows_if_both_queries_have_them() -> None:
+    binder = FakeBinder(STREAMS)
+    binder.parts = {"e": "end"}
+    translated("SELECT s, e FROM u UNION ALL SELECT i, e FROM u", binder)
+    assert binder.steps == []
+    translated("SELECT s, e FROM u UNION ALL SELECT e, s FROM u", binder)
+    assert [each for each in binder.steps if isinstance(each, WindowEnds)] == [
+        WindowEnds(f"SELECT {columns} FROM `u` AS `u`", None, (), ())
+        for columns in ("`s` AS `s`, `e` AS `e`", "`e` AS `e`, `s` AS `s`")
+    ]

@@ -184,6 +184,49 @@ def test_a_query(flink: str, expected: str) -> None:
     assert found.rows.changes is None
 
 
+_LAST_STEP = "unix_micros(CAST(`__window`.end AS TIMESTAMP)) - 300000000"
+
+
+@pytest.mark.parametrize(
+    ("function", "window", "start"),
+    [
+        (
+            "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '15' MINUTE, INTERVAL '0' MINUTE)",
+            "'900000 milliseconds', '900000 milliseconds'",
+            "",
+        ),
+        (
+            "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '15' MINUTE, INTERVAL '-1' MINUTE)",
+            "'900000 milliseconds', '900000 milliseconds', '840000 milliseconds'",
+            "",
+        ),
+        (
+            "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE, INTERVAL -'7' MINUTE)",
+            "'900000 milliseconds', '300000 milliseconds', '180000 milliseconds'",
+            "",
+        ),
+        (
+            "CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE)",
+            "'900000 milliseconds', '300000 milliseconds'",
+            f"({_LAST_STEP} - pmod({_LAST_STEP}, 900000000))",
+        ),
+        (
+            "CUMULATE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '5' MINUTE, SIZE => INTERVAL '15' MINUTE, "
+            "`OFFSET` => INTERVAL '7' MINUTE)",
+            "'900000 milliseconds', '300000 milliseconds', '120000 milliseconds'",
+            f"({_LAST_STEP} - pmod({_LAST_STEP} - 420000000, 900000000))",
+        ),
+    ],
+)
+def test_a_window_with_an_offset_and_a_cumulated_one(function: str, window: str, start: str) -> None:
+    sql = translated(f"SELECT window_start FROM TABLE({function}) GROUP BY window_start, window_end").sql
+    rows = f"SELECT *, window(`ts`, {window}) AS `__window` FROM `t`"
+    shown = f"CAST(timestamp_micros({start}) AS TIMESTAMP_NTZ)" if start else _START
+    if start:
+        rows = f"SELECT * FROM ({rows}) WHERE unix_micros(CAST(`ts` AS TIMESTAMP)) >= {start}"
+    assert sql == f"SELECT {shown} AS `window_start` FROM ({rows}) AS `_window` GROUP BY `__window`"
+
+
 WRONG = [
     ("SELECT foo(i) FROM t", 8, "the function foo is not one of those that are served"),
     ("SELECT UPER(s) FROM t", 8, "Did you mean 'UPPER'?"),
@@ -219,9 +262,34 @@ WRONG = [
         "OPTIONS has to stand directly behind the name of a table",
     ),
     (
-        "SELECT window_start FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY))",
+        "SELECT window_start FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '2' HOUR, INTERVAL '5' HOUR))",
         32,
-        "CUMULATE is not served yet",
+        "the size of CUMULATE has to be a multiple of its step",
+    ),
+    (
+        "SELECT window_start FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
+        32,
+        "CUMULATE needs the interval SIZE",
+    ),
+    (
+        "SELECT i FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '-60' MINUTE))",
+        21,
+        "the offset of TUMBLE has to be less than its size",
+    ),
+    (
+        "SELECT i FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR, 5))",
+        21,
+        "expected an interval of days, hours, minutes or seconds as the offset",
+    ),
+    (
+        "SELECT COUNT(*) FROM t GROUP BY CUMULATE(ts, INTERVAL '1' HOUR, INTERVAL '1' DAY)",
+        33,
+        "CUMULATE is a table function",
+    ),
+    (
+        "SELECT COUNT(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR, INTERVAL '1' MINUTE)",
+        33,
+        "TUMBLE takes a time column and an interval",
     ),
     (
         "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start",

@@ -56,6 +56,13 @@ def aggregated(parts: Groups, source: From) -> Selected:
             f"an aggregate without GROUP BY over rows that change ({source.rows.changes.name}) is not "
             "served in a stream. Add GROUP BY.",
         )
+    sets = [each for each in items if isinstance(each, (exp.GroupingSets, exp.Cube, exp.Rollup))]
+    if sets:
+        inner.refuse(
+            sets[0],
+            "GROUPING SETS, CUBE and ROLLUP need a window in a stream: GROUP BY window_start, window_end, "
+            "GROUPING SETS (...). Or write UNION ALL of a GROUP BY for each set.",
+        )
     source, where = parts.filtered(source)
     keys = [parts.group_item(each) for each in items]
     calls, replaced = Calls(), {}

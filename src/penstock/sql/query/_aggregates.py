@@ -26,18 +26,24 @@ class Calls:
 
     def add(self, function: str, argument: str | None) -> str:
         """Return the column of a call; `argument` is None for `*`."""
-        column = "*" if argument is None else f"a{self._place(argument)}"
-        text = f"count(distinct {column})" if function == _COUNT_DISTINCT else f"{function}({column})"
+        column = "*" if argument is None else self.argument(argument)
+        return self.add_text(
+            f"count(distinct {column})" if function == _COUNT_DISTINCT else f"{function}({column})"
+        )
+
+    def add_text(self, text: str) -> str:
+        """Return the column of a call, whose arguments are columns already."""
         for name, known in self.calls:
             if known == text:
                 return f"`{name}`"
         self.calls.append((f"r{len(self.calls)}", text))
         return f"`{self.calls[-1][0]}`"
 
-    def _place(self, argument: str) -> int:
-        if argument not in self.arguments:
-            self.arguments.append(argument)
-        return self.arguments.index(argument)
+    def argument(self, text: str) -> str:
+        """Return the column of an argument."""
+        if text not in self.arguments:
+            self.arguments.append(text)
+        return f"a{self.arguments.index(text)}"
 
 
 def aggregate_text(
@@ -55,6 +61,11 @@ def aggregate_text(
     Raises:
         ValueError: it is not served. The message says what to do.
     """
+    if name in ("FIRST_VALUE", "LAST_VALUE"):
+        raise ValueError(
+            "it is not served in a stream without a window, because rows of several tasks have no order. Use "
+            "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1."
+        )
     if name not in _TEXTS:
         raise ValueError(
             f"{name} is not served in a stream without a window. Served are {', '.join(_TEXTS)}."
@@ -65,6 +76,8 @@ def aggregate_text(
     text = one.text if condition is None else f"CASE WHEN {condition} THEN {one.text} END"
     if name == "COUNT":
         return _count(calls, one, condition, is_distinct=is_distinct)
+    if name == "LISTAGG":
+        return _listagg(calls, one, text, args[1].text if len(args) > 1 else "','")
     return _TEXTS[name](calls, one, text)
 
 
@@ -109,10 +122,21 @@ def _most(calls: Calls, one: Piece, text: str) -> str:
     return calls.add("max", text)
 
 
+def _listagg(calls: Calls, one: Piece, text: str, separator: str = "','") -> str:
+    """Return LISTAGG, whose values are in their own order, because rows of several tasks have none."""
+    if one.type != "string":
+        raise ValueError(f"expected a STRING, got {one.type.upper()}. Write a CAST.")
+    if not separator.startswith("'"):
+        raise ValueError("expected a text in quotes as the separator.")
+    plain = re.sub(r"\\(.)", r"\1", separator[1:-1]).replace("'", "''")
+    return calls.add_text(f"listagg({calls.argument(text)}, '{plain}')")
+
+
 _TEXTS: dict[str, Callable[[Calls, Piece, str], str]] = {
     "COUNT": lambda calls, one, text: calls.add("count", text),
     "SUM": _sum,
     "AVG": _avg,
+    "LISTAGG": _listagg,
     "MIN": _least,
     "MAX": _most,
 }

@@ -18,8 +18,17 @@ from penstock.sql.query.scope import column_name
 _SET_GROUPS: dict[type, str] = {exp.GroupingSets: "GROUPING SETS", exp.Cube: "CUBE", exp.Rollup: "ROLLUP"}
 
 
+_NO_WINDOW = (
+    "each set of GROUPING SETS needs window_start and window_end in a stream, because a group without them "
+    "never ends. Write GROUP BY window_start, window_end, GROUPING SETS (...)."
+)
+
+
 class Groups(Outputs):
     """Translates GROUP BY."""
+
+    window_text = f"`{WINDOW}`"
+    """Spark's window as a column of SELECT."""
 
     def find_windows(self) -> None:
         """Replace the columns of a window by parts of Spark's window."""
@@ -35,10 +44,11 @@ class Groups(Outputs):
             ):
                 kind, text, name = group_window(self.inner, each)
                 self.window = Window(kind, text)
+                self.window_text = name
                 self.inner.replaced[id(each)] = text
                 self._replace_group_functions(kind, name, each)
         if self.window is not None and self.window.group_text == f"`{WINDOW}`":
-            self.inner.window_columns = dict(zip(COLUMNS, parts_of_window(f"`{WINDOW}`"), strict=True))
+            self.inner.window_columns = dict(zip(COLUMNS, self.window.parts, strict=True))
 
     def _replace_group_functions(self, kind: str, name: str, window: exp.Expr) -> None:
         lengths = [interval_ms(each) for each in window.expressions[1:]]
@@ -66,6 +76,8 @@ class Groups(Outputs):
                 items.append(self._sets(each))
             else:
                 items.append(self.group_item(each))
+        if not windows and self._is_table_window():
+            self._check_sets(group)
         if windows:
             if not {"window_start", "window_end"} <= windows and self._is_table_window():
                 self.inner.refuse(group, "GROUP BY needs both window_start and window_end.")
@@ -92,6 +104,20 @@ class Groups(Outputs):
         if isinstance(each, exp.Literal):
             self.inner.refuse(each, "expected a column, got a literal. Write the column itself.")
         return self.inner.text(each)
+
+    def _check_sets(self, group: exp.Expr) -> None:
+        """Refuse a set without the window in a stream: no watermark would ever complete its group."""
+        if not self.query.is_streaming(self.inner.from_text.removeprefix("FROM ")):
+            return
+        for node in group.expressions:
+            sets = node.expressions if isinstance(node, exp.GroupingSets) else []
+            names = [{column.name.lower() for column in each.find_all(exp.Column)} for each in sets]
+            if type(node) in _SET_GROUPS and not all(
+                {"window_start", "window_end"} <= each for each in names
+            ):
+                self.inner.refuse(node, _NO_WINDOW)
+            if isinstance(node, (exp.Cube, exp.Rollup)):
+                self.inner.refuse(node, _NO_WINDOW)
 
     def _sets(self, node: exp.Expr) -> str:
         self.inner.only(node, "expressions")

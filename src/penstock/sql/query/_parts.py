@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Window:
-    """The window of a SELECT: Spark's window, its text in GROUP BY, and the columns that mean its parts."""
+    """The window of a SELECT: its kind, its text in GROUP BY, PARTITION BY, and the texts of its parts."""
 
     kind: str = ""
     group_text: str = ""
     partition: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

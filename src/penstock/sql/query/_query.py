@@ -20,7 +20,7 @@ from penstock.sql.query._sqlglot import Hint, place_of
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
 from penstock.sql.query.rows import KIND, Feature, Relation, Rows, Selected, shaped
-from penstock.sql.query.steps import Aggregation, Step
+from penstock.sql.query.steps import Aggregation, Step, WindowEnds
 
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
@@ -47,6 +47,8 @@ class Query:
         self.binder = binder
         self.features: list[Feature] = []
         self.has_place = has_place
+        self.last: exp.Expr | None = None
+        """The SELECT whose rows no other query reads."""
         self._hints = hints
         self._used: set[Hint] = set()
         self._named_queries: list[str] = []
@@ -93,6 +95,13 @@ class Query:
             return self.binder.is_streaming(self.whole(f"SELECT 1 AS x FROM {from_text}"))
         except UnknownTypeError:
             return False  # Spark refuses the query as a whole, with the same message
+
+    def window_parts(self, select: str) -> dict[str, str]:
+        """Return the columns of a stream that are the "end" or the "time" of a window."""
+        try:
+            return self.binder.window_parts(self.whole(select))
+        except UnknownTypeError:
+            return {}  # Spark refuses the query as a whole, with the same message
 
     def columns(self, select: str, tree: exp.Expr) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query.
@@ -155,6 +164,7 @@ class Query:
             expressions.refuse(tree, "WITH before a set operation is not served yet. Use a view.")
         word, is_distinct = _SET_WORDS[type(tree)], bool(tree.args.get("distinct"))
         left, right = self.query(tree.this, names), self.query(tree.expression, names)
+        left, right = self._same_windows(left, right, tree)
         changes = left.rows.changes or right.rows.changes
         texts = [shaped(each.sql, each.rows, changes=changes is not None) for each in (left, right)]
         rows = Rows(changes)
@@ -165,6 +175,24 @@ class Query:
             expressions.batch_only(tree, word, "Use a JOIN.")
         every = "" if is_distinct else " ALL"
         return Selected(f"({texts[0]}) {word}{every} ({texts[1]}){self.tail(tree, expressions, rows)}", rows)
+
+    def _same_windows(self, left: Selected, right: Selected, tree: exp.Expr) -> tuple[Selected, Selected]:
+        """Return two queries of which Spark takes a column for the end of a window only if it is one in both.
+
+        Spark asks the first query alone what a column means, and would drop rows of the second one as late.
+        """
+        sides = [left, right]
+        parts = [self.window_parts(each.sql) for each in sides]
+        if not any(parts):
+            return left, right
+        names = [[name for name, _ in self.columns(each.sql, tree)] for each in sides]
+        shown = [[found.get(name) for name in of_side] for found, of_side in zip(parts, names, strict=True)]
+        if shown[0] == shown[1]:
+            return left, right
+        for place, each in enumerate(sides):
+            view = self.cut(WindowEnds(self.whole(each.sql), None, (), ()), tree)
+            sides[place] = Selected(f"SELECT * FROM {view}", each.rows)
+        return sides[0], sides[1]
 
     def distinct(self, sql: str, rows: Rows, tree: exp.Expr) -> tuple[Rows, str]:
         """Return the different rows of a stream: what is known of them, and a query."""

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._parts import From
+from penstock.sql.query._window_top import is_of_window, top_of_windows
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import HIDDEN, KIND, PLACE, Rows
 from penstock.sql.query.steps import Deduplication, Top
@@ -46,9 +47,12 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
     found = Select(parts.query, tree.this, parts.names).ranked(rank.output, rank.over)
     if found is None:
         return None
-    _check(parts, tree, rank)
+    is_window = is_of_window(parts.query, found)
+    _check(parts, tree, rank, has_rank=is_window or rank.count == 1)
     own = {*HIDDEN, *(f"__{name}" for name in (*found.keys, *found.places))}
     columns = [name for name, _ in parts.query.columns(found.sql, tree) if name not in own]
+    if is_window:
+        return _of_window(parts, tree, rank, found, columns)
     step = _step(parts, rank, found, columns)
     view = parts.query.cut(step, rank.output)
     shown = [f"`c{place}` AS {quoted(name)}" for place, name in enumerate(columns)]
@@ -59,17 +63,32 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
     rows = Rows(feature, found.rows.keys)
     if rank.count == 1 and found.partition_names is not None:
         rows = Rows(feature, frozenset(found.partition_names), is_together=True)
-    alias = tree.args.get("alias")
-    name = alias.this.name if alias is not None and alias.this is not None else "__top"
+    name = _name(tree)
     parts.done.add(id(rank.condition))
     return From(f"(SELECT {', '.join(shown)}, `{KIND}` FROM {view}) AS {quoted(name)}", rows, (name,))
 
 
-def _check(parts: Relations, tree: exp.Expr, rank: _Rank) -> None:
+def _of_window(parts: Relations, tree: exp.Expr, rank: _Rank, found: Ranked, columns: list[str]) -> From:
+    text, texts = top_of_windows(parts.query, found, rank.over, rank.count, columns)
+    shown = [f"{text} AS {quoted(name)}" for text, name in zip(texts, columns, strict=True)]
+    place = _place(parts, tree.this.expressions, rank, len(columns))
+    shown.insert(place, f"`__n` AS {quoted(rank.name)}")
+    names = found.partition_names if rank.count == 1 else None
+    parts.done.add(id(rank.condition))
+    rows = Rows(keys=frozenset(names) if names is not None else None)
+    return From(f"(SELECT {', '.join(shown)} FROM {text}) AS {quoted(_name(tree))}", rows, (_name(tree),))
+
+
+def _name(tree: exp.Expr) -> str:
+    alias = tree.args.get("alias")
+    return alias.this.name if alias is not None and alias.this is not None else "__top"
+
+
+def _check(parts: Relations, tree: exp.Expr, rank: _Rank, *, has_rank: bool) -> None:
     alias = tree.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         parts.inner.refuse(alias, "names of columns are not served here. Write AS in SELECT.")
-    if rank.count > 1 and _uses(parts.tree, rank):
+    if not has_rank and _uses(parts.tree, rank):
         parts.inner.refuse(
             rank.output,
             f"the rank '{rank.name}' is not served as a column of a Top-N in a stream. Leave it out of "

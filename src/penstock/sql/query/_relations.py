@@ -13,7 +13,8 @@ from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._joins import has_times, join_changes
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
-from penstock.sql.query._windows import COLUMNS, WINDOW, is_window_function, parts_of_window, window_call
+from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_windows
+from penstock.sql.query._windows import COLUMNS, WINDOW, is_window_function, window_call
 from penstock.sql.query.piece import column_list, quoted
 from penstock.sql.query.rows import Rows
 from penstock.sql.query.scope import Scope
@@ -95,7 +96,8 @@ class Relations(Parts):
     def _needs_operator(self, left: From, right: From, join: exp.Expr, side: str) -> bool:
         """Return whether Spark cannot stream the join."""
         changes = left.rows.changes is not None or right.rows.changes is not None
-        if not changes and (not side or has_times(join.args.get("on"))):
+        on = join.args.get("on")
+        if not changes and (not side or has_times(on) or joins_windows(self, left, right, on)):
             return False
         is_both = self.query.is_streaming(left.text) and self.query.is_streaming(right.text)
         if changes and not is_both and not isinstance(join.this, exp.Values):
@@ -172,24 +174,23 @@ class Relations(Parts):
         inner.only(tree, "this", "alias", "joins")
         call = window_call(inner, tree.this)
         table = self.query.table(call.table, self.names, inner)
+        table = replace(table, text=over_times(self, table.text, call.column, tree.this))
         if table.rows.changes is not None:
             inner.refuse(tree.this, f"{call.kind} of rows that change is not served: {_of(table.rows)}.")
         star = (
             f"* EXCEPT ({', '.join(f'`{each}`' for each in table.rows.hidden)})" if table.rows.hidden else "*"
         )
-        rows = f"(SELECT {star}, {call.text} AS `{WINDOW}` FROM {table.text})"
+        rows = call.rows(star, table.text)
         if call.kind == "SESSION" and not _is_grouped_by_window(self.tree):
             inner.refuse(tree.this, "SESSION is served with GROUP BY window_start, window_end only.")
         grouped = _is_grouped_by_window(self.tree)
-        self.window = Window(call.kind, f"`{WINDOW}`", call.partition) if grouped else None
+        shown = call.spans.parts(f"`{WINDOW}`")
+        self.window = Window(call.kind, f"`{WINDOW}`", call.partition, shown) if grouped else None
         if grouped and self.tree.args.get("joins"):
             inner.refuse(tree.this, "a JOIN of a window in the same SELECT is not served. Use a view.")
         if not grouped:
-            parts = ", ".join(
-                f"{text} AS {name}"
-                for name, text in zip(COLUMNS, parts_of_window(f"`{WINDOW}`"), strict=True)
-            )
-            rows = f"(SELECT * EXCEPT (`{WINDOW}`), {parts} FROM {rows})"
+            parts = ", ".join(f"{text} AS {name}" for name, text in zip(COLUMNS, shown, strict=True))
+            rows = rows_of_windows(self, rows, parts, tree.this)
         alias = tree.args.get("alias")
         name = alias.this.name if alias else "_window"
         return From(f"{rows} AS {_alias(alias) if alias else '`_window`'}", Rows(), (name,))

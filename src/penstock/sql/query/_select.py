@@ -12,6 +12,10 @@ from sqlglot import exp
 
 from penstock.sql.query._aggregated import aggregated
 from penstock.sql.query._groups import Groups
+from penstock.sql.query._over import over_nodes, over_rows
+from penstock.sql.query._parts import From
+from penstock.sql.query._window_ends import closed_windows, groups_windows
+from penstock.sql.query._windows import WINDOW
 from penstock.sql.query.rows import Rows, Selected
 from penstock.sql.query.scope import column_name
 
@@ -27,14 +31,20 @@ class Ranked:
         rows: what is known of them.
         keys: the columns of PARTITION BY.
         places: those of ORDER BY.
-        partition_names: the columns of PARTITION BY under their own names, if all of them are shown.
+        key_names: the name of each column of PARTITION BY in lower case; None if it is not shown.
     """
 
     sql: str
     rows: Rows
     keys: tuple[str, ...]
     places: tuple[str, ...]
-    partition_names: tuple[str, ...] | None
+    key_names: tuple[str | None, ...]
+
+    @property
+    def partition_names(self) -> tuple[str, ...] | None:
+        """Return the columns of PARTITION BY under their own names, if all of them are shown."""
+        known = tuple(each for each in self.key_names if each is not None)
+        return known if len(known) == len(self.key_names) else None
 
 
 class Select(Groups):
@@ -48,7 +58,8 @@ class Select(Groups):
         self.find_windows()
         is_aggregation = self.is_aggregation()
         if source is not None and is_aggregation:
-            if self.window is None and self.query.is_streaming(source.text):
+            is_operator = self.window is None and self.query.is_streaming(source.text)
+            if is_operator and not groups_windows(self, source):
                 return aggregated(self, source)
             if source.rows.changes is not None:
                 name = source.rows.changes.name
@@ -58,6 +69,9 @@ class Select(Groups):
             source, filtered = self.filtered(source)
         elif tree.args.get("where") is not None:
             filtered = f" WHERE {self.condition()}"
+        over = over_nodes(tree) if source is not None and not is_aggregation else []
+        if source is not None and over and self._is_stream_of_inserts(source):
+            return over_rows(self, source, filtered, over)
         group = self.group_by()
         outputs = [self.output(each, source) for each in tree.expressions]
         having = tree.args.get("having")
@@ -74,6 +88,9 @@ class Select(Groups):
             rows, sql = self.query.distinct(f"SELECT {shown}", rows, tree)
         else:
             sql = f"SELECT {'DISTINCT ' if is_distinct else ''}{shown}"
+            if self._is_read_on(source) and not is_distinct:
+                more = f"{', '.join(outputs)}, {self.window_text} AS `{WINDOW}`"
+                sql = closed_windows(self, f"SELECT {more}{body}{filtered}{group}{kept}", sql)
         return Selected(f"{sql}{self.query.tail(tree, inner, rows)}", rows)
 
     def ranked(self, output: exp.Expr, over: exp.Expr) -> Ranked | None:
@@ -101,15 +118,23 @@ class Select(Groups):
         if source.is_alone and any(isinstance(each, exp.Star) for each in tree.expressions):
             names = {**{each: each for each in columns if each is not None}, **names}
         of_keys = [names.get(each) if each is not None else None for each in columns] if partition else []
-        known = tuple(each for each in of_keys if each is not None)
         hidden = "".join(f", `{each}`" for each in source.rows.hidden)
         return Ranked(
             f"SELECT {', '.join(shown)}{hidden} FROM {source.text}{filtered}",
             source.rows.renamed(names),
             tuple(f"p{place}" for place in range(len(keys))),
             tuple(f"o{place}" for place in range(len(over.args["order"].expressions))),
-            known if len(known) == len(of_keys) else None,
+            tuple(of_keys),
         )
+
+    def _is_stream_of_inserts(self, source: From) -> bool:
+        return source.rows.changes is None and self.query.is_streaming(source.text)
+
+    def _is_read_on(self, source: From | None) -> bool:
+        """Return whether the rows are windows of a stream, and another part of the query reads them."""
+        if source is None or self.window is None or self.tree is self.query.last:
+            return False
+        return self.query.is_streaming(source.text)
 
     def _check(self) -> None:
         self.inner.only(self.tree, *_STARTS, "with_", "hint")

@@ -2,6 +2,10 @@
 
 Runs on the driver. Invariant: a window has the same beginning and end as in Flink. The column `__window` of a
 table function is Spark's own window, by which a stream is grouped.
+
+CUMULATE has its own beginnings. Its windows are those windows of HOP (with the step as slide) that end in the
+window of the whole size to which the row belongs. So the end of Spark's window says which of them it is, and
+Spark closes it when the watermark passes that end.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from sqlglot import exp
 
 from penstock.sql.query._sqlglot import DescriptorOf, IntervalOf, NamedArgument, TableArgument
 from penstock.sql.query.expressions.expressions import Expressions
-from penstock.sql.query.piece import literal, quoted
+from penstock.sql.query.piece import quoted
 
 WINDOW = "__window"
 KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -20,9 +24,51 @@ COLUMNS = ("window_start", "window_end", "window_time")
 _PARAMETERS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
     "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
+_GROUP_PARAMETERS = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE"), "SESSION": ("GAP",)}
+_LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 _UNITS_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The lengths of a window in milliseconds; `slide` is the step of CUMULATE."""
+
+    kind: str
+    size: int
+    slide: int
+    offset: int = 0
+
+    def spark_window(self, time: str) -> str:
+        """Return Spark's window over a time."""
+        size, slide = f"'{self.size} milliseconds'", f"'{self.slide} milliseconds'"
+        if self.kind == "SESSION":
+            return f"session_window({time}, {size})"
+        # Only the rest of the offset counts, and Spark takes no other.
+        rest = self.offset % self.slide
+        offset = f", '{rest} milliseconds'" if rest else ""
+        return f"window({time}, {size}, {slide}{offset})"
+
+    def condition(self, window: str, time: str) -> str:
+        """Return the condition for rows in Spark's window; "" without any."""
+        if self.kind != "CUMULATE":
+            return ""
+        return f"unix_micros(CAST({time} AS TIMESTAMP)) >= {self._cumulated_start(window)}"
+
+    def parts(self, window: str) -> tuple[str, str, str]:
+        """Return start, end and time of Spark's window; see `parts_of_window`."""
+        start, stop, time = parts_of_window(window)
+        if self.kind == "CUMULATE":
+            start = f"CAST(timestamp_micros({self._cumulated_start(window)}) AS TIMESTAMP_NTZ)"
+        return start, stop, time
+
+    def _cumulated_start(self, window: str) -> str:
+        """Return the beginning of a window of CUMULATE in microseconds since 1970."""
+        last_step = f"unix_micros(CAST({window}.end AS TIMESTAMP)) - {1_000 * self.slide}"
+        offset = f" - {1_000 * self.offset}" if self.offset else ""
+        return f"({last_step} - pmod({last_step}{offset}, {1_000 * self.size}))"
 
 
 @dataclass(frozen=True)
@@ -30,16 +76,25 @@ class WindowCall:
     """A window as a table function.
 
     Attributes:
-        kind: TUMBLE, HOP or SESSION.
+        kind: TUMBLE, HOP, CUMULATE or SESSION.
         table: the name of its table, in the tree.
-        text: Spark's window over the time column.
+        column: the name of the time column.
+        spans: its lengths.
         partition: the columns of PARTITION BY, as written.
     """
 
     kind: str
     table: exp.Expr
-    text: str
+    column: str
+    spans: Spans
     partition: tuple[str, ...]
+
+    def rows(self, star: str, table: str) -> str:
+        """Return the rows of a table, each once in every window that has it."""
+        text = self.spans.spark_window(quoted(self.column))
+        rows = f"SELECT {star}, {text} AS `{WINDOW}` FROM {table}"
+        condition = self.spans.condition(f"`{WINDOW}`", quoted(self.column))
+        return f"(SELECT * FROM ({rows}) WHERE {condition})" if condition else f"({rows})"
 
 
 def interval_ms(node: exp.Expr | None) -> int | None:
@@ -69,8 +124,6 @@ def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
         SqlError: an argument is missing or not served.
     """
     kind = str(call.this).upper()
-    if kind not in _PARAMETERS:
-        expressions.refuse(call, f"{kind} is not served yet. Use TUMBLE and add up its rows.")
     _check_zone(expressions, call)
     arguments = _arguments(expressions, call, kind)
     table, column = arguments.get("DATA"), arguments.get("TIMECOL")
@@ -78,18 +131,12 @@ def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
         expressions.refuse(call, f"{kind} takes a table as `TABLE name`.")
     if not isinstance(column, DescriptorOf) or len(column.expressions) != 1:
         expressions.refuse(call, f"{kind} takes the time column as `DESCRIPTOR(column)`.")
-    lengths = {
-        name: _length(expressions, call, node)
-        for name, node in arguments.items()
-        if name not in ("DATA", "TIMECOL")
-    }
-    missing = [name for name in _PARAMETERS[kind][2:] if name not in lengths and name != "OFFSET"]
+    missing = [name for name in _PARAMETERS[kind][2:] if name not in arguments and name != "OFFSET"]
     if missing:
         expressions.refuse(call, f"{kind} needs the interval {missing[0]}.")
-    _check_hop(expressions, call, kind, arguments.get("SIZE"), arguments.get("SLIDE"))
-    time = quoted(column.expressions[0].name)
+    spans = _spans(expressions, call, {name: arguments[name] for name in arguments if name in _LENGTHS})
     partition = tuple(each.name for each in table.args.get("partition_by") or ())
-    return WindowCall(kind, table.this, _spark_window(kind, time, lengths), partition)
+    return WindowCall(kind, table.this, column.expressions[0].name, spans, partition)
 
 
 def group_window(expressions: Expressions, call: exp.Expr) -> tuple[str, str, str]:
@@ -99,25 +146,35 @@ def group_window(expressions: Expressions, call: exp.Expr) -> tuple[str, str, st
         SqlError: an argument is missing or not served.
     """
     kind, args = str(call.this).upper(), call.expressions
+    if kind not in _GROUP_PARAMETERS:
+        expressions.refuse(call, f"{kind} is a table function. Write FROM TABLE({kind}(TABLE ...)).")
     _check_zone(expressions, call)
-    names = _PARAMETERS.get(kind, ())[2:]
-    if not names or len(args) < 2:
-        expressions.refuse(call, f"{kind} takes a time column and intervals.")
-    lengths = {name: _length(expressions, call, node) for name, node in zip(names, args[1:], strict=False)}
-    if kind == "HOP" and len(args) != 3:
-        expressions.refuse(call, "HOP takes a time column and two intervals.")
-    if kind == "HOP":
-        _check_hop(expressions, call, kind, args[2], args[1])
-    text = _spark_window(kind, expressions.text(args[0]), lengths)
+    names = _GROUP_PARAMETERS[kind]
+    if len(args) != len(names) + 1:
+        count = "two intervals" if len(names) > 1 else "an interval"
+        expressions.refuse(call, f"{kind} takes a time column and {count}.")
+    spans = _spans(expressions, call, dict(zip(names, args[1:], strict=True)))
+    text = spans.spark_window(expressions.text(args[0]))
     return kind, text, "session_window" if kind == "SESSION" else "window"
 
 
-def _check_hop(
-    expressions: Expressions, call: exp.Expr, kind: str, size: exp.Expr | None, slide: exp.Expr | None
-) -> None:
-    size_ms, slide_ms = interval_ms(size), interval_ms(slide)
-    if kind == "HOP" and size_ms and slide_ms and size_ms % slide_ms:
-        expressions.refuse(call, "the size of HOP has to be a multiple of its slide, as in Flink.")
+def _spans(expressions: Expressions, call: exp.Expr, given: dict[str, exp.Expr]) -> Spans:
+    """Return the lengths of a window.
+
+    Raises:
+        SqlError: they do not fit each other, or are not literals.
+    """
+    kind = str(call.this).upper()
+    lengths = {name: _length(expressions, call, node) for name, node in given.items() if name != "OFFSET"}
+    size = lengths.get("SIZE", lengths.get("GAP", 0))
+    slide = lengths.get("SLIDE", lengths.get("STEP", size))
+    if size % slide:
+        word = "slide" if kind == "HOP" else "step"
+        expressions.refuse(call, f"the size of {kind} has to be a multiple of its {word}, as in Flink.")
+    offset = _offset(expressions, call, given["OFFSET"]) if "OFFSET" in given else 0
+    if kind == "TUMBLE" and abs(offset) >= size:
+        expressions.refuse(call, "the offset of TUMBLE has to be less than its size, as in Flink.")
+    return Spans(kind, size, slide, offset)
 
 
 def _check_zone(expressions: Expressions, call: exp.Expr) -> None:
@@ -143,19 +200,25 @@ def _arguments(expressions: Expressions, call: exp.Expr, kind: str) -> dict[str,
     return found
 
 
-def _length(expressions: Expressions, call: exp.Expr, node: exp.Expr) -> str:
+def _length(expressions: Expressions, call: exp.Expr, node: exp.Expr) -> int:
     length_ms = interval_ms(node)
     if not length_ms:
         expressions.refuse(call, "expected a positive interval of days, hours, minutes or seconds.")
-    return literal(f"{length_ms} milliseconds")
+    return length_ms
 
 
-def _spark_window(kind: str, time: str, lengths: dict[str, str]) -> str:
-    if kind == "SESSION":
-        return f"session_window({time}, {lengths['GAP']})"
-    size, slide = lengths["SIZE"], lengths.get("SLIDE", lengths["SIZE"])
-    offset = f", {lengths['OFFSET']}" if "OFFSET" in lengths else ""
-    return f"window({time}, {size}, {slide}{offset})"
+def _offset(expressions: Expressions, call: exp.Expr, node: exp.Expr) -> int:
+    """Return an offset in milliseconds, which may be negative."""
+    sign = 1
+    if isinstance(node, IntervalOf):
+        text = node.args["text"].strip()
+        if bool(node.args["sign"]) != text.startswith("-"):
+            sign = -1
+        node = IntervalOf(text=text.removeprefix("-"), unit=node.args["unit"], sign="")
+    offset_ms = interval_ms(node)
+    if offset_ms is None:
+        expressions.refuse(call, "expected an interval of days, hours, minutes or seconds as the offset.")
+    return sign * offset_ms
 
 
 def parts_of_window(window: str) -> tuple[str, str, str]:

@@ -42,6 +42,9 @@ class Binder(Protocol):
     def cut(self, step: Step) -> str:
         """Return the name of a view of the rows that an operator makes of queries."""
 
+    def window_parts(self, select: str) -> dict[str, str]:
+        """Return the columns of a stream that are the "end" or the "time" of a window; see `WindowEnds`."""
+
     def tables(self) -> list[str]:
         """Return the names of all tables and views, for messages."""
 

@@ -61,4 +61,48 @@ class VersionJoin:
     how: str
 
 
-Step = Aggregation | Deduplication | Top | RegularJoin | VersionJoin
+@dataclass(frozen=True)
+class OverRows:
+    """Rows with aggregates of the rows of their key before them.
+
+    Attributes:
+        query: the rows.
+        keys: the columns of PARTITION BY.
+        time: the column of ORDER BY.
+        delay_ms: of the watermark.
+        order_by: columns that order rows of one time.
+        calls: the columns, each with its aggregate.
+        frame: rows or range.
+        preceding: how far back the frame begins, in rows or milliseconds; None for all.
+    """
+
+    query: str
+    keys: tuple[str, ...]
+    time: str
+    delay_ms: int
+    order_by: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    frame: str
+    preceding: int | None
+
+
+@dataclass(frozen=True)
+class WindowEnds:
+    """Rows of windows. Their ends tell Spark when a window is complete, as Spark's own window does.
+
+    Attributes:
+        query: the rows, with Spark's window in the column `window`, which goes.
+        window: the name of that column; None if the rows have ends already.
+        ends: the columns with the end of the window.
+        times: the columns with its last millisecond, which another window may be over.
+    """
+
+    query: str
+    window: str | None
+    ends: tuple[str, ...]
+    times: tuple[str, ...]
+
+
+Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows
+"""The steps that keep a state."""
+Step = Operation | WindowEnds

@@ -6,6 +6,8 @@ Spark cannot stream are listed in the result.
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from penstock.sql.language.source import Source
@@ -18,7 +20,7 @@ from penstock.sql.query.piece import Binder, Piece, Script, Translated
 
 
 def translate_query(
-    fragment: Fragment, source: Source, binder: Binder, *, has_place: bool = False
+    fragment: Fragment, source: Source, binder: Binder, *, has_place: bool = False, is_inner: bool = False
 ) -> Translated:
     """Return a query in Spark's SQL.
 
@@ -27,14 +29,16 @@ def translate_query(
         source: the script, for messages.
         binder: the tables and functions of the session.
         has_place: whether the rows are wanted with their places, because the order of equal keys counts.
+        is_inner: whether other queries read the rows: it is the query of a view.
 
     Raises:
         SqlError: the query cannot be read, names an unknown table, or has a part that is not served.
     """
     text, hints = without_hints(fragment.text)
     tree = read_query(text, source, fragment.offset)
-    ranks = "ROW_NUMBER" in text.upper()
+    ranks = re.search(r"\bOVER\b", text.upper()) is not None
     query = Query(Script(source, fragment.offset), binder, hints, has_place=has_place or ranks)
+    query.last = None if is_inner else tree
     try:
         selected = query.query(tree, {})
         query.check_hints()

@@ -25,6 +25,7 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import run_step
+from penstock.sql.run._windows import window_parts
 from penstock.sql.run.catalog import Catalog, Table, View
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ class SparkBinder:
         """Return the name of a view of the rows that an operator makes of queries."""
         frame = run_step(step, self._analysed, self._folder, self._settings.ttl)
         return self._named(frame)
+
+    def window_parts(self, select: str) -> dict[str, str]:
+        """Return the columns of a stream that are the end or the time of a window."""
+        frame = self._analysed(select)
+        return window_parts(frame) if frame.isStreaming else {}
 
     def _analysed(self, select: str) -> Any:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
@@ -207,7 +213,7 @@ class SparkBinder:
     def _view(self, view: View, *, has_place: bool) -> tuple[Any, Rows]:
         definition = view.definition
         with self._catalog.within(view.database):
-            found = self.query(definition.query, view.source, has_place=has_place)
+            found = self.query(definition.query, view.source, has_place=has_place, is_inner=True)
         if not definition.columns:
             return found.frame, found.rows
         hidden = found.rows.hidden
@@ -215,18 +221,21 @@ class SparkBinder:
         names = dict(zip(old, (name.lower() for name in definition.columns), strict=True))
         return found.frame.toDF(*definition.columns, *hidden), found.rows.renamed(names)
 
-    def query(self, fragment: Fragment, source: Source, *, has_place: bool = False) -> Found:
+    def query(
+        self, fragment: Fragment, source: Source, *, has_place: bool = False, is_inner: bool = False
+    ) -> Found:
         """Return the rows of a query, checked.
 
         Args:
             fragment: its text.
             source: the script.
             has_place: whether the rows are wanted with their places, if they have some.
+            is_inner: whether other queries read the rows.
 
         Raises:
             SqlError: the query is wrong or not served.
         """
-        translated = translate_query(fragment, source, self, has_place=has_place)
+        translated = translate_query(fragment, source, self, has_place=has_place, is_inner=is_inner)
         rows = replace(translated.rows, has_place=has_place and translated.rows.has_place)
         changes = rows.changes is not None
         sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)

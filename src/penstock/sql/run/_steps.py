@@ -12,7 +12,18 @@ from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, PLACE
-from penstock.sql.query.steps import Aggregation, Deduplication, RegularJoin, Step, Top, VersionJoin
+from penstock.sql.query.steps import (
+    Aggregation,
+    Deduplication,
+    Operation,
+    OverRows,
+    RegularJoin,
+    Step,
+    Top,
+    VersionJoin,
+    WindowEnds,
+)
+from penstock.sql.run._windows import with_window_ends
 
 _NAMES: dict[type, str] = {
     Aggregation: "aggregate",
@@ -20,6 +31,7 @@ _NAMES: dict[type, str] = {
     Top: "top-n",
     RegularJoin: "join",
     VersionJoin: "temporal-join",
+    OverRows: "over",
 }
 _WITH_TTL = (Deduplication,)
 
@@ -39,6 +51,8 @@ def run_step(
         ValueError: the operator keeps its rows for ever, and `ttl` is given.
         SchemaError: the operator does not take a column.
     """
+    if isinstance(step, WindowEnds):
+        return with_window_ends(frame_of(step.query), step)
     name = _NAMES[type(step)]
     if ttl is not None and not isinstance(step, _WITH_TTL):
         raise ValueError(
@@ -46,10 +60,10 @@ def run_step(
             "there. RESET it, or use a window or a condition on times."
         )
     frame = _run(step, lambda query: _kinds_in(frame_of(query)), folder(name), ttl)
-    return _kinds_out(frame) if not isinstance(step, VersionJoin) else frame.drop(ROW_KIND)
+    return frame.drop(ROW_KIND) if isinstance(step, (VersionJoin, OverRows)) else _kinds_out(frame)
 
 
-def _run(step: Step, frame_of: Callable[[str], Any], state: str, ttl: str | None) -> Any:
+def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str | None) -> Any:
     if isinstance(step, Aggregation):
         return changelog.aggregate(frame_of(step.query), step.keys, dict(step.calls), state=state)
     if isinstance(step, Deduplication):
@@ -59,6 +73,8 @@ def _run(step: Step, frame_of: Callable[[str], Any], state: str, ttl: str | None
     if isinstance(step, Top):
         order = [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in step.order_by]
         return changelog.top_n(frame_of(step.query), step.count, step.keys, order_by=order, state=state)
+    if isinstance(step, OverRows):
+        return _run_over(step, frame_of(step.query), state)
     left, right = frame_of(step.left), frame_of(step.right)
     if isinstance(step, RegularJoin):
         how: Any = step.how
@@ -72,6 +88,22 @@ def _run(step: Step, frame_of: Callable[[str], Any], state: str, ttl: str | None
         version_time=step.version_time,
         delay=f"{step.delay_ms} ms",
         how=versions,
+        state=state,
+    )
+
+
+def _run_over(step: OverRows, rows: Any, state: str) -> Any:
+    kind: Any = step.frame
+    preceding = step.preceding
+    return changelog.over(
+        rows,
+        step.keys,
+        dict(step.calls),
+        time=step.time,
+        delay=f"{step.delay_ms} ms",
+        frame=kind,
+        preceding=preceding if preceding is None or kind == "rows" else f"{preceding} ms",
+        order_by=step.order_by,
         state=state,
     )
 

@@ -1,3 +1,2 @@
--- refused: CUMULATE is not served yet
 SELECT window_start, window_end, COUNT(*) AS n, SUM(qty) AS q
 FROM TABLE(CUMULATE(TABLE orders, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE)) GROUP BY window_start, window_end;

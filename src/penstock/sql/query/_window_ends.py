@@ -1,0 +1,121 @@
+"""Windows of a stream that another part of the query reads: their ends stay known to Spark.
+
+Runs on the driver. Invariant: rows of windows that are grouped, ranked or joined by the end of their window
+are only inserted, once for each window, when the watermark has passed its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.sql.query._joins import conjuncts
+from penstock.sql.query._parts import From
+from penstock.sql.query._windows import COLUMNS, WINDOW
+from penstock.sql.query.piece import quoted
+from penstock.sql.query.steps import WindowEnds
+
+if TYPE_CHECKING:
+    from penstock.sql.query._groups import Groups
+    from penstock.sql.query._relations import Relations
+
+_START, _END, _TIME = COLUMNS
+
+
+def over_times(parts: Relations, table: str, column: str, tree: exp.Expr) -> str:
+    """Return a table for a window over `column`, which may be the time of an earlier window."""
+    found = parts.query.window_parts(f"SELECT * FROM {table}")
+    names = [name for name, part in found.items() if part == "time" and name.lower() == column.lower()]
+    if not names:
+        return table
+    query = parts.query.whole(f"SELECT * FROM {table}")
+    return parts.query.cut(WindowEnds(query, None, (), (names[0],)), tree)
+
+
+def rows_of_windows(parts: Relations, rows: str, columns: str, tree: exp.Expr) -> str:
+    """Return rows with the columns of their window.
+
+    Args:
+        parts: of the SELECT.
+        rows: with Spark's window.
+        columns: the texts of the columns of the window.
+        tree: the window function.
+    """
+    if not parts.query.is_streaming(rows):
+        return f"(SELECT * EXCEPT (`{WINDOW}`), {columns} FROM {rows})"
+    query = parts.query.whole(f"SELECT *, {columns} FROM {rows}")
+    return parts.query.cut(WindowEnds(query, WINDOW, (_END,), (_TIME,)), tree)
+
+
+def closed_windows(parts: Groups, with_window: str, sql: str) -> str:
+    """Return a SELECT of groups with the ends of their windows, if another part of the query reads them.
+
+    Args:
+        parts: of the SELECT.
+        with_window: the SELECT, with Spark's window as its last column.
+        sql: the SELECT without that column.
+    """
+    ends = tuple(name for name, part in _shown(parts) if part == _END)
+    times = tuple(name for name, part in _shown(parts) if part == _TIME)
+    if not ends and not times:
+        return sql
+    view = parts.query.cut(WindowEnds(parts.query.whole(with_window), WINDOW, ends, times), parts.tree)
+    return f"SELECT * FROM {view}"
+
+
+def _shown(parts: Groups) -> list[tuple[str, str]]:
+    """Return the names of the columns that are a part of the window, each with the part."""
+    found = []
+    for each, name in zip(parts.tree.expressions, parts.output_names(), strict=True):
+        node = each.this if isinstance(each, exp.Alias) else each
+        part = ""
+        if isinstance(node, exp.Column) and node.name.lower() in parts.inner.window_columns:
+            part = node.name.lower()
+        elif isinstance(node, exp.Anonymous) and id(node) in parts.inner.replaced:
+            word = str(node.this).upper().rpartition("_")[2]
+            part = {"END": _END, "ROWTIME": _TIME}.get(word, "")
+        if part:
+            found.append((name, part))
+    return found
+
+
+def groups_windows(parts: Groups, source: From) -> bool:
+    """Return whether GROUP BY has the end of a window, so that Spark knows when a group is complete."""
+    group = parts.tree.args.get("group")
+    if group is None or source.rows.changes is not None:
+        return False
+    if any(each.find(exp.Distinct) is not None for each in parts.tree.expressions):
+        return False  # Spark does not stream it, and the operator for groups does
+    columns = [each for each in group.expressions if isinstance(each, exp.Column)]
+    texts = [f"{parts.inner.text(each)} AS `g{place}`" for place, each in enumerate(columns)]
+    if not texts:
+        return False
+    found = parts.query.window_parts(f"SELECT {', '.join(texts)} FROM {source.text}")
+    return "end" in found.values()
+
+
+def joins_windows(parts: Relations, left: From, right: From, on: exp.Expr | None) -> bool:
+    """Return whether a condition compares the ends of windows, so that Spark can stream an outer join."""
+    sides = [_ends(parts, each) for each in (left, right)]
+    if not all(sides):
+        return False
+    for each in conjuncts(on):
+        nodes = [each.this, each.expression] if isinstance(each, exp.EQ) else []
+        if not nodes or not all(isinstance(node, exp.Column) for node in nodes):
+            continue
+        one, other = ((node.table.lower(), node.name.lower()) for node in nodes)
+        if (one in sides[0] and other in sides[1]) or (other in sides[0] and one in sides[1]):
+            return True
+    return False
+
+
+def _ends(parts: Relations, source: From) -> set[tuple[str, str]]:
+    """Return the columns of FROM that are the end of a window, each with its table."""
+    if source.scope is not None or source.rows.changes is not None:
+        return set()
+    found = set()
+    for alias in source.aliases:
+        named = parts.query.window_parts(f"SELECT {quoted(alias)}.* FROM {source.text}")
+        found |= {(alias.lower(), name.lower()) for name, part in named.items() if part == "end"}
+    return found

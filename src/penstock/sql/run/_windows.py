@@ -1,0 +1,50 @@
+"""The ends of windows as columns that Spark knows the watermark of.
+
+Runs on the driver. Spark closes a group when the watermark passes that column of the group whose metadata
+has the key WATERMARK. Its own window has it. The columns window_end and window_time, which a query makes of
+the window, do not. With the key on window_end, later aggregations and joins by that column are complete when
+Spark's window is. So they only insert rows, and forget what is complete.
+
+Invariant: one column of a stream has the key, because Spark's joins refuse two. The test
+tests/spark/test_sql_windows.py guards what this file relies on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.sql.query.steps import WindowEnds
+
+WATERMARK = "spark.watermarkDelayMs"
+"""Spark's key, with the delay of the watermark."""
+_PART = "penstock.window"
+"""Our key: "end" or "time"."""
+
+
+def window_parts(frame: Any) -> dict[str, str]:
+    """Return the columns that are the end or the time of a window, each with its part."""
+    found = {field.name: field.metadata.get(_PART) for field in frame.schema.fields}
+    return {name: part for name, part in found.items() if part}
+
+
+def with_window_ends(frame: Any, step: WindowEnds) -> Any:
+    """Return rows whose ends, or times if there are no ends, have the watermark. Other columns lose it."""
+    delays = [field.metadata[WATERMARK] for field in frame.schema.fields if WATERMARK in field.metadata]
+    parts = {**dict.fromkeys(step.times, "time"), **dict.fromkeys(step.ends, "end")}
+    first = next(iter((*step.ends, *step.times)), None)
+    for field in frame.schema.fields:
+        known = {key: value for key, value in field.metadata.items() if key not in (WATERMARK, _PART)}
+        if field.name in parts:
+            # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
+            frame = frame.withColumn(field.name, frame[_quoted(field.name)].cast("timestamp"))
+            known[_PART] = parts[field.name]
+        elif WATERMARK not in field.metadata:
+            continue
+        if field.name == first and delays:
+            known[WATERMARK] = delays[0]
+        frame = frame.withMetadata(field.name, known)
+    return frame if step.window is None else frame.drop(step.window)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,134 @@
+"""Windows over streams of files on real Spark: each window comes once, when the watermark has passed its end.
+
+The same queries over the same rows in a batch are the reference. The batch is compared with Flink's answers in
+test_sql_flink.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.spark.queries import stopped
+from tests.spark.test_sql import Script
+from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
+
+COLUMNS = "id BIGINT, shop STRING, amount INT, ts TIMESTAMP(3)"
+WATERMARK = "WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE"
+ROWS: list[list[tuple[Any, ...]]] = [
+    [(1, "a", 5, "00:00:00"), (2, "a", 7, "00:04:59.999"), (3, "b", 1, "00:05:00"), (4, None, 9, "00:13:00")],
+    [(5, "b", 2, "00:12:30"), (6, "a", 5, "00:16:00"), (7, "c", 5, "00:29:00")],
+    [(8, "a", None, "00:28:30"), (9, "b", 3, "00:44:00"), (10, "b", 3, "00:46:30")],
+]
+LATE: tuple[Any, ...]
+LAST: tuple[Any, ...]
+LATE, LAST = (98, "a", 1000, "00:01:00"), (99, "z", 0, "23:00:00")
+
+
+def write(folder: Path, name: str, rows: list[tuple[Any, ...]]) -> None:
+    lines = [
+        json.dumps(dict(zip(("id", "shop", "amount", "ts"), (*row[:3], f"2026-01-01 {row[3]}"), strict=True)))
+        for row in rows
+    ]
+    waiting = folder.parent / f"{name}.part"
+    waiting.write_text("\n".join(lines))
+    folder.mkdir(exist_ok=True)
+    waiting.rename(folder / name)
+
+
+def tables(script: Script, orders: Path, closed: Path) -> None:
+    """Create `orders`, which is a stream, and `all_orders`, which has the same rows but LATE and LAST."""
+    connector = "'connector' = 'filesystem', 'format' = 'json'"
+    monitored = f"{connector}, 'source.monitor-interval' = '1 s'"
+    script(
+        f"""
+        CREATE TABLE orders ({COLUMNS}, {WATERMARK}) WITH ({monitored}, 'path' = '{orders}');
+        CREATE TABLE all_orders ({COLUMNS}, {WATERMARK}) WITH ({connector}, 'path' = '{closed}');
+        """
+    )
+
+
+class Files:
+    """The rows of both tables, in files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.orders, self.closed = folder / "orders", folder / "closed"
+        self.orders.mkdir()
+        for number, rows in enumerate(ROWS):
+            write(self.closed, f"{number}.json", rows)
+
+
+WINDOW = "TABLE orders, DESCRIPTOR(ts), INTERVAL"
+CUMULATE = f"TABLE(CUMULATE({WINDOW} '5' MINUTE, INTERVAL '15' MINUTE, INTERVAL '-2' MINUTE))"
+TUMBLE = f"TABLE(TUMBLE({WINDOW} '15' MINUTE))"
+QUERIES = {
+    "cumulate": f"SELECT window_start, window_end, window_time, shop, COUNT(*), SUM(amount) FROM {CUMULATE} "
+    "GROUP BY window_start, window_end, window_time, shop",
+    "sets": f"SELECT window_end, shop, COUNT(*), MAX(amount) FROM {CUMULATE} "
+    "GROUP BY window_start, window_end, GROUPING SETS ((shop), ())",
+    "top": "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY s DESC) AS place "
+    f"FROM (SELECT window_start, window_end, shop, SUM(amount) AS s FROM {TUMBLE} GROUP BY window_start, window_end, shop)) "
+    "WHERE place <= 2",
+    "newest": "SELECT window_end, shop, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, shop "
+    f"ORDER BY ts DESC) AS place FROM {TUMBLE}) WHERE place = 1",
+    "groups": "SELECT window_end, COUNT(*), MAX(s) FROM (SELECT window_start, window_end, shop, SUM(amount) AS s "
+    f"FROM {TUMBLE} GROUP BY window_start, window_end, shop) GROUP BY window_start, window_end",
+    "cascade": "WITH w AS (SELECT window_time AS t, shop, COUNT(*) AS n FROM TABLE(TUMBLE("
+    f"{WINDOW} '5' MINUTE)) GROUP BY window_start, window_end, window_time, shop) "
+    "SELECT window_start, window_end, SUM(n) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(t), INTERVAL '15' MINUTE)) "
+    "GROUP BY window_start, window_end",
+    "join": f"SELECT a.id, b.id AS other, COALESCE(a.window_end, b.window_end) AS e FROM (SELECT * FROM {TUMBLE}) AS a "
+    f"FULL JOIN (SELECT * FROM {TUMBLE} WHERE amount < 5) AS b "
+    "ON a.window_start = b.window_start AND a.window_end = b.window_end AND a.amount + 2 = b.amount + 4",
+    "over_range": "SELECT id, shop, COUNT(*) OVER w1, SUM(amount) OVER w1, AVG(amount) OVER w1, MIN(amount) OVER w1 "
+    "FROM orders",
+    "over_running": "SELECT id, amount - LAG(amount) OVER w2, SUM(amount) OVER w2, ROW_NUMBER() OVER w2, FIRST_VALUE(id) OVER w2 "
+    "FROM orders WHERE id <> 6",
+}
+
+
+FRAMES = {
+    "w1": "(PARTITION BY shop ORDER BY ts RANGE BETWEEN INTERVAL '15' MINUTE PRECEDING AND CURRENT ROW)",
+    "w2": "(PARTITION BY shop ORDER BY ts)",
+}
+
+
+def query_of(name: str) -> str:
+    query = QUERIES[name]
+    for window, text in FRAMES.items():
+        query = query.replace(f"OVER {window}", f"OVER {text}")
+    return query
+
+
+def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script, tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    tables(script, files.orders, files.closed)
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in QUERIES}
+    with contextlib.ExitStack() as running:
+        jobs = [
+            running.enter_context(stopped(start(script.session.sql(query_of(name)), rows)))
+            for name, rows in found.items()
+        ]
+        for number, rows in enumerate([*ROWS, [LATE, LAST]]):
+            write(files.orders, f"{number}.json", rows)
+            for job in jobs:
+                job.processAllAvailable()
+    script("SET 'execution.runtime-mode' = 'batch'")
+    for name, rows in found.items():
+        query = (
+            query_of(name)
+            .replace("TABLE orders", "TABLE all_orders")
+            .replace("FROM orders", "FROM all_orders")
+        )
+        assert sorted(map(str, rows)) == sorted(map(str, script.rows(query))), name
+
+
+def start(frame: DataFrame, rows: list[tuple[Any, ...]]) -> StreamingQuery:
+    """Start a query that adds its rows to a list."""
+    writer = frame.writeStream.outputMode("append")
+    return writer.foreachBatch(lambda batch, _: rows.extend(map(tuple, batch.collect()))).start()
