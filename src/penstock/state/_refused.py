@@ -25,6 +25,21 @@ def incomplete(root: str, version: int, reached: int, partition_count: int) -> S
     )
 
 
+def several_tasks(root: str, version: int, partition: int) -> StateError:
+    """Return the error of a stage that computes a partition several times."""
+    return StateError(
+        f"One stage of batch {version} has computed partition {partition} of the state in {root} several "
+        "times, so it is unknown whether all of its partitions were computed. Nothing was written since. "
+        "A crossJoin above the operator does this, and so does coalesce above a union of the operator with "
+        "itself. In foreachBatch call persist() before the join or the union and count() after it, or "
+        "write the rows first. docs/changelogs.md, 'A batch that was read in part', says how to repeat the "
+        "batch, if it was committed.",
+        path=root,
+        version=version,
+        partition=partition,
+    )
+
+
 def missing_version(root: str, partition: int, expected: int, found: int) -> StateError:
     """Return the error of a partition without the manifest of the batch before."""
     newest = "there is no manifest of it" if found < 0 else f"its newest manifest is of batch {found}"
@@ -60,4 +75,26 @@ def newer_than_checkpoint(root: str, batch_id: int, version: int) -> StateError:
         path=root,
         batch_id=batch_id,
         version=version,
+    )
+
+
+def different_rows(root: str, version: int, partition: str) -> StateError:
+    """Return the error of two attempts of one run whose input differs."""
+    return StateError(
+        f"Two attempts of batch {version} got different rows for partition {partition} of the state in "
+        f"{root}. Nothing was written. Either two operators of the query use this folder: give each its own. "
+        "Or the rows before the operator differ each time (a random number, a time, a table that changed): "
+        "remove that.",
+        path=root,
+        batch_id=version,
+    )
+
+
+def two_operators(root: str, batch_id: int) -> StateError:
+    """Return the error of two operators that use one folder."""
+    return StateError(
+        f"Two operators of this query use the state in {root}. Their rows are mixed. Give each operator a "
+        "folder of its own, and start with a new checkpoint.",
+        path=root,
+        batch_id=batch_id,
     )

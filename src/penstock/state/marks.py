@@ -17,9 +17,9 @@ import re
 import uuid
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from penstock.state.files import Files
 
@@ -121,16 +121,47 @@ def count_reached(marks: Collection[Mark], partition_count: int) -> int:
     Partitions with rows count by their numbers, whichever stage saved them.
 
     One action of Spark usually runs all tasks in one stage. `first`, `take` and `isEmpty` run a few tasks in
-    one stage, and more in the next, with the same numbers. They are added up if no task had several
-    partitions. Otherwise (after `coalesce`) the same number may mean other partitions, and the best stage
-    counts.
+    one stage, and more in the next, with higher numbers. They are added up if no task had several
+    partitions. Otherwise (after `coalesce`) a number may mean other partitions, and the best stage counts.
     """
     by_stage = groupby(sorted(marks, key=lambda mark: mark.stage_id), key=lambda mark: mark.stage_id)
-    counts = [_count_empty(list(of_stage), partition_count) for _, of_stage in by_stage]
-    attempts = Counter((mark.stage_id, mark.task_id, mark.attempt_id) for mark in marks)
-    if all(count == 1 for count in attempts.values()):
-        counts.append(_count_empty(marks, partition_count))
+    stages = [list(of_stage) for _, of_stage in by_stage]
+    counts = [_count_empty(each, partition_count) for each in [*stages, *_chains(stages)]]
     return len(saved_partitions(marks)) + max(counts, default=0)
+
+
+def _chains(stages: Iterable[list[Mark]]) -> Iterator[list[Mark]]:
+    """Yield the marks of stages that go on where the one before ended, and whose tasks had one partition."""
+    chain: list[Mark] = []
+    for stage in stages:
+        tasks = Counter((mark.task_id, mark.attempt_id) for mark in stage)
+        goes_on = not chain or min(tasks)[0] > max(mark.task_id for mark in chain)
+        if max(tasks.values()) > 1 or not goes_on:
+            yield chain
+            chain = []
+        if max(tasks.values()) == 1:
+            chain = [*chain, *stage]
+    yield chain
+
+
+def computed_twice(marks: Iterable[Mark], partition_count: int) -> int | None:
+    """Return a partition that one stage has computed several times, so that its tasks cannot be counted.
+
+    `crossJoin` gives each partition to several tasks with numbers side by side, and `coalesce` of a union of
+    the operator with itself gives a task both copies. In a plain union of the operator with itself the two
+    tasks of a partition are at least `partition_count` apart, which `count_reached` knows.
+    """
+    tasks: dict[tuple[int, int], set[int]] = {}
+    attempts = Counter((mark.stage_id, mark.attempt_id, mark.partition) for mark in marks)
+    for mark in marks:
+        if mark.partition is not None:
+            tasks.setdefault((mark.stage_id, mark.partition), set()).add(mark.task_id)
+            if attempts[mark.stage_id, mark.attempt_id, mark.partition] > 1:
+                return mark.partition
+    for (_, partition), found in tasks.items():
+        if any(later - earlier < partition_count for earlier, later in pairwise(sorted(found))):
+            return partition
+    return None
 
 
 def _count_empty(marks: Collection[Mark], partition_count: int) -> int:

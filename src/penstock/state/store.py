@@ -16,13 +16,21 @@ counts, and `marks.py` whether a batch is complete.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.state._refused import incomplete, missing_version, newer_than_checkpoint, of_another_time
+from penstock.state._refused import (
+    different_rows,
+    incomplete,
+    missing_version,
+    newer_than_checkpoint,
+    of_another_time,
+    several_tasks,
+    two_operators,
+)
 from penstock.state.clean import unneeded
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
@@ -40,6 +48,7 @@ from penstock.state.manifest import (
 from penstock.state.marks import (
     MARKS,
     Mark,
+    computed_twice,
     count_reached,
     old_marks,
     read_marks,
@@ -189,6 +198,7 @@ class StateStore:
         """
         task, own, before = begun.task, begun.lineage.own, begun.task.batch_id - 1
         marks = begun.lineage.marks_of(before, begun.marks)
+        self._check_once(before, marks)
         reached = count_reached(marks, self._identity.partition_count)
         if reached >= self._identity.partition_count:
             manifest = read_manifest(self._files, MARKS, marks[0].name)
@@ -275,9 +285,8 @@ class StateStore:
             write_identity(self._files, self._identity)
         task = begun.task
         manifest = self._manifest(begun, InputDigest(), ())
-        places: list[int | None] = [*partitions] or [None]
-        for partition in places:
-            mark = Mark(
+        marks = [
+            Mark(
                 task.batch_id,
                 manifest.epoch,
                 task.run_hash,
@@ -287,6 +296,15 @@ class StateStore:
                 task.attempt_id,
                 partition,
             )
+            for partition in [*partitions] or [None]
+        ]
+        of_stage = [
+            mark
+            for mark in begun.marks
+            if (mark.version, mark.run_hash, mark.stage_id) == (task.batch_id, task.run_hash, task.stage_id)
+        ]
+        self._check_once(task.batch_id, [*of_stage, *marks])
+        for mark in marks:
             write_manifest(self._files, MARKS, mark.name, manifest)
         for name in old_marks(begun.marks, task.task_id, task.batch_id - VERSIONS_TO_KEEP):
             self._files.delete(f"{MARKS}/{name}")
@@ -339,25 +357,19 @@ class StateStore:
     def _one_of(self, folder: str, found: list[Manifest], names: list[FileName]) -> Manifest:
         """Return one of several manifests of a version. Attempts with the same input wrote the same state."""
         if len({manifest.input for manifest in found}) > 1:
-            raise StateError(
-                f"Two attempts of batch {found[0].version} got different rows for partition {folder} of the "
-                f"state in {self._files.root}. Nothing was written. Either two operators of the query use "
-                "this folder: give each its own. Or the rows before the operator differ each time "
-                "(a random number, a time, a table that changed): remove that.",
-                path=self._files.root,
-                batch_id=found[0].version,
-            )
+            raise different_rows(self._files.root, found[0].version, folder)
         return one_with_runs(found, {file.name for file in names})
+
+    def _check_once(self, version: int, marks: Sequence[Mark]) -> None:
+        """Raise StateError if a stage has computed a partition several times."""
+        partition = computed_twice(marks, self._identity.partition_count)
+        if partition is not None:
+            raise several_tasks(self._files.root, version, partition)
 
     def _check_plan(self, task: BatchTask, plans: set[str]) -> None:
         """Raise StateError if two operators of the same run have written marks of one batch."""
         if len(plans) > 1:
-            raise StateError(
-                f"Two operators of this query use the state in {self._files.root}. Their rows are mixed. "
-                "Give each operator a folder of its own, and start with a new checkpoint.",
-                path=self._files.root,
-                batch_id=task.batch_id,
-            )
+            raise two_operators(self._files.root, task.batch_id)
 
     def _check_owner(self, begun: Begun, manifest: Manifest) -> None:
         task = begun.task

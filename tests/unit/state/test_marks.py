@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.state.marks import MARKS, Mark, count_reached, read_marks, saved_partitions
+from penstock.state.marks import (
+    MARKS,
+    Mark,
+    computed_twice,
+    count_reached,
+    old_marks,
+    read_marks,
+    saved_partitions,
+)
 from tests.unit.state.memory_files import MemoryFiles
 
 
@@ -34,10 +42,30 @@ def mark(task: int, partition: int | None = None, *, stage: int = 1, attempt: in
         # persist and isEmpty, and then coalesce to two tasks: the operator has run for partition 0
         ([mark(0, 0), mark(0, stage=2), mark(1, stage=2), mark(1, stage=2)], 4),
         ([mark(0), mark(0, 1, stage=2), mark(1, stage=2), mark(1, stage=2)], 3),  # it has no rows: not known
+        # `first` of two coalesced tasks, and a write of all four of which two failed
+        ([mark(0, 0), mark(1), mark(0, 0, stage=2), mark(2, stage=2), mark(3, 3, stage=2)], 3),
+        ([mark(0), mark(1, stage=2), mark(0, 1, stage=3), mark(2, stage=3)], 3),  # isEmpty, then a part
     ],
 )
 def test_partitions_are_counted_once(marks: list[Mark], count: int) -> None:
     assert count_reached(marks, 4) == count
+
+
+@pytest.mark.parametrize(
+    ("marks", "partition"),
+    [
+        ([mark(0, 0), mark(0, 0, attempt=7), mark(1, 1), mark(2), mark(3)], None),  # a retry
+        ([mark(0, 0), mark(0, 1), mark(1, 2), mark(1)], None),  # coalesce
+        ([mark(1, 2, stage=1), mark(2, 2, stage=2)], None),  # two actions
+        ([mark(2, 2), mark(6, 2)], None),  # its union with itself
+        ([mark(2, 2), mark(6, 2), mark(10, 2)], None),  # a crossJoin with it on the right
+        ([mark(0), mark(1), mark(2, 1), mark(3, 1)], 1),  # a crossJoin with it on the left
+        ([mark(0, 0), mark(3, 0)], 0),
+        ([mark(0, 2), mark(0, 2)], 2),  # coalesce of its union with itself
+    ],
+)
+def test_a_partition_that_a_stage_computes_several_times(marks: list[Mark], partition: int | None) -> None:
+    assert computed_twice(marks, 4) == partition
 
 
 def test_the_name_of_a_mark_has_everything() -> None:
@@ -48,3 +76,11 @@ def test_the_name_of_a_mark_has_everything() -> None:
             pass
     assert {*read_marks(files)} == {*marks}
     assert saved_partitions(marks) == {0, 17}
+
+
+def test_marks_of_tasks_that_do_not_run_any_more_are_deleted_by_others() -> None:
+    marks = [Mark(version, 9, "a" * 16, "b" * 8, 1, task, 1, None) for version in range(8) for task in (0, 7)]
+    assert {(each.task_id, each.version) for each in marks if each.name in old_marks(marks, 0, 5)} == {
+        *((0, version) for version in range(5)),
+        *((7, version) for version in range(2)),
+    }

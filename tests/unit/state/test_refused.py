@@ -26,12 +26,14 @@ from tests.unit.state.rows import (
     COLUMNS,
     QUERY,
     contents,
+    digest_of,
     hashes_of,
     identity,
     load_task,
     run_batch,
     run_task,
     save_task,
+    state_of,
     store_in,
     task_of,
 )
@@ -241,6 +243,26 @@ def test_two_operators_in_one_folder_are_found_in_their_first_batch(tmp_path: Pa
     assert store_in(LocalFiles(str(tmp_path))).begin(later).lineage.own is not None, (
         "a restart has a new plan"
     )
+
+
+def test_a_stage_that_computes_a_partition_several_times_is_refused(tmp_path: Path) -> None:
+    """A crossJoin above the operator: its tasks cannot be counted."""
+    mine = store_in(LocalFiles(str(tmp_path)))
+    run_batch(mine, "a", 0, {0: "x", 1: "y"})
+    pair = [task_of("a", 1, number) for number in (0, 1)]
+    begun = [mine.begin(task) for task in pair]
+    for each in begun:  # both begin before one of them ends
+        mine.save(each, mine.load(each, 0), state_of({0: "z"}), digest_of({0: "z"}), 0)
+        mine.finish(each, [0])
+    late = mine.begin(task_of("a", 1, 1))
+    match = "One stage of batch 1 has computed partition 0 of the state in .* several times"
+    with pytest.raises(StateError, match=match):
+        mine.finish(late, [0])
+    for run_id in ("a", "b"):
+        with pytest.raises(StateError, match=match):
+            mine.begin(task_of(run_id, 2))
+    run_batch(mine, "b", 1, {0: "z"})
+    assert read(tmp_path, 2) == {0: "z", 1: "y"}, "the batch may be repeated"
 
 
 def test_a_folder_that_the_driver_does_not_see_is_refused(tmp_path: Path) -> None:
