@@ -6,9 +6,12 @@ Runs on any machine that reaches the folder. Invariant: an existing state is not
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from penstock.state.files import Files
 
 state_app = typer.Typer(
     help="The state of operators over changelogs: inspect, verify, repartition.",
@@ -20,23 +23,34 @@ _Place = Annotated[str, typer.Argument(help="The folder of the state, as a path 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+def _open(place: str) -> Files:
+    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
+    from penstock.state.files import open_files  # noqa: PLC0415 - lazy
+
+    try:
+        return open_files(place)
+    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
+        raise OptionError(f"{place!r} is not a folder that can be opened: {error}.", value=place) from None
+
+
 @state_app.command()
 def inspect(place: _Place, as_json: _Json = False) -> None:
     """Show which query and operator a state belongs to, and its partitions."""
     from penstock.state import tools  # noqa: PLC0415 - lazy
-    from penstock.state.files import open_files  # noqa: PLC0415 - lazy
 
-    found = tools.inspect(open_files(place))
+    found = tools.inspect(_open(place))
     identity = found.identity
     if as_json:
         partitions = [vars(each) for each in found.partitions]
-        shown = {**json.loads(identity.to_json()), "batch_id": found.batch_id, "partitions": partitions}
+        batches = {"batch_id": found.batch_id, "begun_batch_id": found.begun_batch_id}
+        shown = {**json.loads(identity.to_json()), **batches, "partitions": partitions}
         del shown["arrow_schema"]
         typer.echo(json.dumps(shown))
         return
     typer.echo(f"operator    {identity.operator} {identity.arguments}")
     typer.echo(f"query id    {identity.query_id}")
-    typer.echo(f"last batch  {found.batch_id}")
+    part = f", and a part of batch {found.begun_batch_id}" if found.begun_batch_id > found.batch_id else ""
+    typer.echo(f"last batch  {found.batch_id}{part}")
     typer.echo(f"columns     {', '.join(f'{field.name} {field.type}' for field in identity.columns)}")
     typer.echo("partition  batch  runs  rows  bytes")
     for each in found.partitions:
@@ -49,9 +63,8 @@ def inspect(place: _Place, as_json: _Json = False) -> None:
 def verify(place: _Place) -> None:
     """Read all files of a state and compare checksums and order. Exit status: 0 all good, 1 problems."""
     from penstock.state import tools  # noqa: PLC0415 - lazy
-    from penstock.state.files import open_files  # noqa: PLC0415 - lazy
 
-    problems = list(tools.verify(open_files(place)))
+    problems = list(tools.verify(_open(place)))
     for problem in problems:
         typer.echo(problem)
     if problems:
@@ -74,16 +87,15 @@ def repartition(
 
     from penstock.spark.partition_numbers import partition_numbers  # noqa: PLC0415 - lazy
     from penstock.state import tools  # noqa: PLC0415 - lazy
-    from penstock.state.files import open_files  # noqa: PLC0415 - lazy
     from penstock.state.repartition import committed_batch  # noqa: PLC0415 - lazy
     from penstock.state.repartition import repartition as copy  # noqa: PLC0415 - lazy
 
-    source = open_files(place)
-    batch_id = committed_batch(open_files(checkpoint), tools.inspect(source).identity.query_id)
+    source = _open(place)
+    batch_id = committed_batch(_open(checkpoint), tools.inspect(source).identity.query_id)
     spark = SparkSession.builder.getOrCreate()
     copy(
         source,
-        open_files(target),
+        _open(target),
         batch_id,
         partitions,
         lambda keys, count: partition_numbers(spark, keys, count),

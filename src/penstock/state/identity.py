@@ -42,6 +42,11 @@ class Identity:
     partition_count: int
     columns: pa.Schema
 
+    @property
+    def has_parts(self) -> bool:
+        """Return whether a key may have several rows. If not, the part of a row may change."""
+        return self.operator not in ("normalize", "deduplicate")
+
     def to_json(self) -> bytes:
         """Return the contents of the file."""
         return json.dumps(

@@ -38,8 +38,6 @@ from penstock.state.store import PARTITIONS
 PartitionOf = Callable[[pa.Table, int], Places]
 """Returns the partition of each row, from its key columns and the number of partitions."""
 _RUN_ID = "repartition"
-_ONE_ROW_A_KEY = ("normalize", "deduplicate")
-"""Operators that keep one row of each key. Its part says something else, and may change."""
 _PIECES = "0e"  # the attempt of files that are merged and deleted
 _MERGED = "0f"
 
@@ -94,6 +92,7 @@ def repartition(
             f"{target.root} is not empty. Nothing was written. Use a new folder.", path=target.root
         )
     _check_complete(source, batch_id, identity.partition_count)
+    before = {mark.name for mark in read_marks(source)}
     new = replace(identity, partition_count=partition_count)
     pieces: dict[int, list[RunFile]] = {}
     for old in range(identity.partition_count):
@@ -106,6 +105,12 @@ def repartition(
             )
     for partition, files in pieces.items():
         _merge(target, new, partition, batch_id, files)
+    if any(mark.name not in before for mark in read_marks(source)):
+        raise StateError(
+            f"The query of the state in {source.root} has run a batch during the copy, so the copy is not "
+            f"complete. Stop the query, delete {target.root}, and copy again.",
+            path=source.root,
+        )
     for partition in range(partition_count):
         saved = partition if partition in pieces else None
         mark = Mark(batch_id, 0, short_hash(_RUN_ID), short_hash("")[:8], 0, partition, 0, saved)
@@ -174,7 +179,7 @@ def _check_came_from(old: int, numbers: Places) -> None:
 
 def _merged(identity: Identity, runs: list[Run]) -> Iterator[pa.RecordBatch]:
     """Yield the newest row of each key and part, also of deleted keys: operators may need them."""
-    schema, has_parts = state_schema(identity.columns), identity.operator not in _ONE_ROW_A_KEY
+    schema, has_parts = state_schema(identity.columns), identity.has_parts
     return merged(schema, runs, Lifetime(), has_parts=has_parts, is_oldest_among_them=False, now_ms=0)
 
 

@@ -285,6 +285,7 @@ class StateStore:
             write_identity(self._files, self._identity)
         task = begun.task
         manifest = self._manifest(begun, InputDigest(), ())
+        places: list[int | None] = [*partitions] or [None]
         marks = [
             Mark(
                 task.batch_id,
@@ -296,7 +297,7 @@ class StateStore:
                 task.attempt_id,
                 partition,
             )
-            for partition in [*partitions] or [None]
+            for partition in places
         ]
         of_stage = [
             mark

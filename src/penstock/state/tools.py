@@ -18,7 +18,7 @@ from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity
 from penstock.state.lineage import read_lineage
 from penstock.state.manifest import FileName, Manifest, list_files, one_with_runs, read_manifest
-from penstock.state.marks import read_marks
+from penstock.state.marks import count_reached, read_marks
 from penstock.state.run import Run, open_run
 from penstock.state.snapshot import ordered
 
@@ -36,10 +36,18 @@ class Partition:
 
 @dataclass(frozen=True)
 class Inspected:
-    """What a state is, and how large."""
+    """What a state is, and how large.
+
+    Attributes:
+        identity: what it belongs to.
+        batch_id: the last batch that all tasks have reached; -1 for none.
+        begun_batch_id: the last batch that a task has reached.
+        partitions: those that have rows, or had some.
+    """
 
     identity: Identity
     batch_id: int
+    begun_batch_id: int
     partitions: list[Partition]
 
 
@@ -50,7 +58,10 @@ def inspect(files: Files) -> Inspected:
         StateError: there is no state, or a manifest is damaged.
     """
     identity, _ = _identity(files)
-    marks = [mark.version for mark in read_marks(files)]
+    lineage, marks = read_lineage(files), read_marks(files)
+    begun = sorted({mark.version for mark in marks})
+    count = identity.partition_count
+    complete = [each for each in begun if count_reached(lineage.marks_of(each, marks), count) >= count]
     found = []
     for number in range(identity.partition_count):
         manifests = _manifests(files, number)
@@ -58,7 +69,7 @@ def inspect(files: Files) -> Inspected:
             runs = manifests[-1].runs
             rows, size = sum(run.row_count for run in runs), sum(run.size_bytes for run in runs)
             found.append(Partition(number, manifests[-1].version, len(runs), rows, size))
-    return Inspected(identity, max(marks, default=-1), found)
+    return Inspected(identity, max(complete, default=-1), max(begun, default=-1), found)
 
 
 def verify(files: Files) -> Iterator[str]:
@@ -84,16 +95,16 @@ def verify(files: Files) -> Iterator[str]:
                 except StateError as error:
                     yield f"{where}: {error}"
                 else:
-                    yield from (f"{where}, {file.name}: {problem}" for problem in _problems(run, schema))
+                    yield from (f"{where}, {file.name}: {problem}" for problem in _problems(run, identity))
 
 
-def _problems(run: Run, schema: pa.Schema) -> Iterator[str]:
-    rows = pa.Table.from_batches(run.pieces, schema)
-    order, starts = ordered(rows, has_parts=True)
+def _problems(run: Run, identity: Identity) -> Iterator[str]:
+    rows = pa.Table.from_batches(run.pieces, state_schema(identity.columns))
+    order, starts = ordered(rows, has_parts=identity.has_parts)
     if rows.num_rows != run.row_count:
         yield f"expected {run.row_count} rows, got {rows.num_rows}"
     if not starts.all():
-        yield "a key and part stands twice"
+        yield "a key and part stands twice" if identity.has_parts else "a key stands twice"
     if np.any(np.diff(order) != 1):
         yield "the rows are not sorted"
 

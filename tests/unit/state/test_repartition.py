@@ -76,6 +76,20 @@ def test_the_copy_has_the_rows_of_the_batch_that_was_committed(
         repartition(source, MemoryFiles(), 7, new, by_key)
 
 
+def test_a_query_that_runs_is_noticed() -> None:
+    source, target = MemoryFiles(), MemoryFiles()
+    run_batch(source, 2, 0, dict.fromkeys(range(20), "x"))
+
+    def meanwhile(keys: pa.Table, count: int) -> Places:
+        if not any(path.startswith("0/1-") for path in source.contents):
+            run_batch(source, 2, 1, {0: "new"})
+        return by_key(keys, count)
+
+    with pytest.raises(StateError, match="has run a batch during the copy"):
+        repartition(source, target, 0, 3, meanwhile)
+    assert "state.json" not in target.contents, "the copy does not count"
+
+
 def test_the_checkpoint_must_be_of_the_same_query() -> None:
     checkpoint = MemoryFiles()
     with pytest.raises(StateError, match="is not a checkpoint of Spark"):
