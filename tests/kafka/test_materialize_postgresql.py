@@ -5,13 +5,16 @@ It stands here because unit tests start no server. It needs no broker.
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +24,19 @@ import pytest
 from penstock.errors import MaterializeError, OptionError
 from penstock.materialize import SqlTable
 from penstock.materialize.batch import Batch, LastRows
+from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
 from tests.unit.materialize.changes import Change, after, batch, rows_of
 
+CHILD_TIMEOUT_S = 120
 psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
 
-IS_ROOT = getpass.getuser() == "root"
+IS_ROOT = os.geteuid() == 0
 PROGRAMS = [shutil.which(name) for name in ("initdb", "pg_ctl")]
-pytestmark = pytest.mark.skipif(None in PROGRAMS, reason="no PostgreSQL on this machine: initdb, pg_ctl")
+HAS_USER = not IS_ROOT or any(one.pw_name == "postgres" for one in pwd.getpwall())
+pytestmark = [
+    pytest.mark.skipif(None in PROGRAMS, reason="no PostgreSQL on this machine: initdb, pg_ctl"),
+    pytest.mark.skipif(not HAS_USER, reason="PostgreSQL does not run as root, and there is no user postgres"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +114,24 @@ def test_two_drivers_apply_a_batch_once(server: str) -> None:
     assert stored(server, "twice") == {1: "b"}
 
 
+@pytest.mark.parametrize("where", [BEFORE, AFTER])
+def test_a_driver_that_dies_at_the_commit_of_a_batch_applies_it_once(server: str, where: str) -> None:
+    table = f"killed_{where.replace('-', '_')}"
+    target = SqlTable(table, lambda: psycopg.connect(server))
+    first: list[Change] = [(1, "a", "+I"), (2, "b", "+I")]
+    target.apply(batch(0, first))
+    child = [sys.executable, "-m", "tests.kafka.dying_materialize", where, server, table]
+    died = subprocess.run(child, check=False, timeout=CHILD_TIMEOUT_S, capture_output=True, text=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    is_committed = where == AFTER
+    true = after(after({}, first), CHANGES)
+    assert stored(server, table) == (true if is_committed else after({}, first))
+    assert target.apply(batch(1, CHANGES)) is not is_committed
+    assert stored(server, table) == true
+    assert target.apply(batch(2, [(4, "d", "+I")]))
+    assert stored(server, table) == {**true, 4: "d"}
+
+
 def test_an_error_of_the_database_changes_nothing(server: str) -> None:
     target = SqlTable("texts", lambda: psycopg.connect(server))
     target.apply(batch(0, [(1, "a", "+I")]))
@@ -131,8 +158,8 @@ def test_types(server: str) -> None:
     target = SqlTable("types", lambda: psycopg.connect(server))
     target.check(columns, ["k"])
     assert target.apply(Batch("q", 0, ("k",), LastRows(("k",), columns).last_rows(row)))
-    with closing(psycopg.connect(server)) as connection, suppress(StopIteration):
-        found = next(iter(connection.execute("SELECT k, flag, bytes, real::text, at FROM types")))
+    with closing(psycopg.connect(server)) as connection:
+        found = connection.execute("SELECT k, flag, bytes, real::text, at FROM types").fetchone()
     assert found == (1, False, b"\0", "NaN", None)
 
 

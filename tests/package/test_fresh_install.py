@@ -40,6 +40,10 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "kerberos": "from penstock.security.tickets import load_gssapi; load_gssapi().Credentials",
     "delta": "import pyarrow as pa; from penstock.materialize import DeltaTable; "
     "DeltaTable('t').check(pa.schema([('id', pa.int64())]), ['id'])",
+    "iceberg": "import pyarrow as pa; from penstock.materialize import IcebergTable; "
+    "IcebergTable('n.t').check(pa.schema([('id', pa.int64())]), ['id'])",
+    "postgresql": "import psycopg; from penstock.materialize import SqlTable; "
+    "SqlTable('t', lambda: psycopg.connect('')).check(__import__('pyarrow').schema([]), [])",
     "prometheus": "from penstock.observe.serve.http import MetricsServer",
     "otel": "from penstock.observe.serve.otlp import start_push; "
     "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",

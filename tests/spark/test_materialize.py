@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from penstock.changelog import materialize
 from penstock.errors import OptionError
-from penstock.materialize import SqlTable
+from penstock.materialize import IcebergTable, SqlTable
 from penstock.materialize.batch import Batch
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -27,7 +27,7 @@ from tests.spark.test_upsert import SCHEMA, UPSERT
 class Counted:
     """A target that notes for each batch whether it was new."""
 
-    def __init__(self, inner: SqlTable) -> None:
+    def __init__(self, inner: SqlTable | IcebergTable) -> None:
         self._inner = inner
         self.applied: list[tuple[int, bool]] = []
 
@@ -75,3 +75,30 @@ def test_a_table_follows_an_upsert_table(
         run(changes, target, tmp_path / "another checkpoint")
     with pytest.raises(OptionError, match="needs a streaming DataFrame"):
         materialize(spark.range(1), target, ["id"])
+
+
+def test_an_iceberg_table_follows_an_upsert_table(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    topic, checkpoint = make_topic(), tmp_path / "checkpoint"
+    one, two = (b'{"id":1}', b'{"id":1,"name":"a"}'), (b'{"id":2}', b'{"id":2,"name":"b"}')
+    judge.produce(bootstrap, topic, one, two, (b'{"id":1}', b'{"id":1,"name":"c"}'), (b'{"id":2}', None))
+    options = UPSERT | {"scan.max-records-per-batch": "2"}
+    changes = read_stream(spark, bootstrap, topic, SCHEMA, options)
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/tables",
+    }
+    with sql.SqlCatalog("shop", **properties) as catalog:
+        catalog.create_namespace("shop")
+    target = Counted(IcebergTable("shop.customers", "shop", properties))
+    run(changes, target, checkpoint)
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink()
+    run(changes, target, checkpoint)
+    assert target.applied == [(0, True), (1, True), (1, False)]
+    with sql.SqlCatalog("shop", **properties) as catalog:
+        rows = catalog.load_table("shop.customers").scan().to_arrow().to_pylist()
+    assert [(row["id"], row["name"]) for row in rows] == [(1, "c")]

@@ -32,6 +32,7 @@ EXTRAS = {
     "attrs": "lineage",
     "sqlglot": "sql",
     "deltalake": "delta",
+    "pyiceberg": "iceberg",
     "prompt_toolkit": "sql",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""

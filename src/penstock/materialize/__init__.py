@@ -5,6 +5,7 @@
     sql.py       a table of PostgreSQL or SQLite
     parquet.py   a folder of Parquet files in versions
     delta.py     a Delta table, with the extra `delta`
+    iceberg.py   an Iceberg table, with the extra `iceberg`
 
 Runs on the driver; only the last row of each key is chosen on executors. Knows neither Kafka nor Spark.
 Invariant: a target changes its rows and its marker in one step. `penstock.changelog.materialize` is the
@@ -12,7 +13,8 @@ function for DataFrames.
 """
 
 from penstock.materialize.delta import DeltaTable
+from penstock.materialize.iceberg import IcebergTable
 from penstock.materialize.parquet import ParquetTable
 from penstock.materialize.sql import SqlTable
 
-__all__ = ["DeltaTable", "ParquetTable", "SqlTable"]
+__all__ = ["DeltaTable", "IcebergTable", "ParquetTable", "SqlTable"]

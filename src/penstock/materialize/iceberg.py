@@ -1,0 +1,261 @@
+"""An Iceberg table that is kept equal to a changelog, with the package `pyiceberg` (the extra `iceberg`).
+
+Runs on the driver; needs no JAR. Guarantee: one commit of the catalog changes the rows and the marker.
+penstock reads the marker and the rows from one snapshot of the table. The commit requires that this is still
+the current one, so each batch is applied once, also if two drivers run.
+
+A batch is one transaction with up to three snapshots: the first ones delete the rows of its keys, and the
+last one appends the new rows. Only the last one has the marker, so a rollback between them is found. The last
+one is written for an empty batch too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.materialize._iceberg_snapshots import QUERY, last_marker, properties_of
+from penstock.materialize.batch import Batch
+from penstock.materialize.marker import Marker, is_applied, marker_of
+
+KEYS, VERSION = "penstock.keys", "penstock.format"
+"""Properties of the table, beside the id of the query."""
+_FORMAT = "1"
+_RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class IcebergTable:
+    """An Iceberg table.
+
+    Attributes:
+        identifier: `namespace.table`. The table is created if it is missing, the namespace is not.
+        catalog: the name of a catalog in the configuration of pyiceberg.
+        properties: of the catalog, such as `type`, `uri` and `warehouse`. They add to the configuration.
+    """
+
+    identifier: str
+    catalog: str = "default"
+    properties: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"the Iceberg table {self.identifier}"
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the package is there and the table can hold these columns.
+
+        Raises:
+            OptionError: the package `pyiceberg` is not installed, or the identifier has no namespace.
+            SchemaError: a column has a type that Iceberg does not have, or a key has a type or name that a
+                key cannot have.
+        """
+        _library("catalog")
+        if "." not in self.identifier:
+            raise OptionError(
+                f"Expected `namespace.table` for `identifier`, got {self.identifier!r}.",
+                option="identifier",
+                value=self.identifier,
+            )
+        for one in columns:
+            _check_column(one)
+            if one.name in keys:
+                _check_key(one)
+
+    def apply(self, batch: Batch) -> bool:
+        """Apply a batch in one commit; return False if it was applied before.
+
+        Raises:
+            MaterializeError: the batch does not follow the last one, has other columns or keys, other
+                writers may have changed rows, or they commit all the time.
+        """
+        conflict = _library("exceptions").CommitFailedException
+        with _library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
+            for _ in range(_ATTEMPTS):
+                table = self._open(catalog, batch)
+                new = marker_of(batch)
+                if is_applied(self._stored(table, batch), new, str(self)):
+                    return False
+                self._check_columns(table, batch)
+                try:
+                    _commit(table, batch, new)
+                except conflict as error:
+                    if catalog.load_table(self.identifier).metadata_location == table.metadata_location:
+                        raise
+                    failed = error
+                    continue  # another commit has come between: read the marker again
+                return True
+        raise MaterializeError(
+            f"{self} was changed by other writers in each of {_ATTEMPTS} attempts to apply batch "
+            f"{batch.batch_id}. Nothing of the batch was written. Spark will repeat it when the query starts "
+            "again. Run compaction and other writers less often."
+        ) from failed
+
+    def _open(self, catalog: Any, batch: Batch) -> Any:
+        """Return the table as it is now. The first batch creates it if it is missing."""
+        errors = _library("exceptions")
+        if not catalog.table_exists(self.identifier):
+            if batch.batch_id:
+                raise MaterializeError(
+                    f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
+                    f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
+                    "written. Restore the table, or start with a new checkpoint."
+                )
+            properties = {
+                QUERY: batch.query_id,
+                KEYS: json.dumps(batch.keys),
+                VERSION: _FORMAT,
+                _RETRIES: _NO_RETRIES,
+            }
+            try:
+                # Another driver may create it at the same time, with the same properties.
+                catalog.create_table_if_not_exists(
+                    self.identifier, batch.upserted().schema, properties=properties
+                )
+            except errors.NoSuchNamespaceError as error:
+                raise OptionError(
+                    f"The catalog has no namespace for {self}. Nothing was written. Create it.",
+                    option="identifier",
+                    value=self.identifier,
+                ) from error
+        return catalog.load_table(self.identifier)
+
+    def _stored(self, table: Any, batch: Batch) -> Marker | None:
+        properties = table.properties
+        if QUERY not in properties:
+            raise MaterializeError(
+                f"{self} was not made by penstock: it has no property {QUERY}. Nothing of batch "
+                f"{batch.batch_id} was written. Name another table. penstock creates it."
+            )
+        if properties[VERSION] != _FORMAT:
+            raise MaterializeError(
+                f"The marker of {self} has version {properties[VERSION]}, and this version of penstock reads "
+                f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
+            )
+        if properties.get(_RETRIES) != _NO_RETRIES:
+            raise MaterializeError(
+                f"Expected {_NO_RETRIES} for the property {_RETRIES} of {self}, got "
+                f"{properties.get(_RETRIES)}. With retries pyiceberg could put a batch on top of the same "
+                f"one of another driver. Nothing was written. Set it to {_NO_RETRIES}."
+            )
+        stored = last_marker(table, str(self))
+        if stored is None and properties[QUERY] != batch.query_id:
+            return Marker(properties[QUERY], -1, "")
+        return stored
+
+    def _check_columns(self, table: Any, batch: Batch) -> None:
+        """Raise MaterializeError unless the table has the keys and exactly the columns of the batch."""
+        wanted = batch.upserted().schema
+        if tuple(json.loads(table.properties[KEYS])) != batch.keys or _types(table.schema()) != _types(
+            _with_ids(wanted)
+        ):
+            raise MaterializeError(
+                f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
+                f"{wanted.names}, which are not those of {self}, in names or types. Nothing of the batch was "
+                "written. Give the query a new table and a new checkpoint."
+            )
+
+
+def _commit(table: Any, batch: Batch, new: Marker) -> None:
+    """Commit rows and marker of the batch, if the table has not changed since it was loaded."""
+    schema = table.schema().as_arrow()
+    rows = _as_stored(batch.upserted(), schema)
+    with table.transaction() as transaction:
+        if batch.rows.num_rows:
+            touched = _touched(batch)
+            replaced = _as_stored(table.scan(row_filter=touched).to_arrow(), schema)
+            if replaced.num_rows:
+                transaction.delete(touched)
+                rows = pa.concat_tables([_kept(replaced, batch), rows])
+        transaction.append(rows, snapshot_properties=properties_of(new))
+
+
+def _touched(batch: Batch) -> Any:
+    """Return a condition that is true for the rows of all keys of the batch, and for few others.
+
+    With several key columns it is true for all combinations of their values, because a condition for each
+    key would take minutes.
+    """
+    found = _library("expressions")
+    condition = found.AlwaysTrue()
+    for key in batch.keys:
+        condition = found.And(condition, found.In(key, batch.rows.column(key).unique().to_pylist()))
+    return condition
+
+
+def _kept(replaced: pa.Table, batch: Batch) -> pa.Table:
+    """Return the rows that the condition has found, and whose key the batch does not have."""
+    keys, place = list(batch.keys), "place"
+    names = [f"key {number}" for number in range(len(keys))]
+    places = pa.array(range(replaced.num_rows), pa.int64())
+    numbered = replaced.select(keys).rename_columns(names).append_column(place, places)
+    known = _as_stored(batch.rows.select(keys), replaced.select(keys).schema).rename_columns(names)
+    kept = numbered.join(known, names, join_type="left anti")
+    return replaced.take(kept.column(place).combine_chunks().sort())
+
+
+def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the order of columns and the types of the table."""
+    return rows.select(schema.names).cast(schema)
+
+
+def _check_column(column: pa.Field) -> None:
+    is_unsigned = kinds.is_unsigned_integer(column.type)  # pyiceberg would write it as a signed one
+    try:
+        if is_unsigned:
+            raise TypeError("an unsigned integer")
+        _with_ids(pa.schema([column]))
+    except Exception as error:
+        raise SchemaError(
+            f"Column '{column.name}' has type {column.type}, which an Iceberg table cannot hold ({error}). "
+            "Cast it.",
+            column=column.name,
+        ) from error
+
+
+def _check_key(column: pa.Field) -> None:
+    if kinds.is_floating(column.type) or kinds.is_nested(column.type):
+        raise SchemaError(
+            f"Column '{column.name}' has type {column.type}, and a key of an Iceberg table cannot have it. "
+            "Cast it.",
+            column=column.name,
+        )
+    if "." in column.name:  # pyiceberg would search for a field in a struct
+        raise SchemaError(
+            f"Column '{column.name}' is a key, and the name of a key of an Iceberg table cannot have a dot. "
+            "Rename it.",
+            column=column.name,
+        )
+
+
+def _with_ids(schema: pa.Schema) -> Any:
+    """Return the schema of Iceberg for columns of Arrow, as `create_table` makes it."""
+    convert = _library("io.pyarrow")._pyarrow_to_schema_without_ids  # noqa: SLF001 - the version is bounded
+    return _library("schema").assign_fresh_schema_ids(convert(schema))
+
+
+def _types(schema: Any) -> dict[str, pa.DataType]:
+    return {one.name: one.type for one in schema.as_arrow()}
+
+
+def _library(module: str) -> Any:
+    """Return a module of the package `pyiceberg`.
+
+    Raises:
+        OptionError: it is not installed.
+    """
+    try:
+        return importlib.import_module(f"pyiceberg.{module}")
+    except ImportError:
+        raise OptionError(
+            "An Iceberg table needs the package 'pyiceberg' (penstock's extra 'iceberg') on the driver. "
+            "Install it.",
+            option="target",
+        ) from None
