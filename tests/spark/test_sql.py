@@ -192,6 +192,8 @@ BATCHES = [
     ("SELECT x FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[3, 4]) AS e (x) ORDER BY x", [(3,), (4,)]),
     ("SELECT k, v FROM (VALUES (1)) AS t (i) LEFT JOIN UNNEST(MAP['a', 1]) AS e (k, v) ON TRUE", [("a", 1)]),
     ("SELECT 1 EXCEPT SELECT 2", [(1,)]),
+    ("SELECT 1 WHERE 1 IN (SELECT i FROM (VALUES (1), (2)) AS t (i))", [(1,)]),
+    ("SELECT 1 WHERE 1 NOT IN (SELECT i FROM (VALUES (1)) AS t (i) WHERE i > 5)", [(1,)]),
     ("SELECT s, GROUPING_COUNT FROM (SELECT s, COUNT(*) AS GROUPING_COUNT FROM (VALUES ('a'), ('b')) AS t (s) GROUP BY GROUPING SETS ((s), ())) ORDER BY s", [(None, 2), ("a", 1), ("b", 1)]),
     (
         "SELECT window_start, window_time, COUNT(*) FROM TABLE(HOP(TABLE times, DESCRIPTOR(ts), INTERVAL '30' MINUTE, INTERVAL '1' HOUR)) "

@@ -350,6 +350,11 @@ def test_parts_that_only_a_batch_can_run_are_listed(query: str, name: str) -> No
     assert [each.name for each in translated(query).batch_only] == [name]
 
 
+def test_a_query_behind_in_is_no_single_value() -> None:
+    sql = translated("SELECT i FROM t WHERE i NOT IN (SELECT i FROM u)").sql
+    assert sql.endswith("WHERE (NOT (`i` IN (SELECT `i` AS `i` FROM `u` AS `u`)))")
+
+
 @pytest.mark.parametrize(
     ("group", "expected"),
     [

@@ -204,13 +204,13 @@ class Operators(Base):
         this = self.text(node.this)
         if node.args.get("query") is not None:
             self.batch_only(node, "IN (SELECT ...)", "Use a JOIN on distinct values.")
-            return boolean(f"({this} IN ({self._subquery(node.args['query'])}))")
+            # Spark takes a query in two pairs of brackets for one value.
+            return boolean(f"({this} IN ({self._subquery(_without_brackets(node.args['query']))}))")
         return boolean(f"({this} IN ({', '.join(map(self.text, node.expressions))}))")
 
     def _exists(self, node: exp.Expr) -> Piece:
         self.batch_only(node, "EXISTS", "Use a JOIN on distinct values.")
-        inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-        return boolean(f"EXISTS ({self._subquery(inner)})")
+        return boolean(f"EXISTS ({self._subquery(_without_brackets(node.this))})")
 
     def _scalar(self, node: exp.Expr) -> Piece:
         self.only(node, "this")
@@ -308,3 +308,9 @@ def _wider(left: Piece, right: Piece) -> str:
     """Return the wider one of two integer types; "" if one of the types is not an integer."""
     types = (left.type, right.type)
     return INTEGERS[max(map(INTEGERS.index, types))] if set(types) <= set(INTEGERS) else ""
+
+
+def _without_brackets(query: exp.Expr) -> exp.Expr:
+    """Return a query without its brackets, unless they hold more than it."""
+    others = any(value for key, value in query.args.items() if key != "this")
+    return query.this if isinstance(query, exp.Subquery) and not others else query
