@@ -229,6 +229,76 @@ def test_joins_of_streams(script: Script, bootstrap: str, make_topic: MakeTopic)
     assert table(script.lines) == ["1, null", "2, c0", "null, c1"]
 
 
+QUERIES = """
+    SELECT 'in' AS q, id FROM sales WHERE shop IN (SELECT name FROM shops)
+    UNION ALL SELECT 'exists', id FROM sales AS s WHERE EXISTS (SELECT 1 FROM shops WHERE name = s.shop AND shops.id > 10)
+    UNION ALL SELECT 'not exists', id FROM sales AS s
+        WHERE amount > 0 AND NOT EXISTS (SELECT * FROM shops AS h WHERE s.shop = h.name)
+    UNION ALL SELECT 'not in', id FROM sales
+        WHERE shop NOT IN (SELECT name FROM shops WHERE name IS NOT NULL) AND shop IS NOT NULL
+    UNION ALL SELECT 'groups', id FROM sales WHERE shop IN (SELECT name FROM shops GROUP BY name HAVING COUNT(*) > 1)
+"""
+SETS = """
+    SELECT 'intersect' AS q, x FROM (SELECT shop AS x FROM sales INTERSECT SELECT name FROM shops)
+    UNION ALL SELECT 'intersect all', x FROM (SELECT shop AS x FROM sales INTERSECT ALL SELECT name FROM shops)
+    UNION ALL SELECT 'except', x FROM (SELECT shop AS x FROM sales EXCEPT SELECT name FROM shops)
+    UNION ALL SELECT 'except all', x FROM (SELECT shop AS x FROM sales EXCEPT ALL SELECT name FROM shops)
+"""
+
+
+def test_queries_in_where_and_sets_of_a_stream_are_those_of_a_batch(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    sales, shops = make_topic(suffix="s"), make_topic(suffix="h")
+    rows = [
+        (1, "a", 5),
+        (2, "a", 7),
+        (3, None, 1),
+        (4, "b", 2),
+        (5, "c", 3),
+        (6, "d", 4),
+        (7, None, 1),
+        (8, "d", 1),
+    ]
+    events = [event("c", None, row) for row in rows]
+    events += [event("u", rows[1], (2, "b", 7)), event("d", rows[3], None), event("u", rows[5], (6, "a", 4))]
+    judge.produce(bootstrap, sales, *events)
+    names = [(10, "a"), (11, "a"), (12, None), (13, "c"), (14, "z"), (15, None), (16, "b")]
+    gone = [(11, "a"), (13, "c"), (12, None)]
+    judge.produce(
+        bootstrap,
+        shops,
+        *(name_event("c", row) for row in names),
+        *(name_event("d", row) for row in gone),
+        name_event("c", (17, "b")),
+    )
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, sales, format="debezium-json", scan_max__records__per__batch="4")};
+        CREATE TABLE shops (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED)
+            {kafka(bootstrap, shops, format="debezium-json", scan_max__records__per__batch="3")};
+        CREATE TABLE kept (q STRING, id INT) WITH ('connector' = 'print');
+        CREATE TABLE counted (q STRING, x STRING) WITH ('connector' = 'print');
+        """
+    )
+    run(script, f"INSERT INTO kept {QUERIES}; INSERT INTO counted {SETS};")
+    found = table(script.lines)
+    script("SET 'execution.runtime-mode' = 'batch'")
+    wanted = [*script.rows(QUERIES), *script.rows(SETS)]
+    assert found == sorted(", ".join("null" if each is None else str(each) for each in row) for row in wanted)
+    assert {row[0] for row in wanted} == {
+        *re.findall(r"'([a-z ]+)'", QUERIES),
+        *re.findall(r"'([a-z ]+)'", SETS),
+    }
+
+
+def name_event(op: str, row: tuple[int, str | None]) -> bytes:
+    given = dict(zip(("id", "name"), row, strict=True))
+    return json.dumps(
+        {"op": op, "before": given if op == "d" else None, "after": given if op == "c" else None}
+    ).encode()
+
+
 def test_versions_of_a_table(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
     source, rates = (
         make_topic(config={"retention.ms": "-1"}),

@@ -240,6 +240,29 @@ def test_versions_are_joined_by_their_times() -> None:
     [
         ("SELECT l, COUNT(*) FROM t GROUP BY s", "the column 'l' is neither in GROUP BY nor in an aggregate"),
         ("SELECT x, COUNT(*) FROM t GROUP BY r.x", "the column 'x' is neither in GROUP BY"),
+        ("SELECT i FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.l > t.i)", "by = only"),
+        ("SELECT i FROM t WHERE EXISTS (SELECT 1 FROM u)", "needs a comparison by = of its rows"),
+        (
+            "SELECT i FROM t WHERE EXISTS (SELECT COUNT(*) FROM u WHERE u.i = t.i)",
+            "this EXISTS is not served",
+        ),
+        (
+            "SELECT i FROM t WHERE i IN (SELECT i, l FROM u)",
+            "IN compares 1 values, and its query has 2 columns",
+        ),
+        ("SELECT i FROM t WHERE i NOT IN (SELECT i FROM u)", "NOT IN keeps no row if its query gives a NULL"),
+        ("SELECT i FROM t WHERE i NOT IN (SELECT i FROM u WHERE i IS NOT NULL)", "NOT IN keeps no row"),
+        ("SELECT i FROM t WHERE i IS NOT NULL AND NOT (i IN (SELECT i FROM u))", "NOT IN keeps no row"),
+        (
+            "SELECT i FROM t WHERE i NOT IN (SELECT COUNT(*) FROM u GROUP BY s) AND i IS NOT NULL",
+            "NOT IN keeps no row",
+        ),
+        ("SELECT i FROM t WHERE s IN (SELECT i FROM u)", "expected two values of one type"),
+        (
+            "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR)) "
+            "WHERE i IN (SELECT i FROM t) GROUP BY window_start, window_end",
+            "beside GROUP BY of a window",
+        ),
         ("SELECT COUNT(*) FROM c", "an aggregate without GROUP BY over rows that change"),
         ("SELECT s, STDDEV_POP(i) FROM t GROUP BY s", "STDDEV_POP is not served in a stream"),
         ("SELECT s, SUM(DISTINCT i) FROM t GROUP BY s", "DISTINCT is served in COUNT"),
@@ -280,6 +303,65 @@ def test_a_query_of_with_that_has_a_state_stands_once() -> None:
     )
     assert [type(each) for each in steps[-3:]] == [Aggregation, Aggregation, RegularJoin]
     assert "WITH" not in sql
+
+
+@pytest.mark.parametrize(
+    ("where", "how", "on", "right"),
+    [
+        ("t.i IN (SELECT l FROM u WHERE s = 'a')", "semi", 1, "FROM `u` AS `u` WHERE (`s` = 'a')"),
+        ("(i, s) IN (SELECT u.l AS x, s FROM u)", "semi", 2, "AS `rk0`, `s` AS `rk1` FROM `u` AS `u`"),
+        ("(i, s, l, ltz) IN (SELECT * FROM u)", "semi", 4, "`u`.`ltz` AS `rk3` FROM `u` AS `u`"),
+        ("i IN (SELECT l FROM u WHERE t.s = u.s)", "semi", 2, "AS `rk0`, `u`.`s` AS `rk1` FROM `u` AS `u`"),
+        ("EXISTS (SELECT 1 FROM u WHERE u.l = t.i AND u.s = 'a')", "semi", 1, "WHERE (`u`.`s` = 'a')"),
+        ("NOT EXISTS (SELECT * FROM u WHERE t.i = u.l)", "anti", 1, "AS `rk0` FROM `u` AS `u`"),
+        (
+            "i NOT IN (SELECT u.l FROM u WHERE l IS NOT NULL) AND t.i IS NOT NULL",
+            "anti",
+            1,
+            "FROM `u` AS `u` WHERE (NOT (`l` IS NULL))",
+        ),
+        ("7 NOT IN (SELECT l FROM u WHERE l IS NOT NULL)", "anti", 1, "WHERE (NOT (`l` IS NULL))"),
+    ],
+)
+def test_a_query_in_where_is_a_join(where: str, how: str, on: int, right: str) -> None:
+    steps, rows, sql = cut(f"SELECT i, t.s FROM t WHERE {where} AND b")
+    (step,) = steps
+    assert isinstance(step, RegularJoin)
+    assert (step.how, len(step.on)) == (how, on)
+    assert step.right.endswith(right)
+    assert step.left.endswith("`b`")
+    assert sql.startswith("SELECT `l0` AS `i`, `l1` AS `s`")
+    assert sql.endswith("FROM `cut1` AS `__kept`")
+    assert (rows.changes is None) is (how == "semi")
+
+
+def test_a_query_in_where_may_group_its_rows_and_has_its_own_query_in_where() -> None:
+    steps, rows, _ = cut(
+        "SELECT i FROM c WHERE l IN (SELECT COUNT(*) FROM u WHERE s IN (SELECT s FROM t) GROUP BY i)"
+    )
+    assert [type(each) for each in steps] == [RegularJoin, Aggregation, RegularJoin]
+    assert rows.keys == {"i"}
+    assert rows.changes is not None
+    assert not rows.is_together
+
+
+@pytest.mark.parametrize(
+    ("operation", "kept"),
+    [
+        ("INTERSECT", "FROM `cut1` WHERE `n0` > 0 AND `n1` > 0"),
+        ("EXCEPT", "FROM `cut1` WHERE `n0` > 0 AND `n1` = 0"),
+        ("INTERSECT ALL", "array_repeat(0, CAST(least(`n0`, `n1`) AS INT))"),
+        ("EXCEPT ALL", "array_repeat(0, CAST(greatest(`n0` - `n1`, 0) AS INT))"),
+    ],
+)
+def test_set_operations_count_the_rows_of_both_sides(operation: str, kept: str) -> None:
+    steps, rows, sql = cut(f"SELECT i FROM c {operation} SELECT i FROM u")
+    (step,) = steps
+    assert isinstance(step, Aggregation)
+    assert step.calls == (("n0", "count(a0)"), ("n1", "count(a1)"))
+    assert kept in sql
+    assert rows.changes is not None
+    assert (rows.keys is None) is operation.endswith("ALL")
 
 
 def test_different_rows_of_a_stream() -> None:

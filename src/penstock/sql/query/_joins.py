@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._parts import From
+from penstock.sql.query._parts import From, Parts
 from penstock.sql.query._sqlglot import IntervalOf
 from penstock.sql.query.piece import INTEGERS
 from penstock.sql.query.rows import KIND, Rows, plain_kind
@@ -87,7 +87,7 @@ def _parts(column: exp.Expr) -> list[str]:
     return [column.args[key].name for key in ("catalog", "db", "table", "this") if column.args.get(key)]
 
 
-def sides_of(parts: Relations, left: From, right: From) -> tuple[Side, Side]:
+def sides_of(parts: Parts, left: From, right: From) -> tuple[Side, Side]:
     """Return both sides of a join with their columns."""
     left, right = parts.named(left, "__left"), parts.named(right, "__right")
     return Side(left, parts.entries(left), "l"), Side(right, parts.entries(right), "r")
@@ -108,27 +108,35 @@ def compared(parts: Relations, one: Side, other: Side, join: exp.Expr) -> list[e
         if pair is None:
             rest.append(each)
             continue
-        texts = []
+        values = []
         for side, node in zip((one, other), pair, strict=True):
             parts.use(side.source)
             piece = inner.piece(node)
-            texts.append((piece.text, piece.type))
-        (first, kind), (second, other_kind) = texts
-        if kind != other_kind:
-            if kind not in INTEGERS or other_kind not in INTEGERS:
-                inner.refuse(
-                    each,
-                    f"expected two values of one type, got {kind.upper()} and {other_kind.upper()}. Write "
-                    "CAST(... AS ...).",
-                )
-            wide = INTEGERS[max(INTEGERS.index(kind), INTEGERS.index(other_kind))]
-            first, second = (f"CAST({text} AS {wide.upper()})" for text in (first, second))
-            kind = wide
-        one.keys.append((first, kind))
-        other.keys.append((second, kind))
+            values.append((piece.text, piece.type))  # the type, while this side is FROM
+        add_key(parts, each, one, other, values)
     if not one.keys:
         inner.refuse(join, "this join of streams needs ON with a comparison of both sides by =.")
     return rest
+
+
+def add_key(parts: Parts, node: exp.Expr, one: Side, other: Side, values: list[tuple[str, str]]) -> None:
+    """Note a value of each side, with its type, that are compared by =.
+
+    Raises:
+        SqlError: they have two types.
+    """
+    (first, kind), (second, other_kind) = values
+    if kind != other_kind:
+        if kind not in INTEGERS or other_kind not in INTEGERS:
+            parts.inner.refuse(
+                node,
+                f"expected two values of one type, got {kind.upper()} and {other_kind.upper()}. Write "
+                "CAST(... AS ...).",
+            )
+        kind = INTEGERS[max(INTEGERS.index(kind), INTEGERS.index(other_kind))]
+        first, second = (f"CAST({text} AS {kind.upper()})" for text in (first, second))
+    one.keys.append((first, kind))
+    other.keys.append((second, kind))
 
 
 def _pair(node: exp.Expr, one: Side, other: Side, parts: Relations) -> tuple[exp.Expr, exp.Expr] | None:
@@ -149,7 +157,7 @@ def _pair(node: exp.Expr, one: Side, other: Side, parts: Relations) -> tuple[exp
     return both
 
 
-def used(parts: Relations, side: Side, extra: frozenset[str] = frozenset()) -> list[Entry]:
+def used(parts: Parts, side: Side, extra: frozenset[str] = frozenset()) -> list[Entry]:
     """Return the columns of a side that the query may use. All of them if it has a star.
 
     Raises:
@@ -157,7 +165,7 @@ def used(parts: Relations, side: Side, extra: frozenset[str] = frozenset()) -> l
     """
     tree = parts.tree
     names = {each.name.lower() for each in tree.find_all(exp.Identifier)}
-    stars = any(isinstance(each, exp.Star) for each in tree.find_all(exp.Star))
+    stars = any(each.find_ancestor(exp.Select) is tree for each in tree.find_all(exp.Star))
     keys = {*(side.source.rows.keys or ()), *extra}
     found = [
         each
@@ -167,7 +175,7 @@ def used(parts: Relations, side: Side, extra: frozenset[str] = frozenset()) -> l
     for each in found:
         if each.type.startswith(_NESTED):
             parts.inner.refuse(
-                tree.args["joins"][0],
+                tree.args["from_"],
                 f"the column '{each.name}' is {each.type.upper()}, and this join of streams takes no nested "
                 "columns. Leave it out in a view, or take its fields.",
             )

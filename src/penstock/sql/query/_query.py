@@ -16,6 +16,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
 from penstock.sql.query._select import Select
+from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import Hint, place_of
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
@@ -168,11 +169,17 @@ class Query:
         changes = left.rows.changes or right.rows.changes
         texts = [shaped(each.sql, each.rows, changes=changes is not None) for each in (left, right)]
         rows = Rows(changes)
-        if word == "UNION" and is_distinct and self.is_streaming(f"(({texts[0]}) UNION ALL ({texts[1]}))"):
+        needs_operator = is_distinct or word != "UNION"
+        if needs_operator and self.is_streaming(f"(({texts[0]}) UNION ALL ({texts[1]}))"):
+            if word != "UNION":
+                if not all(self.is_streaming(f"({each.sql})") for each in (left, right)):
+                    expressions.refuse(tree, f"{word} of a stream and a static table is not served.")
+                rows, sql = set_operation(
+                    self, word, texts, tree, changes=changes is not None, is_distinct=is_distinct
+                )
+                return Selected(f"{sql}{self.tail(tree, expressions, rows)}", rows)
             rows, union = self.distinct(f"({texts[0]}) UNION ALL ({texts[1]})", rows, tree)
             return Selected(f"{union}{self.tail(tree, expressions, rows)}", rows)
-        if word != "UNION":
-            expressions.batch_only(tree, word, "Use a JOIN.")
         every = "" if is_distinct else " ALL"
         return Selected(f"({texts[0]}) {word}{every} ({texts[1]}){self.tail(tree, expressions, rows)}", rows)
 

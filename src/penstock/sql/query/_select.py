@@ -12,12 +12,14 @@ from sqlglot import exp
 
 from penstock.sql.query._aggregated import aggregated
 from penstock.sql.query._groups import Groups
+from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._over import over_nodes, over_rows
 from penstock.sql.query._parts import From
+from penstock.sql.query._semi import kept_by_queries
 from penstock.sql.query._window_ends import closed_windows, groups_windows
 from penstock.sql.query._windows import WINDOW
 from penstock.sql.query.rows import Rows, Selected
-from penstock.sql.query.scope import column_name
+from penstock.sql.query.scope import Entry, column_name
 
 _STARTS = ("this", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct")
 
@@ -54,8 +56,7 @@ class Select(Groups):
         """Return the SELECT in Spark's SQL."""
         tree, inner = self.tree, self.inner
         self._check()
-        source = self.source()
-        self.find_windows()
+        source = self._kept_source()
         is_aggregation = self.is_aggregation()
         if source is not None and is_aggregation:
             is_operator = self.window is None and self.query.is_streaming(source.text)
@@ -92,6 +93,12 @@ class Select(Groups):
                 more = f"{', '.join(outputs)}, {self.window_text} AS `{WINDOW}`"
                 sql = closed_windows(self, f"SELECT {more}{body}{filtered}{group}{kept}", sql)
         return Selected(f"{sql}{self.query.tail(tree, inner, rows)}", rows)
+
+    def _kept_source(self) -> From | None:
+        """Return the rows of FROM that queries in WHERE keep, and find windows in GROUP BY."""
+        source = self.source()
+        self.find_windows()
+        return None if source is None else kept_by_queries(self, source)
 
     def ranked(self, output: exp.Expr, over: exp.Expr) -> Ranked | None:
         """Return the rows that ROW_NUMBER() numbers, without it; None if they are not a stream."""
@@ -135,6 +142,30 @@ class Select(Groups):
         if source is None or self.window is None or self.tree is self.query.last:
             return False
         return self.query.is_streaming(source.text)
+
+    def plain_source(self) -> tuple[From, list[exp.Expr]]:
+        """Return FROM and the conditions of a query in WHERE of another one.
+
+        Raises:
+            SqlError: it has other parts.
+        """
+        self.inner.only(self.tree, "expressions", "from_", "joins", "where", "distinct")
+        source = self.source()
+        if source is None or self.window is not None:
+            self.inner.refuse(self.tree, "this query is not served in WHERE of a stream. Use a JOIN.")
+        where = self.tree.args.get("where")
+        conditions = conjuncts(where.this if where is not None else None)
+        return source, [each for each in conditions if id(each) not in self.done]
+
+    def columns_of_in(self, entries: list[Entry]) -> list[exp.Expr]:
+        """Return the columns of a query behind IN; `entries` are those of FROM, which a star means."""
+        found: list[exp.Expr] = []
+        for each in self.tree.expressions:
+            if isinstance(each, exp.Star):
+                found += [exp.column(entry.name, table=entry.alias) for entry in entries]
+            else:
+                found.append(each.this if isinstance(each, exp.Alias) else each)
+        return found
 
     def _check(self) -> None:
         self.inner.only(self.tree, *_STARTS, "with_", "hint")
