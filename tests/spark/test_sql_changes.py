@@ -229,6 +229,25 @@ def test_joins_of_streams(script: Script, bootstrap: str, make_topic: MakeTopic)
     assert table(script.lines) == ["1, null", "2, c0", "null, c1"]
 
 
+def test_a_copy_of_change_data_needs_the_key_of_a_delete_only(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, target = make_topic(), make_topic(suffix="t")
+    kept = event("c", None, (2, "b", 1))
+    judge.produce(bootstrap, source, event("c", None, (1, "a", 5)), event("d", (1, None, None), None), kept)
+    copy = "INSERT INTO copied SELECT id, UPPER(shop), amount FROM seen"
+    tables = f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json")};
+        CREATE TABLE copied {SALES} {upsert(bootstrap, target)};
+        CREATE VIEW seen AS SELECT id, shop, amount FROM sales;
+    """
+    script(tables)
+    run(script, copy)
+    assert written(bootstrap, target) == [{"id": 2, "shop": "B", "amount": 1}]
+    script("DROP VIEW seen; CREATE VIEW seen AS SELECT id, shop, amount + 1 AS amount FROM sales")
+    assert "'default_database.seen' has another definition now" in script.refusal(copy)
+
+
 QUERIES = """
     SELECT 'in' AS q, id FROM sales WHERE shop IN (SELECT name FROM shops)
     UNION ALL SELECT 'exists', id FROM sales AS s WHERE EXISTS (SELECT 1 FROM shops WHERE name = s.shop AND shops.id > 10)
@@ -236,7 +255,8 @@ QUERIES = """
         WHERE amount > 0 AND NOT EXISTS (SELECT * FROM shops AS h WHERE s.shop = h.name)
     UNION ALL SELECT 'not in', id FROM sales
         WHERE shop NOT IN (SELECT name FROM shops WHERE name IS NOT NULL) AND shop IS NOT NULL
-    UNION ALL SELECT 'groups', id FROM sales WHERE shop IN (SELECT name FROM shops GROUP BY name HAVING COUNT(*) > 1)
+    UNION ALL SELECT 'groups', CAST(COUNT(*) AS INT) FROM sales
+        WHERE shop IN (SELECT name FROM shops GROUP BY name HAVING COUNT(*) > 1) GROUP BY shop
 """
 SETS = """
     SELECT 'intersect' AS q, x FROM (SELECT shop AS x FROM sales INTERSECT SELECT name FROM shops)

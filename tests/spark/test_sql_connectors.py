@@ -85,6 +85,10 @@ def test_a_stream_of_made_rows_goes_into_a_database_and_is_looked_up(
     assert sorted(lines) == ["+I[24, 4]", "+I[25, 4]"]
     session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO stored VALUES (51, 'x')")
     assert rows(session, "SELECT name FROM stored WHERE id = 51") == [("x",)]
+    twice = (
+        "SELECT COUNT(*) FROM made JOIN (SELECT id, name FROM made WHERE id > 9) AS m ON made.name = m.name"
+    )
+    assert rows(session, twice)[0][0] >= 41
 
 
 def test_a_stream_of_made_rows_continues_after_a_stop(session: Session, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from penstock.errors import SqlError
+from penstock.errors import OptionError, SqlError
 from penstock.sql.run.job import Job
 from penstock.sql.run.session import Session
 from tests.waiting import Patience
@@ -112,6 +112,22 @@ def test_a_session_ends_after_spark_has_ended(session: Session) -> None:
     spark.conf.unset.side_effect = spark.catalog.dropTempView.side_effect = RuntimeError("stopped")
     session.stop()
     assert not folder.exists()
+
+
+def test_an_option_that_the_program_changes_later_is_noticed(session: Session) -> None:
+    session.execute("SHOW TABLES")
+    session.spark.values["spark.sql.ansi.enabled"] = "false"
+    for run in (session.execute, session.sql):
+        with pytest.raises(OptionError, match=r"spark\.sql\.ansi\.enabled is false"):
+            run("SELECT 1")
+
+
+def test_changes_in_a_view_of_spark_are_not_taken_for_inserts(session: Session) -> None:
+    session.spark.table.return_value = MagicMock(isStreaming=True, columns=["id", "row_kind"])
+    with pytest.raises(
+        SqlError, match=r"column 15: the view `x` of Spark is a stream with the column 'row_kind'"
+    ):
+        session.sql("SELECT * FROM x")
 
 
 def test_set_shows_no_secret(session: Session) -> None:

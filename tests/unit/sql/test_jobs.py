@@ -116,6 +116,18 @@ def test_a_folder_that_a_running_query_writes_is_refused(tmp_path: Path) -> None
     assert jobs.start(A) == ["insert-into_a"]
 
 
+@pytest.mark.parametrize("operators", [1, 2])
+def test_a_query_of_several_operators_is_planned_in_one_thread(tmp_path: Path, operators: int) -> None:
+    jobs = Jobs(tmp_path)
+    spark = MagicMock()
+    jobs.inserts._spark = spark
+    insert = parse_script(A)[0].statement
+    assert isinstance(insert, Insert)
+    write = Write(jobs.catalog.key(("a",)), FakeStream([]), "kafka", {}, insert, operators=operators)
+    jobs.inserts.start([write], Source(A), in_set=False)
+    assert spark.conf.set.called is (operators > 1)
+
+
 def write_of(insert: Insert) -> Write:
     rows = MagicMock(isStreaming=False)
     return Write(("default_database", insert.table.parts[-1]), rows, "blackhole", {}, insert)

@@ -9,12 +9,12 @@ import pytest
 
 from penstock.errors import SqlError
 from penstock.sql.language.parse import parse_script, parse_statement
-from penstock.sql.language.source import without_secrets
-from penstock.sql.language.statements import CreateTable, Insert
+from penstock.sql.language.source import Source, without_secrets
+from penstock.sql.language.statements import CreateTable, CreateView, Insert
 from penstock.sql.language.write import statement_text
 from penstock.sql.run import _checkpoints
 from penstock.sql.run._tables import with_idle_timeout
-from penstock.sql.run.catalog import Catalog, Table, altered, with_like
+from penstock.sql.run.catalog import Catalog, Table, View, altered, with_like
 from penstock.sql.run.settings import Settings
 
 BASE = "CREATE TABLE base (a INT, b AS a + 1, c INT METADATA, WATERMARK FOR a AS a, PRIMARY KEY (a) NOT ENFORCED) WITH ('x' = '1', 'y' = '2')"
@@ -142,15 +142,64 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoint")
     (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
-    _checkpoints.claim(folder, text, may_change=False)
-    _checkpoints.claim(folder, text, may_change=False)
-    with pytest.raises(ValueError, match="belongs to another query"):
-        _checkpoints.claim(folder, other, may_change=False)
-    _checkpoints.claim(folder, other, may_change=True)
-    _checkpoints.claim(folder, other, may_change=False)
+    _checkpoints.claim(folder, text, {}, may_change=False)
+    _checkpoints.claim(folder, text, {}, may_change=False)
+    with pytest.raises(ValueError, match="belongs to another query, so its positions"):
+        _checkpoints.claim(folder, other, {}, may_change=False)
+    _checkpoints.claim(folder, other, {}, may_change=True)
+    _checkpoints.claim(folder, other, {}, may_change=False)
     (tmp_path / "checkpoint" / "penstock-sql" / "query.json").write_text('{"version": 9}')
     with pytest.raises(ValueError, match="version 9"):
-        _checkpoints.claim(folder, text, may_change=True)
+        _checkpoints.claim(folder, text, {}, may_change=True)
+
+
+def definition(text: str) -> str:
+    found = parse_statement(text)
+    if isinstance(found, CreateTable):
+        return _checkpoints.definition_of(Table(found, Source(text)))
+    assert isinstance(found, CreateView)
+    return _checkpoints.definition_of(View(found, Source(text)))
+
+
+TABLE = "CREATE TABLE u (a INT, b AS a + 1, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('topic' = 'x')"
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "is_same"),
+    [
+        ("CREATE VIEW v AS SELECT a FROM u", "CREATE VIEW v AS -- more\n SELECT  a FROM u", True),
+        ("CREATE VIEW v AS SELECT a FROM u", "CREATE VIEW v AS SELECT b FROM u", False),
+        ("CREATE VIEW v AS SELECT a FROM u", "CREATE VIEW v (x) AS SELECT a FROM u", False),
+        (TABLE, TABLE.replace("'x'", "'y'"), True),
+        (TABLE, TABLE.replace("a + 1", "a + 2"), False),
+        (TABLE, TABLE.replace("AS at)", "AS at - INTERVAL '1' SECOND)"), False),
+        (TABLE, TABLE.replace("a INT", "a INT PRIMARY KEY NOT ENFORCED"), False),
+    ],
+)
+def test_a_checkpoint_belongs_to_the_definitions_that_its_query_uses(
+    tmp_path: Path, text: str, other: str, is_same: bool
+) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text("v1")
+    folder, first, second = str(tmp_path), {"d.u": definition(text)}, {"d.u": definition(other)}
+    _checkpoints.claim(folder, "query", first, may_change=False)
+    if is_same:
+        _checkpoints.claim(folder, "query", second, may_change=False)
+        return
+    with pytest.raises(ValueError, match=r"another query: 'd\.u' has another definition now"):
+        _checkpoints.claim(folder, "query", second, may_change=False)
+    _checkpoints.claim(folder, "query", second, may_change=True)
+    _checkpoints.claim(folder, "query", second, may_change=False)
+
+
+def test_a_checkpoint_of_the_first_version_learns_its_definitions(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text("v1")
+    (tmp_path / "penstock-sql").mkdir()
+    (tmp_path / "penstock-sql" / "query.json").write_text('{"version": 1, "query": "query"}')
+    _checkpoints.claim(str(tmp_path), "query", {"v": "1"}, may_change=False)
+    with pytest.raises(ValueError, match="'v' has another definition now"):
+        _checkpoints.claim(str(tmp_path), "query", {"v": "2"}, may_change=False)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +219,13 @@ def test_an_insert_that_differs_has_another_claim(text: str, key: tuple[str, str
 def test_a_query_that_never_planned_a_batch_has_no_claim(tmp_path: Path) -> None:
     """Spark may refuse a query after its claim is written. The corrected one can start then."""
     folder = str(tmp_path / "checkpoint")
-    _checkpoints.claim(folder, "wrong", may_change=False)
-    _checkpoints.claim(folder, "right", may_change=False)
+    _checkpoints.claim(folder, "wrong", {}, may_change=False)
+    _checkpoints.claim(folder, "right", {}, may_change=False)
     (tmp_path / "checkpoint" / "offsets").mkdir()
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
-    _checkpoints.claim(folder, "right", may_change=False)
+    _checkpoints.claim(folder, "right", {}, may_change=False)
     with pytest.raises(ValueError, match="belongs to another query"):
-        _checkpoints.claim(folder, "wrong", may_change=False)
+        _checkpoints.claim(folder, "wrong", {}, may_change=False)
 
 
 WITH_PASSWORD = "CREATE TABLE t (a INT) WITH ('properties.sasl.jaas.config' = 'x password=\"hunter2\";', 'ssl.password' 'hunter2')"

@@ -13,10 +13,11 @@ from penstock.errors import RowError
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
-from penstock.sql.query.rows import Feature, Rows
+from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows
 from penstock.sql.run._changing import Changes
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import Opened
+from penstock.sql.run._places import InPlace
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
 
@@ -79,7 +80,38 @@ def test_rows_that_are_in_order_are_written_as_they_come() -> None:
         fitted(frame, rows, table, table.options)
     assert not frame.repartition.called
     fitted(frame, KEYED, table, table.options)
-    assert frame.drop.return_value.repartition.called
+    assert frame.repartition.called
+
+
+JDBC = "'connector' = 'jdbc', 'url' = 'jdbc:sqlite:x', 'table-name' = 'x'"
+
+
+@pytest.mark.parametrize(
+    ("rows", "function"),
+    [
+        (Rows(keys=frozenset({"id"})), None),
+        (Rows(is_read=True), None),
+        (Rows(keys=frozenset({"id", "v"})), NetChanges),
+        (Rows(), NetChanges),
+        (Rows(has_place=True, is_read=True), InPlace),
+    ],
+)
+def test_rows_of_one_key_of_a_database_need_an_order(rows: Rows, function: type | None) -> None:
+    frame, table = MagicMock(isStreaming=True, columns=["id", "v"]), table_of(JDBC)
+    fitted(frame, rows, table, table.options)
+    together = frame.repartition.return_value.mapInArrow
+    assert together.called is (function is not None)
+    if function is not None:
+        assert isinstance(together.call_args.args[0].__self__, function)
+
+
+def test_rows_of_a_database_without_a_key_are_added() -> None:
+    text = f"CREATE TABLE x (id INT, v INT) WITH ({JDBC})"
+    found = parse_statement(text)
+    assert isinstance(found, CreateTable)
+    frame = MagicMock(isStreaming=True)
+    fitted(frame, Rows(), Table(found, Source(text)), dict(found.options))
+    assert not frame.repartition.called
 
 
 def test_keys_follow_the_columns_of_insert() -> None:
@@ -144,10 +176,62 @@ def test_offsets_of_several_topics_are_not_compared(option: str, has_many: bool)
     plain = table_of(f"'connector' = 'kafka', 'format' = 'json', {option}")
     inserts = Opened(plain, plain.options, "kafka", has_place=True, is_raw=False)
     assert inserts.rows(streaming=True, is_normalized=False).has_place is not has_many
+    tool = table_of(f"'connector' = 'kafka', 'format' = 'debezium-json', {option}")
+    changes = Opened(tool, tool.options, "kafka", has_place=True, is_raw=False)
+    assert changes.rows(streaming=True, is_normalized=False).has_place is not has_many
+    assert not changes.rows(streaming=True, is_normalized=True).has_place
     if has_many:
         for streaming in (True, False):
             with pytest.raises(ValueError, match="offsets of different topics cannot be compared"):
                 upserts.frame(MagicMock(), streaming=streaming, is_normalized=True)
+
+
+Placed = tuple[int, int | None, str, int, int]
+
+
+def in_place(rows: list[Placed], *, has_kind: bool = True) -> list[Placed]:
+    schema = pa.schema(
+        {"id": pa.int64(), "v": pa.int64(), KIND: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}
+    )
+    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+    if not has_kind:
+        table = table.drop_columns([KIND])
+    found = pa.Table.from_batches(InPlace(("id",), "x").run(table.to_batches(max_chunksize=2)), table.schema)
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_rows_of_a_key_are_in_the_order_of_their_records() -> None:
+    insert, delete = (1, 5, "+I", 0, 3), (1, None, "-D", 0, 9)
+    old, new = (1, 5, "-D", 0, 4), (1, 6, "+I", 0, 4)
+    assert in_place([delete, new, old, insert]) == [insert, old, new, delete]
+    assert in_place([]) == []
+    assert in_place([insert, insert]) == [insert, insert]
+    for rows, why in (
+        ([insert, (1, 6, "+U", 1, 9)], "are in two topic partitions"),
+        ([new, (1, 7, "+I", 0, 4)], "are of one record"),
+    ):
+        for has_kind in (True, False):
+            with pytest.raises(RowError, match=f"PRIMARY KEY of the table x {why}.*{{'id': 1}}"):
+                in_place(rows, has_kind=has_kind)  # type: ignore[arg-type]  # the tuples of above
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2)))), st.randoms())
+def test_a_delete_with_its_key_only_is_a_delete(changes: list[tuple[int, int | None]], rnd: object) -> None:
+    """The last row of a key in its place is what the changes leave, for any shuffle of them."""
+    now: dict[int, int] = {}
+    rows: list[Placed] = []
+    for offset, (key, value) in enumerate(changes):
+        if value is None:
+            rows.append((key, None, "-D", key % 2, offset))
+            now.pop(key, None)
+            continue
+        if key in now:
+            rows.append((key, now[key], "-U", key % 2, offset))
+        rows.append((key, value, "+U", key % 2, offset))
+        now[key] = value
+    rnd.shuffle(rows)  # type: ignore[attr-defined]  # a random.Random
+    last = {row[0]: row for row in in_place(rows)}
+    assert {key: row[1] for key, row in last.items() if row[2] != "-D"} == now
 
 
 KINDS = ("+I", "-U", "+U", "-D")

@@ -335,12 +335,22 @@ def test_a_query_in_where_is_a_join(where: str, how: str, on: int, right: str) -
     assert (rows.changes is None) is (how == "semi")
 
 
+def test_two_queries_in_where_are_two_joins() -> None:
+    steps, _, _ = cut(
+        "SELECT i FROM t WHERE b AND i IN (SELECT i FROM u) AND NOT EXISTS (SELECT 1 FROM c WHERE c.s = t.s)"
+    )
+    assert [step.left for step in steps if isinstance(step, RegularJoin)] == [
+        "SELECT `t`.`i` AS `l0`, `t`.`s` AS `l1`, `i` AS `lk0` FROM `t` AS `t` WHERE `b`",
+        "SELECT `l0` AS `l0`, `l1` AS `l1`, `l1` AS `lk0` FROM `cut1` AS `__kept`",
+    ]
+
+
 def test_a_query_in_where_may_group_its_rows_and_has_its_own_query_in_where() -> None:
     steps, rows, _ = cut(
         "SELECT i FROM c WHERE l IN (SELECT COUNT(*) FROM u WHERE s IN (SELECT s FROM t) GROUP BY i)"
     )
     assert [type(each) for each in steps] == [RegularJoin, Aggregation, RegularJoin]
-    assert rows.keys == {"i"}
+    assert rows.keys == frozenset({"i"})
     assert rows.changes is not None
     assert not rows.is_together
 

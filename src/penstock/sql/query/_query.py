@@ -257,7 +257,10 @@ class Query:
         if len(parts) == 1 and parts[0].lower() in names:
             return self._named(parts[0], names[parts[0].lower()])
         options = self._options_of(tree)
-        found = self.binder.table(parts, options, has_place=self.has_place, is_raw=is_raw)
+        try:
+            found = self.binder.table(parts, options, has_place=self.has_place, is_raw=is_raw)
+        except ValueError as error:
+            expressions.refuse(tree, str(error))
         if found is None:
             known = [*self.binder.tables(), *names]
             expressions.refuse(

@@ -81,7 +81,7 @@ class Select(Groups):
         body = f" FROM {source.text}" if source is not None else ""
         is_distinct = self._is_distinct()
         if is_distinct:
-            rows = replace(rows, has_place=False)
+            rows = replace(rows, has_place=False, is_read=False)
         hidden = "".join(f", `{each}`" for each in rows.hidden)
         rows = self.rows_of_groups() if is_aggregation else rows.renamed(self.names_of_outputs(source))
         shown = f"{', '.join(outputs)}{hidden}{body}{filtered}{group}{kept}"

@@ -151,8 +151,12 @@ def _other(
     columns = [each for each in parts.query.columns(selected.sql, tree) if each[0] not in HIDDEN]
     _check_width(parts, condition, len(columns))
     entries = [Entry("__right", name, f"`__right`.{quoted(name)}", kind) for name, kind in columns]
-    pieces = [Piece(each.text, lambda kind=each.type: kind) for each in entries]
+    pieces = list(map(_piece, entries))
     return Side(right, entries, "r"), list(zip(condition.values, pieces, strict=True)), "", False
+
+
+def _piece(entry: Entry) -> Piece:
+    return Piece(entry.text, lambda: entry.type)
 
 
 def _correlated(

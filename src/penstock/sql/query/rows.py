@@ -33,6 +33,7 @@ class Rows:
         is_together: whether the rows of each of `keys` are in one task and in order.
         has_place: whether the columns of PLACE are there.
         in_ms: columns of `keys` that are times of whole milliseconds.
+        is_read: whether each task has the rows of one table as it was read, in its order.
     """
 
     changes: Feature | None = None
@@ -40,6 +41,7 @@ class Rows:
     is_together: bool = False
     has_place: bool = False
     in_ms: frozenset[str] = frozenset()
+    is_read: bool = False
 
     @property
     def hidden(self) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ import contextlib
 import itertools
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.changelog.row_kinds import ROW_KIND
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
@@ -22,6 +23,7 @@ from penstock.sql.query.rows import Relation, Rows, shaped
 from penstock.sql.query.steps import Step
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.run import _tables as tables
+from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import run_step
@@ -36,11 +38,21 @@ _CLASS = re.compile(r"^\[[A-Z_.0-9]+\]\s*")
 
 @dataclass(frozen=True)
 class Found:
-    """The rows of a query: as a DataFrame with hidden columns, what is known of them, and Spark's SQL."""
+    """The rows of a query.
+
+    Attributes:
+        frame: a DataFrame with hidden columns.
+        rows: what is known of them.
+        sql: the query in Spark's SQL.
+        definitions: of the views, tables and functions that the query uses, by their names.
+        operators: how many operators keep a state for it.
+    """
 
     frame: Any
     rows: Rows
     sql: str
+    definitions: Mapping[str, str]
+    operators: int
 
 
 class SparkBinder:
@@ -50,7 +62,10 @@ class SparkBinder:
         self._spark = spark
         self._catalog = catalog
         self._settings = settings
-        self._views: dict[tuple[Any, ...], Relation] = {}
+        self._views: dict[tuple[Any, ...], tuple[Relation, dict[str, str]]] = {}
+        """The views of this statement, each with the definitions that it uses."""
+        self._definitions: dict[str, str] = {}
+        """Those that the query of now uses."""
         self._states: States | None = None
         self._temporary = TemporaryFolders()
         self._created: list[str] = []
@@ -68,22 +83,43 @@ class SparkBinder:
         """Return a table or view; None if there is no such table."""
         found = self._catalog.find(parts)
         if found is None:
-            name = ".".join(map(quoted, parts))
-            return Relation(name) if self._spark.catalog.tableExists(name) else None
+            return self._table_of_spark(".".join(map(quoted, parts)))
+        if isinstance(found, Table) and found.options.get("connector") not in tables.KAFKA:
+            has_place = False  # one DataFrame for all places where the table stands
         key = (found, options, self._settings.is_batch, has_place, is_raw)
         if key in self._views:
-            return self._views[key]
+            made, inner = self._views[key]
+            self._definitions.update(inner)
+            return made
         states = self._states.count if self._states is not None else 0
+        outer, self._definitions = (
+            self._definitions,
+            {".".join(self._catalog.key(parts)): definition_of(found)},
+        )
         if isinstance(found, Table):
             frame, rows = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
             made = Relation(self._named(frame), rows, time_of(found) if frame.isStreaming else None)
         else:
             frame, rows = self._view(found, has_place=has_place)
             made = Relation(self._named(frame), rows)
+        inner, self._definitions = self._definitions, outer
+        self._definitions.update(inner)
         # An operator with a state must not stand twice in a query, so its view is not used again.
         if self._states is None or self._states.count == states:
-            self._views[key] = made
+            self._views[key] = made, inner
         return made
+
+    def _table_of_spark(self, name: str) -> Relation | None:
+        if not self._spark.catalog.tableExists(name):
+            return None
+        frame = self._spark.table(name)
+        if frame.isStreaming and ROW_KIND in frame.columns:
+            raise ValueError(
+                f"the view {name} of Spark is a stream with the column '{ROW_KIND}'. If its rows change "
+                "other rows, all of them would count as inserts here: write its query in CREATE VIEW. If "
+                "they are only inserted, give the column another name."
+            )
+        return Relation(name)
 
     def _named(self, frame: Any) -> str:
         name = f"{self._prefix}_{next(self._numbers)}"
@@ -127,6 +163,7 @@ class SparkBinder:
         Without one, states are in temporary folders of this machine.
         """
         self._states = None if checkpoint is None else beside(checkpoint)
+        self._definitions = {}
         try:
             yield
         finally:
@@ -143,7 +180,11 @@ class SparkBinder:
 
     def function(self, name: str) -> str | None:
         """Return Spark's name of a function that the user has created; None if there is none."""
-        return self.function_name(name) if name.lower() in self._catalog.functions else None
+        created = self._catalog.functions.get(name.lower())
+        if created is None:
+            return None
+        self._definitions[f"function {name.lower()}"] = created.path
+        return self.function_name(name)
 
     def function_name(self, name: str) -> str:
         """Return the name under which Spark knows a function of the user, which no other function has."""
@@ -241,7 +282,8 @@ class SparkBinder:
         sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)
         frame = self.frame(sql, source, fragment.offset)
         check_streamed(translated, frame, source)
-        return Found(frame, rows, sql)
+        operators = self._states.count if self._states is not None else 0
+        return Found(frame, rows, sql, dict(self._definitions), operators)
 
     def frame(self, sql: str, source: Source, offset: int) -> Any:
         """Return the DataFrame of a translated query, which Spark has analysed.

@@ -2,20 +2,33 @@
 
 Runs on the driver. Invariant: a query continues from a checkpoint only if the checkpoint was made by the same
 query, or if the user has said that a changed query may continue. The file `penstock-sql/query.json` in the
-folder holds the query, with a version. It counts once Spark has planned a batch: before that the folder has
-neither positions nor state, e.g. because Spark refused the query.
+folder holds the query, with a version, and since version 2 the definitions that it uses. It counts once Spark
+has planned a batch: before that the folder has neither positions nor state, e.g. because Spark refused the
+query.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import Insert
+from penstock.sql.language.statements import ComputedColumn, Fragment, Insert
 from penstock.sql.language.tokens import tokenize
+from penstock.sql.run.catalog import Table, View
 from penstock.state.files import open_files
 
-_FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 1
+_FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 2
+_WITHOUT_DEFINITIONS = 1
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A query and the definitions that it uses, by their names; None if the note is of an older version."""
+
+    query: str
+    definitions: Mapping[str, str] | None
 
 
 def described(insert: Insert, key: tuple[str, str]) -> str:
@@ -25,16 +38,39 @@ def described(insert: Insert, key: tuple[str, str]) -> str:
         insert: the statement.
         key: database and name of its table.
     """
-    tokens = [[token.kind.name, token.value] for token in tokenize(Source(insert.query.text))]
-    return json.dumps([*key, insert.columns, sorted(insert.hints), tokens], ensure_ascii=False)
+    return json.dumps([*key, insert.columns, sorted(insert.hints), _tokens(insert.query)], ensure_ascii=False)
 
 
-def claim(folder: str, query: str, *, may_change: bool) -> None:
+def _tokens(fragment: Fragment) -> list[list[str]]:
+    return [[token.kind.name, token.value] for token in tokenize(Source(fragment.text))]
+
+
+def definition_of(found: Table | View) -> str:
+    """Return what a view or table does to the rows of a query, without comments and spaces.
+
+    Of a table it is the computed columns, the watermark and the primary key. Its options may change.
+    """
+    if isinstance(found, View):
+        parts: list[object] = [found.database, found.definition.columns, _tokens(found.definition.query)]
+    else:
+        table = found.definition
+        computed = [each for each in table.columns if isinstance(each, ComputedColumn)]
+        mark = table.watermark
+        parts = [
+            [[each.name, _tokens(each.expression)] for each in computed],
+            [] if mark is None else [mark.column, _tokens(mark.expression)],
+            table.primary_key,
+        ]
+    return json.dumps(parts, ensure_ascii=False)
+
+
+def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> None:
     """Note the query in its folder of checkpoints, or compare it with the one that is noted.
 
     Args:
         folder: a path, or a URI of `pyarrow.fs`.
         query: from `described`.
+        definitions: of the views, tables and functions that it uses, by their names.
         may_change: whether another query may continue from the checkpoint.
 
     Raises:
@@ -42,25 +78,39 @@ def claim(folder: str, query: str, *, may_change: bool) -> None:
     """
     try:
         files = open_files(folder)
-        noted = _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder)
+        noted: Noted | None = _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder)
         has_begun = bool(files.names("offsets"))
     except FileNotFoundError:
         noted, has_begun = None, False
     except (OSError, ValueError) as error:
         raise ValueError(f"the folder of checkpoints {folder} cannot be read: {error}") from None
-    if noted == query:
+    if noted == Noted(query, definitions):
         return
-    if has_begun and not may_change:
+    changed = _changed(noted, query, definitions) if noted is not None else None
+    if has_begun and changed is not None and not may_change:
         raise ValueError(
-            f"the checkpoint in {folder} belongs to another query, so its positions and state may not fit "
-            "this one. Give the job another name: SET 'pipeline.name' = '...'. Or, if only a filter or a "
-            "projection has changed: SET 'penstock.changed-query' = 'continue'."
+            f"the checkpoint in {folder} belongs to another query{changed}, so its positions and state may "
+            "not fit this one. Give the job another name: SET 'pipeline.name' = '...'. Or, if only a filter "
+            "or a projection has changed: SET 'penstock.changed-query' = 'continue'."
         )
+    note = {"version": _VERSION, "query": query, "definitions": dict(sorted(definitions.items()))}
     with files.create(f"{_FOLDER}/{_FILE}") as sink:
-        sink.write(json.dumps({"version": _VERSION, "query": query}).encode())
+        sink.write(json.dumps(note).encode())
 
 
-def _noted(found: dict[str, object], folder: str) -> str:
-    if found.get("version") != _VERSION:
+def _changed(noted: Noted, query: str, definitions: Mapping[str, str]) -> str | None:
+    """Return in words which definition has changed; "" if the query itself has; None if nothing has."""
+    if noted.query != query:
+        return ""
+    old = noted.definitions
+    names = [] if old is None else [name for name in definitions if old.get(name) != definitions[name]]
+    return f": '{names[0]}' has another definition now" if names else None
+
+
+def _noted(found: dict[str, object], folder: str) -> Noted:
+    definitions = found.get("definitions")
+    if found.get("version") == _WITHOUT_DEFINITIONS:
+        return Noted(str(found["query"]), None)
+    if found.get("version") != _VERSION or not isinstance(definitions, dict):
         raise ValueError(f"version {found.get('version')} of its note in {folder} is not known")
-    return str(found["query"])
+    return Noted(str(found["query"]), definitions)

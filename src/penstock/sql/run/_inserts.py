@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.sql.connectors.jdbc import frames as jdbc
-from penstock.sql.connectors.sessions import first_line
+from penstock.sql.connectors.sessions import first_line, planned_in_one_thread
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
 from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
-from penstock.sql.run._changing import Changes, changes_of
+from penstock.sql.run._changing import changes_of
 from penstock.sql.run._lines import line, with_session_times
-from penstock.sql.run._sinks import check_updates, cut_columns, fitted, of_columns
+from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
@@ -41,6 +41,8 @@ class Write:
     options: dict[str, str]
     insert: Insert
     sql: str = ""
+    definitions: Mapping[str, str] = field(default_factory=dict)
+    operators: int = 0
 
     @property
     def name(self) -> str:
@@ -92,7 +94,8 @@ class Inserts:
             connector = tables.check_connector(table, options, is_read=False)
             changes = changes_of(table, options)
             with self._binder.states_in(folder):
-                found = self._binder.query(insert.query, source, has_place=changes is Changes.UPSERTS)
+                has_place = has_last_rows(table, options)
+                found = self._binder.query(insert.query, source, has_place=has_place)
             check_updates(table, connector, found.rows, changes)
             rows = tables.rows_for(found.frame, table, insert.columns)
             targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
@@ -108,7 +111,7 @@ class Inserts:
             tables.check_write(self._spark, table, connector, options, rows)
         except ValueError as error:
             raise source.error(str(error), insert.table.offset) from None
-        return Write(key, rows, connector, options, insert, found.sql)
+        return Write(key, rows, connector, options, insert, found.sql, found.definitions, found.operators)
 
     def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[Any]:
         """Run the batches, start the streams, and return the queries of the streams.
@@ -126,7 +129,8 @@ class Inserts:
         queries: list[Any] = []
         try:
             for write, folder in zip(streams, folders, strict=True):
-                queries.append(self._start_stream(write, folder, source))
+                start = self._start_in_one_thread if write.operators > 1 else self._start_stream
+                queries.append(start(write, folder, source))
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:
@@ -162,7 +166,7 @@ class Inserts:
                 continue
             query = _checkpoints.described(write.insert, write.key)
             try:
-                _checkpoints.claim(folder, query, may_change=may_change)
+                _checkpoints.claim(folder, query, write.definitions, may_change=may_change)
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None
 
@@ -215,6 +219,10 @@ class Inserts:
             jdbc.write_batch(write.options, self.keys_of(write), write.rows)
         else:
             writer.format("penstock").options(**write.options).save()
+
+    def _start_in_one_thread(self, write: Write, folder: str | None, source: Source) -> Any:
+        with planned_in_one_thread(self._spark):
+            return self._start_stream(write, folder, source)
 
     def _start_stream(self, write: Write, folder: str | None, source: Source) -> Any:
         from pyspark.errors import AnalysisException  # noqa: PLC0415 - lazy

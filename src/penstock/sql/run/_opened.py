@@ -41,12 +41,7 @@ class Opened:
         self.connector = connector
         self.changes = changes_of(table, options)
         self.is_raw = is_raw
-        self.has_place = (
-            has_place
-            and self.changes is Changes.INSERTS
-            and connector in tables.KAFKA
-            and not has_topics(options)
-        )
+        self.has_place = has_place and connector in tables.KAFKA and not has_topics(options)
         self.keys = table.definition.primary_key
 
     def is_normalized(self, *, streaming: bool, drops_duplicates: bool) -> bool:
@@ -83,12 +78,13 @@ class Opened:
         offset = self.table.definition.name.offset
         keys = frozenset(key.lower() for key in self.keys) if self.changes is not Changes.INSERTS else None
         if self.changes is Changes.INSERTS:
-            return Rows(has_place=self.has_place)
+            return Rows(has_place=self.has_place, is_read=True)
         if not streaming:
             return Rows(keys=keys or None)
         name = "ChangelogNormalize" if is_normalized else "TableSourceScan"
         feature = Feature(f"{name}(table=[{self.table.definition.name}])", "", offset)
-        return Rows(feature, keys or None, is_together=is_normalized)
+        has_place = self.has_place and not is_normalized
+        return Rows(feature, keys or None, is_together=is_normalized, has_place=has_place)
 
 
 def shown_columns(opened: Opened, frame: Any, computed: dict[str, str], rows: Rows) -> Any:

@@ -13,6 +13,8 @@ from penstock.sql.query.piece import INTEGERS, quoted
 from penstock.sql.query.rows import KIND, PLACE, Feature, Rows
 from penstock.sql.run._changing import Changes, changes_of, has_kind_column
 from penstock.sql.run._net import NetChanges
+from penstock.sql.run._places import InPlace
+from penstock.sql.run._tables import JDBC
 from penstock.sql.run.catalog import Table, stored_columns
 
 _TAKE_ALL = ("print", "blackhole")
@@ -88,8 +90,8 @@ def fitted(
     Raises:
         ValueError: rows of one key would come in no order.
     """
-    keys = table.definition.primary_key
-    if changes_of(table, options) is not Changes.UPSERTS:
+    keys, name = table.definition.primary_key, str(table.definition.name)
+    if not has_last_rows(table, options):
         return frame.drop(*PLACE)
     hint = ""
     lost = sorted(cut & rows.keys) if rows.keys is not None else []
@@ -109,14 +111,24 @@ def fitted(
             f"Use the columns by which the rows differ as PRIMARY KEY.{hint}"
         )
     if rows.has_place:
-        return _in_order(frame, keys)
-    if rows.changes is None and frame.isStreaming:
+        return _run(frame, keys, InPlace(keys, name)).drop(*PLACE)
+    is_jdbc = options.get("connector") == JDBC
+    if is_jdbc and rows.is_read:
+        return frame  # each task has its rows in order, and the target refuses a key that two tasks have
+    if rows.changes is None and frame.isStreaming and not is_jdbc:
         raise ValueError(
             f"rows of one PRIMARY KEY ({', '.join(keys)}) of '{table.definition.name}' would come in any "
             "order, because the query joins or changes its rows, or reads several topics. Say which one "
             f"stays: ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY.{hint}"
         )
-    return _net(frame, keys, str(table.definition.name))
+    return _run(frame, keys, NetChanges(keys, KIND if KIND in frame.columns else "", name))
+
+
+def has_last_rows(table: Table, options: dict[str, str]) -> bool:
+    """Return whether the last row of each PRIMARY KEY stays in the table, so that the order counts."""
+    if options.get("connector") == JDBC:
+        return bool(table.definition.primary_key)
+    return changes_of(table, options) is Changes.UPSERTS
 
 
 def _known(rows: Rows) -> str:
@@ -125,17 +137,9 @@ def _known(rows: Rows) -> str:
     return f"they differ by ({', '.join(sorted(rows.keys))})"
 
 
-def _in_order(frame: Any, keys: tuple[str, ...]) -> Any:
-    from penstock.changelog import in_order  # noqa: PLC0415 - lazy: it needs Spark
-
-    return in_order(frame, list(keys), order_by=list(PLACE)).drop(*PLACE)
-
-
-def _net(frame: Any, keys: tuple[str, ...], name: str) -> Any:
-    frame = frame.drop(*PLACE)
-    net = NetChanges(keys, KIND if KIND in frame.columns else "", name)
+def _run(frame: Any, keys: tuple[str, ...], function: InPlace | NetChanges) -> Any:
     together = frame.repartition(*(frame[quoted(key)] for key in keys))
-    return together.mapInArrow(net.run, frame.schema)
+    return together.mapInArrow(function.run, frame.schema)
 
 
 def of_columns(rows: Rows, given: list[str], targets: list[str]) -> Rows:

@@ -109,11 +109,8 @@ class Session:
             OptionError: Spark's ANSI mode is off, so errors of Flink would become NULL; or Spark reads
                 backslashes in another way than the translation writes them.
         """
-        for option, (wanted, why) in NEEDED.items():
-            found = str(spark.conf.get(option)).lower()
-            if found != wanted:
-                raise OptionError(f"{option} is {found}: {why} Set it to {wanted}.", option=option)
         self.spark = spark
+        self._check_spark()
         self.jobs: list[Job] = []
         self._before: dict[str, str | None] = {}
         """The values that options of Spark had before SET."""
@@ -121,6 +118,18 @@ class Session:
         self._catalog = Catalog()
         self._binder = SparkBinder(spark, self._catalog, self._settings)
         self._inserts = Inserts(spark, self._catalog, self._settings, self._binder, emit)
+
+    def _begin(self) -> None:
+        """Begin a statement."""
+        self._check_spark()
+        self._binder.forget()
+
+    def _check_spark(self) -> None:
+        """Check the options of Spark that decide what a translated query means. A program may change them."""
+        for option, (wanted, why) in NEEDED.items():
+            found = str(self.spark.conf.get(option)).lower()
+            if found != wanted:
+                raise OptionError(f"{option} is {found}: {why} Set it to {wanted}.", option=option)
 
     def execute(self, text: str) -> list[Result]:
         """Run a script and return what each statement gave.
@@ -135,7 +144,7 @@ class Session:
 
     def run(self, parsed: Parsed, source: Source) -> Result:
         """Run one statement of a script that `parse_script` has read; see `execute`."""
-        self._binder.forget()
+        self._begin()
         try:
             return _RUNNERS[type(parsed.statement)](self, parsed.statement, source)
         except ValueError as error:
@@ -147,7 +156,7 @@ class Session:
         Raises:
             SqlError: as `run` does.
         """
-        self._binder.forget()
+        self._begin()
         statement: Statement | None = parsed.statement
         try:
             if isinstance(statement, CreateTable) and statement.query is not None:
@@ -168,7 +177,7 @@ class Session:
         found = parse_script(query)
         if len(found) != 1 or not isinstance(found[0].statement, Select):
             raise source.error("expected one query.", found[1].offset if len(found) > 1 else 0)
-        self._binder.forget()
+        self._begin()
         return self._query(found[0].statement.query, source)
 
     def stop(self) -> None:

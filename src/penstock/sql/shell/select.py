@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.sql.connectors.sessions import is_connect
+from penstock.sql.connectors.sessions import is_connect, planned_in_one_thread
 from penstock.sql.run.job import Job
 from penstock.sql.shell.cells import aligned, cell, kind_and_cells, line, shown_names
 from penstock.sql.shell.changes import FollowedRows
@@ -100,7 +100,8 @@ def _emit_lines(names: Sequence[str], rows: Iterable[Any], output: Output) -> No
 
 
 def _run(frame: Any, show: Callable[[Any], None]) -> None:
-    query = frame.writeStream.foreachBatch(lambda batch, _: show(batch)).start()
+    with planned_in_one_thread(frame.sparkSession):
+        query = frame.writeStream.foreachBatch(lambda batch, _: show(batch)).start()
     Job("SELECT", [query]).wait()
 
 

@@ -1,10 +1,13 @@
-"""Errors of Spark in one line."""
+"""Errors of Spark in one line, and options of Spark for the start of a query."""
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
+import pytest
 from pyspark.errors import PySparkException
 
-from penstock.sql.connectors.sessions import first_line
+from penstock.sql.connectors.sessions import first_line, planned_in_one_thread
 
 OF_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] Message: Traceback (most recent call last):
   File "job.py", line 7, in show
@@ -21,6 +24,19 @@ def test_the_first_line_is_what_was_said() -> None:
     without_an_error = "Traceback (most recent call last):\n  File"
     assert first_line(PySparkException(without_an_error)) == "Traceback (most recent call last):"
     assert first_line(ValueError("mine")) is None
+
+
+@pytest.mark.parametrize("before", [None, "true"])
+def test_adaptive_execution_is_off_while_a_query_starts(before: str | None) -> None:
+    option = "spark.sql.adaptive.streaming.stateless.enabled"
+    conf = {} if before is None else {option: before}
+    session = MagicMock()
+    session.conf.get.side_effect = conf.get
+    session.conf.set.side_effect = conf.__setitem__
+    session.conf.unset.side_effect = conf.pop
+    with planned_in_one_thread(session):
+        assert conf[option] == "false"
+    assert conf == ({} if before is None else {option: before})
 
 
 def test_a_password_is_not_shown() -> None:

@@ -26,13 +26,13 @@ from penstock.sql.language.statements import CreateTable, PhysicalColumn
 from penstock.sql.language.write import statement_text
 
 FORMAT = "penstock-datagen"
-_TABLE = "table"
+_TABLE, _SEED, _TIME = "table", "seed", "time"
 _ROWS_PER_SPLIT, _SPLITS_MAX = 65_536, 256
 _SEEDS = 2**31
 
 
 def open_datagen(spark: Any, table: CreateTable, schema: StructType, *, streaming: bool) -> Any:
-    """Return the physical columns of a datagen table as a DataFrame.
+    """Return the physical columns of a datagen table as a DataFrame, which has the same rows each time.
 
     Args:
         spark: a session, classic or Connect.
@@ -53,11 +53,14 @@ def open_datagen(spark: Any, table: CreateTable, schema: StructType, *, streamin
     reader = spark.readStream if streaming else spark.read
     physical = tuple(column for column in table.columns if isinstance(column, PhysicalColumn))
     plain = replace(table, columns=physical, watermark=None, primary_key=(), partitioned_by=())
-    return reader.format(FORMAT).schema(schema).option(_TABLE, statement_text(plain)).load()
+    reader = reader.format(FORMAT).schema(schema).option(_TABLE, statement_text(plain))
+    if not streaming:  # the query may read the table twice
+        reader = reader.option(_SEED, secrets.randbelow(_SEEDS)).option(_TIME, now_ms())
+    return reader.load()
 
 
 class DatagenSource(DataSource):
-    """The data source. Its only option is the text of CREATE TABLE."""
+    """The data source. Its options are the text of CREATE TABLE, and the seed and time of a batch."""
 
     @classmethod
     def name(cls) -> str:
@@ -66,7 +69,8 @@ class DatagenSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch read."""
-        return Batch(self._plan(), schema)
+        start = MadeOffset(int(self.options[_SEED]), 0, int(self.options[_TIME]))
+        return Batch(self._plan(), schema, start)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a streaming read."""
@@ -89,13 +93,14 @@ class Rows(InputPartition):
 class Batch(DataSourceReader):
     """Makes all rows of a table."""
 
-    def __init__(self, plan: Plan, schema: StructType) -> None:
+    def __init__(self, plan: Plan, schema: StructType, start: MadeOffset) -> None:
         self._plan = plan
         self._schema = schema
+        self._start = start
 
     def partitions(self) -> Sequence[InputPartition]:
         """Divide the rows among tasks."""
-        return split(self._plan, MadeOffset(secrets.randbelow(_SEEDS), 0, now_ms()), self._plan.total or 0)
+        return split(self._plan, self._start, self._plan.total or 0)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Make the rows of one task."""

@@ -1,0 +1,79 @@
+"""Rows of each key of a table in the order of their records.
+
+Runs on executors, inside `mapInArrow`, after rows with equal keys were brought together. Invariant: offsets
+are compared within one topic partition only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.ordering import groups_of
+from penstock.changelog.row_kinds import INSERT, UPDATE_AFTER, kinds_of
+from penstock.errors import RowError
+from penstock.sql.query.rows import KIND, OFFSET, PARTITION
+from penstock.state.columns import Places, hash_columns, hash_values, one_array
+
+_ROWS_OUT = 10_000
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Sorts the rows of one task. Pickled to the tasks.
+
+    Attributes:
+        keys: the primary key of the table.
+        table: its name, for messages.
+    """
+
+    keys: tuple[str, ...]
+    table: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows in the order of their records. Of one record the old row comes first.
+
+        Raises:
+            RowError: it is unknown which row of a key is the last one.
+        """
+        received = list(batches)
+        if received:
+            rows = pa.Table.from_batches(received).combine_chunks()
+            yield from rows.take(pa.array(self._order(rows))).to_batches(max_chunksize=_ROWS_OUT)
+
+    def _order(self, rows: pa.Table) -> Places:
+        groups, _ = groups_of(hash_columns(rows, list(self.keys)))
+        partition, offset = (
+            one_array(rows.column(name)).to_numpy(zero_copy_only=False).astype(np.int64)
+            for name in (PARTITION, OFFSET)
+        )
+        kinds = kinds_of(one_array(rows.column(KIND))) if KIND in rows.column_names else None
+        comes = np.ones(len(groups), bool)
+        if kinds is not None:
+            comes = (kinds == INSERT) | (kinds == UPDATE_AFTER)
+        order: Places = np.lexsort((comes, offset, groups))
+        same_key = np.diff(groups[order]) == 0
+        moved = same_key & (np.diff(partition[order]) != 0)
+        self._refuse(
+            rows,
+            order[1:][moved],
+            "are in two topic partitions, whose offsets cannot be compared",
+        )
+        whole, _ = groups_of(hash_values(rows))
+        tied = same_key & (np.diff(offset[order]) == 0) & (comes[order][1:] == comes[order][:-1])
+        self._refuse(rows, order[1:][tied & (np.diff(whole[order]) != 0)], "are of one record")
+        return order
+
+    def _refuse(self, rows: pa.Table, places: Places, why: str) -> None:
+        if not len(places):
+            return
+        key = rows.select(list(self.keys)).slice(int(places[0]), 1).to_pylist()[0]
+        raise RowError(
+            f"Rows of one PRIMARY KEY of the table {self.table} {why}: {key}. It is unknown which of them is "
+            "the last one. Nothing of this task was written. Say which one stays: ROW_NUMBER() OVER "
+            f"(PARTITION BY {', '.join(self.keys)} ORDER BY ... DESC) = 1.",
+            table=self.table,
+        )
