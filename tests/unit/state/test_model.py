@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from penstock.errors import StateError
-from penstock.state import merge, run, store
+from penstock.state import merge, run, store, sweep
 from tests.examples import examples
 from tests.unit.state.crashing_files import Crash, CrashingFiles
 from tests.unit.state.rows import (
@@ -169,3 +171,28 @@ def test_a_crash_at_each_operation_changes_nothing(tmp_path: Path) -> None:
         crash_at += 1
         store._OPEN.clear()
     assert crash_at > 20
+
+
+def test_the_folder_stays_small_over_many_batches_starts_and_kills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every third batch is killed at another operation, and half of the kills end the driver."""
+    monkeypatch.setattr(sweep, "CLAIMS_MAX", 4)
+    chance, run_number, expected = random.Random(1), 0, dict[int, str]()
+    sizes: list[int] = []
+    for batch_id in range(100):
+        changes: dict[int, str | None] = {chance.choice(ALL_KEYS): str(batch_id) for _ in range(4)}
+        if batch_id % 3 == 0:
+            with contextlib.suppress(Crash):
+                crash_at = chance.randint(0, 50)
+                run_batch(
+                    store_in(CrashingFiles(str(tmp_path), crash_at)), f"run-{run_number}", batch_id, changes
+                )
+            store._OPEN.clear()
+            run_number += batch_id % 2
+        run_batch(store_in(CrashingFiles(str(tmp_path))), f"run-{run_number}", batch_id, changes)
+        expected.update({key: value for key, value in changes.items() if value is not None})
+        sizes.append(sum(path.is_file() for path in tmp_path.rglob("*")))
+    assert contents(store_in(CrashingFiles(str(tmp_path))), 100) == expected
+    assert max(sizes[70:]) <= max(sizes[20:50]) + 5, "it does not grow"
+    assert max(sizes) < 80, max(sizes)
