@@ -15,7 +15,6 @@ from dataclasses import replace
 from rich.console import Console
 
 from benchmarks import (
-    changelogs,
     exactly_once,
     harness,
     machine,
@@ -26,6 +25,7 @@ from benchmarks import (
     streaming,
 )
 from benchmarks.cases import CASES
+from benchmarks.changelogs import decode, many_keys, normalize
 from benchmarks.flink import FlinkSession
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, fill
 from benchmarks.systems import PENSTOCK, Bench, prepared
@@ -37,12 +37,14 @@ MEASURES = (
     "planning",
     "micro-batches",
     "metrics-cost",
+    "changelog-formats",
     "changelogs",
 )
-STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES, METRICS_COST, CHANGELOGS = MEASURES
+STREAMS, SHORTEST, EXACTLY_ONCE, PLANNING, MICRO_BATCHES, METRICS_COST, FORMATS, CHANGELOGS = MEASURES
 PLANNED_PARTITIONS = 2_000
 BATCHES, SMALL_BATCHES = 3, 20
 STATE_KEYS = 1_000_000
+CHANGES = 1_000_000
 
 
 def main() -> None:
@@ -132,8 +134,13 @@ def _measure_others(bench: Bench, run: report.Run, arguments: argparse.Namespace
         found |= micro_batches.measure(bench, 1, BATCHES, console.print)
     if METRICS_COST in arguments.measures:
         found |= metrics_cost.measure(bench, rounds, SMALL_BATCHES, console.print)
+    if FORMATS in arguments.measures:
+        found |= decode.measure(bench, rounds, CHANGES, console.print)
     if CHANGELOGS in arguments.measures:
-        found |= changelogs.measure(bench.spark, rounds, STATE_KEYS, console.print)
+        found[normalize.MEASURE] = normalize.measure(bench, rounds)
+        found[many_keys.MEASURE] = many_keys.measure(bench.spark, STATE_KEYS)
+        for name in (normalize.MEASURE, many_keys.MEASURE):
+            console.print(f"{name}: {found[name]}")
 
 
 if __name__ == "__main__":

@@ -31,11 +31,17 @@ CONNECTOR_VERSION = "5.0.0-2.2"
 _PYTHONS = ((3, 9), (3, 12))  # that Flink 2.3 is released for
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 1_200.0  # of one request
-_CONNECTOR = JarSet(
+CONNECTOR = JarSet(
     name=f"flink-sql-connector-kafka-{CONNECTOR_VERSION}",
     title=f"Flink's Kafka connector {CONNECTOR_VERSION}",
     coordinates=(Coordinate("org.apache.flink", "flink-sql-connector-kafka", CONNECTOR_VERSION),),
     pins_file=str(_HERE / "flink_kafka.sha256"),
+)
+AVRO = JarSet(
+    name=f"flink-sql-avro-confluent-registry-{FLINK_VERSION}",
+    title=f"Flink's Avro with a Schema Registry {FLINK_VERSION}",
+    coordinates=(Coordinate("org.apache.flink", "flink-sql-avro-confluent-registry", FLINK_VERSION),),
+    pins_file=str(_HERE / "flink_avro.sha256"),
 )
 _READ_TUNING = {
     "properties.max.partition.fetch.bytes": str(8 << 20),
@@ -69,6 +75,10 @@ _GENERATED = (
 def _zstd_jars() -> list[Path]:
     """Return Spark's zstd jar. The connector's Kafka client needs one for zstd topics and brings none."""
     return sorted((Path(pyspark.__file__).parent / "jars").glob("zstd-jni-*.jar"))
+
+
+def _jars() -> list[Path]:
+    return [*ensure_jars(CONNECTOR)[:1], *ensure_jars(AVRO)[:1], *_zstd_jars()]
 
 
 class FlinkError(Exception):
@@ -118,7 +128,7 @@ class FlinkSession:
             "records": self._source(topic, _ALL_COLUMNS),
             "nothing": _table(columns, connector="blackhole"),
         }
-        answer = self._run(tables, "INSERT INTO nothing SELECT * FROM records")
+        answer = self._run(tables, _DROP)
         return answer["read_records"], answer["net_s"]
 
     def aggregate(self, topic: str, expressions: str, **options: str) -> tuple[tuple[Any, ...], float]:
@@ -130,6 +140,39 @@ class FlinkSession:
         """Aggregate typed columns of JSON."""
         tables = {"records": self._source(topic, columns, {"format": "json"})}
         return self._select(tables, f"SELECT {expressions} FROM records")  # noqa: S608 - ours
+
+    def drop(self, topic: str, columns: str, options: Mapping[str, str]) -> tuple[int, float]:
+        """Read a table, also of changes, into a sink that drops its rows. Return count and net seconds."""
+        tables = {
+            "records": self._source(topic, columns, options),
+            "nothing": _table(columns, connector="blackhole"),
+        }
+        answer = self._run(tables, _DROP, "streaming")
+        return answer["read_records"], answer["net_s"]
+
+    def aggregate_changes(
+        self, topic: str, columns: str, options: Mapping[str, str], expressions: str
+    ) -> tuple[Any, ...]:
+        """Aggregate the rows that changes leave."""
+        tables = {"records": self._source(topic, columns, options)}
+        query = f"SELECT {expressions} FROM records"  # noqa: S608 - ours
+        return tuple(self._run(tables, query, "mini-batch")["rows"][-1])
+
+    def normalize(self, topic: str, columns: str, key: str) -> int:
+        """Read an upsert table, with a state in RocksDB, and drop its changes. Return the count."""
+        options = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+        tables = {
+            "records": _table(
+                f"{columns}, PRIMARY KEY ({key}) NOT ENFORCED", **options, **self._reading(topic)
+            ),
+            "nothing": _table(columns, connector="blackhole"),
+        }
+        plan = self._ask(action="explain", mode="rocksdb", tables=tables, query=_DROP)["plan"]
+        if "ChangelogNormalize" not in plan:
+            msg = f"Flink's plan has no ChangelogNormalize:\n{plan}"
+            raise FlinkError(msg)
+        count: int = self._run(tables, _DROP, "rocksdb")["read_records"]
+        return count
 
     def write(self, topic: str, record_count: int, *, exactly_once: bool) -> float:
         """Write generated rows into a topic. Return net seconds."""
@@ -194,15 +237,21 @@ class FlinkSession:
     ) -> str:
         given = {
             "connector": "kafka",
-            "topic": topic,
-            "properties.bootstrap.servers": self._bootstrap_servers,
             "scan.startup.mode": "earliest-offset",
-            "scan.bounded.mode": "latest-offset",
-            **_READ_TUNING,
+            **self._reading(topic),
             **formats,
             **(options or {}),
         }
         return _table(columns, **given)
+
+    def _reading(self, topic: str) -> dict[str, str]:
+        """Return the options of a source that ends where the topic ends now."""
+        return {
+            "topic": topic,
+            "properties.bootstrap.servers": self._bootstrap_servers,
+            "scan.bounded.mode": "latest-offset",
+            **_READ_TUNING,
+        }
 
     def _sink(
         self,
@@ -257,6 +306,7 @@ class FlinkSession:
         return answer
 
 
+_DROP = "INSERT INTO nothing SELECT * FROM records"
 _COPY = "INSERT INTO output SELECT `key`, `value` FROM records"
 _NO_ANSWER = json.dumps({"error": f"its process has ended, or gave no answer in {_TIMEOUT_S:.0f} s"})
 
@@ -292,7 +342,7 @@ def _environment(folder: str, jvm_options: str) -> dict[str, str]:
     return {
         **os.environ,
         # On Flink's own class path, like its lib folder, so that the JIT compiler's work is kept.
-        "HADOOP_CLASSPATH": os.pathsep.join(map(str, (*ensure_jars(_CONNECTOR)[:1], *_zstd_jars()))),
+        "HADOOP_CLASSPATH": os.pathsep.join(map(str, _jars())),
         "FLINK_LOG_DIR": folder,
         "JVM_ARGS": f"-Xmx4g {jvm_options}",  # as much as Spark's driver
     }

@@ -32,8 +32,22 @@ MODES: dict[str, dict[str, str]] = {
     "batch": {},
     "streaming": {},
     "checkpointed": {"execution.checkpointing.interval": "200 ms"},
+    "mini-batch": {
+        "table.exec.mini-batch.enabled": "true",
+        "table.exec.mini-batch.allow-latency": "30 s",
+        "table.exec.mini-batch.size": "1000000",
+    },
+    "rocksdb": {
+        "state.backend.type": "rocksdb",
+        "execution.checkpointing.interval": "2 s",
+        "execution.checkpointing.incremental": "true",
+    },
 }
-"""The modes of table environments, each with its settings. Endless streams are `checkpointed`."""
+"""The modes of table environments, each with its settings.
+
+Endless streams are `checkpointed`. `mini-batch` gives few of the results that come before the last one.
+`rocksdb` keeps the state of each key on the disk.
+"""
 
 
 ENDS = {"CANCELED", "FAILED", "FINISHED"}
@@ -83,10 +97,14 @@ class Session:
         started = time.perf_counter()
         result = self._submit(mode, tables, query)
         job_id = str(result.get_job_client().get_job_id())
-        rows = [list(row) for row in result.collect()] if query.startswith("SELECT") else []
-        result.wait()
+        rows = []
+        if query.startswith("SELECT"):
+            # Until its end. `wait` would wait for a first row, which a stream has given by then.
+            rows = [list(row) for row in result.collect()]
+        else:
+            result.wait()
         wall_s = time.perf_counter() - started
-        job = self._job(job_id)
+        job = self._ended(job_id)
         moments = job["timestamps"]
         return {
             "rows": rows,
@@ -118,6 +136,11 @@ class Session:
         count = 1 + sum(1 for _ in rows)
         return {"wall_s": took_s, "row_count": count}
 
+    def explain(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
+        """Return the plan of a statement."""
+        self._create(mode, tables)
+        return {"plan": self._environments[mode].explain_sql(query)}
+
     def start(self, mode: str, tables: dict[str, str], query: str) -> dict[str, Any]:
         """Start an endless statement."""
         client = self._submit(mode, tables, query).get_job_client()
@@ -128,19 +151,26 @@ class Session:
     def cancel(self, job_id: str) -> dict[str, Any]:
         """End the statement that `start` started."""
         self._jobs.pop(job_id).cancel().result()
-        while (state := self._job(job_id)["state"]) not in ENDS:
-            time.sleep(0.05)
-        if state != "CANCELED":
+        if (state := self._ended(job_id)["state"]) != "CANCELED":
             msg = f"the job has {state} before it was cancelled"
             raise RuntimeError(msg)
         return {}
 
     def _submit(self, mode: str, tables: dict[str, str], query: str) -> Any:
+        self._create(mode, tables)
+        return self._environments[mode].execute_sql(query)
+
+    def _create(self, mode: str, tables: dict[str, str]) -> None:
         environment = self._environments[mode]
         for name, description in tables.items():
             environment.execute_sql(f"DROP TEMPORARY TABLE IF EXISTS {name}")
             environment.execute_sql(f"CREATE TEMPORARY TABLE {name} {description}")
-        return environment.execute_sql(query)
+
+    def _ended(self, job_id: str) -> dict[str, Any]:
+        """Wait for the end of a job, and return what Flink reports of it."""
+        while (job := self._job(job_id))["state"] not in ENDS:
+            time.sleep(0.05)
+        return job
 
     def _job(self, job_id: str) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self._address}/jobs/{job_id}", timeout=60) as answer:  # noqa: S310 - http

@@ -79,11 +79,11 @@ def fill(bootstrap_servers: str, name: str, record_count: int) -> None:
         write_rows(config, _rows(count, wanted.padding, wanted.partition_count))
 
 
-def repeat(bootstrap_servers: str, name: str, record_count: int) -> None:
-    """Add that many records to a topic. They are the same few records repeated, which is fast."""
-    block = block_of_orders()
+def repeat(bootstrap_servers: str, name: str, record_count: int, block: pa.RecordBatch | None = None) -> None:
+    """Add that many records to a topic. They are a block of records repeated, which is fast."""
+    block = block_of_orders() if block is None else block
     batches = (
-        block.slice(0, min(BATCH_ROWS, record_count - at)) for at in range(0, record_count, BATCH_ROWS)
+        block.slice(0, min(len(block), record_count - at)) for at in range(0, record_count, len(block))
     )
     write_rows(_sink(bootstrap_servers, name, "lz4"), batches)
 

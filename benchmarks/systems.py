@@ -20,7 +20,7 @@ from benchmarks import usage
 from benchmarks.flink import FlinkSession
 from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic
 from penstock.devbroker import DevCluster
-from penstock.devbroker.jars import spark_kafka_connector_jars
+from penstock.devbroker.jars import spark_avro_jars, spark_kafka_connector_jars
 
 PENSTOCK = "penstock"
 SPARK_DEFAULT = "spark default"
@@ -86,9 +86,9 @@ def taking_part(system: str) -> frozenset[str]:
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a local Spark with its own Kafka connector beside penstock, and the user's settings."""
+    """Start a local Spark with its own Kafka connector and Avro beside penstock, and the user's settings."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    jars = ",".join(str(jar) for jar in spark_kafka_connector_jars())
+    jars = ",".join(str(jar) for jar in (*spark_kafka_connector_jars(), *spark_avro_jars()))
     given = {
         "spark.jars": jars,
         "spark.ui.enabled": "false",

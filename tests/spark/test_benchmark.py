@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from benchmarks import changelogs, exactly_once, harness, metrics_cost, micro_batches, planning, streaming
+from benchmarks import exactly_once, harness, metrics_cost, micro_batches, planning, streaming
 from benchmarks.cases import CASES
+from benchmarks.changelogs import decode, many_keys, normalize
+from benchmarks.changelogs.messages import FORMATS
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
 from benchmarks.measured import Measured
 from benchmarks.sql import first_rows
@@ -101,16 +103,34 @@ def test_planning_is_timed(bootstrap: str) -> None:
     assert all(0 < seconds < 60 for seconds in found.values())
 
 
-def test_operators_over_changelogs_are_timed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {"EVENTS": 4_000, "KEYS": 100, "BATCHES": 2, "FEW_KEYS": 200, "LOADED_ROWS": 1_000}
-    for name, value in {**few, "SMALL_ROWS": 10, "SMALL_BATCHES": 2, "WARM_UP_BATCHES": 0}.items():
-        monkeypatch.setattr(changelogs, name, value)
-    found = changelogs.measure(spark, 1, 1_500, say=str)
-    assert found[changelogs.NORMALIZE_MEASURE][PENSTOCK]["cpu_us"] > 0
-    of_many = found[changelogs.KEYS_MEASURE][PENSTOCK]
-    assert min(of_many[each] for each in (changelogs.SMALL_RATIO, changelogs.DISK_RATIO)) > 0
-    assert of_many[changelogs.RESTART] > 0
-    assert of_many[changelogs.WORKER_PEAK] > 20
+def test_operators_over_changelogs_are_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"EVENTS": 4_000, "KEYS": 100, "BATCHES": 2}.items():
+        monkeypatch.setattr(normalize, name, value)
+    few = {"FEW_KEYS": 200, "LOADED_ROWS": 1_000, "SMALL_ROWS": 10, "SMALL_BATCHES": 2, "WARM_UP_BATCHES": 0}
+    for name, value in few.items():
+        monkeypatch.setattr(many_keys, name, value)
+    found = normalize.measure(bench, 1)
+    assert min(found[each]["cpu_us"] for each in (PENSTOCK, normalize.MAX_BY, normalize.KEYED_STATE)) > 0
+    of_many = many_keys.measure(bench.spark, 1_500)[PENSTOCK]
+    assert min(of_many[each] for each in (many_keys.SMALL_RATIO, many_keys.DISK_RATIO)) > 0
+    assert of_many[many_keys.RESTART] > 0
+    assert of_many[many_keys.WORKER_PEAK] > 20
+
+
+def test_every_changelog_format_gives_the_rows_of_sparks_own_functions(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "BLOCK", 40)
+    said: list[str] = []
+    decode.measure(bench, 0, 100, said.append)
+    assert said == [f"{decode.measure_name(each)}: same answer" for each in FORMATS]
+
+
+def test_a_changelog_format_is_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "BLOCK", 20)
+    found = decode.measure(bench, 1, 20, say=str, formats=["maxwell-json"])
+    (figures,) = found.values()
+    assert figures[PENSTOCK][decode.TIMES[SPARK_TUNED]] > 0
 
 
 def test_scripts_of_sql_give_the_rows_that_they_must(spark: SparkSession, bootstrap: str) -> None:

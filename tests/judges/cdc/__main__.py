@@ -16,30 +16,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks import flink
-from benchmarks.flink import CONNECTOR_VERSION, FLINK_VERSION, flink_python
+from benchmarks.flink import AVRO, CONNECTOR, FLINK_VERSION, flink_python
 
 from penstock.devbroker import DevCluster
-from penstock.devbroker.ivy import Coordinate
-from penstock.devbroker.jars import JarSet, ensure_jars
+from penstock.devbroker.jars import ensure_jars
 from tests import judge
 from tests.judges.cdc.corpus import CASES, FOLDER, file_of
 from tests.judges.cdc.tables import Case, Read, Upsert, Write, shown
 from tests.registry_server import Registry, running_registry
 
 _HERE = Path(__file__).parent
-_CONNECTOR = JarSet(
-    name=f"flink-sql-connector-kafka-{CONNECTOR_VERSION}",
-    title=f"Flink's Kafka connector {CONNECTOR_VERSION}",
-    coordinates=(Coordinate("org.apache.flink", "flink-sql-connector-kafka", CONNECTOR_VERSION),),
-    pins_file=str(Path(flink.__file__).with_name("flink_kafka.sha256")),
-)
-_AVRO = JarSet(
-    name=f"flink-sql-avro-confluent-registry-{FLINK_VERSION}",
-    title=f"Flink's Avro with a Schema Registry {FLINK_VERSION}",
-    coordinates=(Coordinate("org.apache.flink", "flink-sql-avro-confluent-registry", FLINK_VERSION),),
-    pins_file=str(_HERE / "flink_avro.sha256"),
-)
 
 Question = dict[str, Any]
 
@@ -134,7 +120,7 @@ def _upsert_columns(case: Upsert) -> str:
 
 
 def _asked(cases: list[Case], work: Path) -> Iterator[tuple[Case, Any]]:
-    jars = [*ensure_jars(_CONNECTOR), *ensure_jars(_AVRO)]
+    jars = [*ensure_jars(CONNECTOR), *ensure_jars(AVRO)]
     environment = {
         **os.environ,
         "HADOOP_CLASSPATH": os.pathsep.join(map(str, jars)),

@@ -7,9 +7,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import changelogs, exactly_once, metrics_cost, micro_batches, planning, report, streaming
+from benchmarks import exactly_once, metrics_cost, micro_batches, planning, report, streaming
 from benchmarks.__main__ import EXACTLY_ONCE, PLANNED_PARTITIONS
 from benchmarks.cases import CASES
+from benchmarks.changelogs import decode, many_keys, normalize
+from benchmarks.changelogs.messages import FORMATS
 from benchmarks.harness import WrongAnswerError, check_answer
 from benchmarks.measured import Measured, Measures
 from benchmarks.systems import CONFLUENT, FLINK, PENSTOCK, PENSTOCK_TUNED, SPARK_DEFAULT, SPARK_TUNED
@@ -97,12 +99,38 @@ def test_the_bounds_name_what_is_measured() -> None:
     assert found[metrics_cost.RAW][PENSTOCK][metrics_cost.RATIO] == 1.01
     found[streaming.SMALL] = streams("cpu_ms_per_200_ms", streaming.CPU_RATIO)
     found[streaming.SHORTEST] = streams("p50_ms", streaming.P50_RATIO)
-    found[changelogs.NORMALIZE_MEASURE] = {PENSTOCK: {changelogs.OVER_SCAN: 1.0}}
-    of_keys = (changelogs.SMALL_RATIO, changelogs.RESTART, changelogs.DISK_RATIO)
-    found[changelogs.KEYS_MEASURE] = {PENSTOCK: dict.fromkeys(of_keys, 1.0)}
+    found[normalize.MEASURE] = {PENSTOCK: {normalize.OVER_SCAN: 1.0}}
+    of_keys = (many_keys.SMALL_RATIO, many_keys.RESTART, many_keys.DISK_RATIO)
+    found[many_keys.MEASURE] = {PENSTOCK: dict.fromkeys(of_keys, 1.0)}
+    found |= {decode.measure_name(each): decode.figures(decoding_times(), 100) for each in FORMATS}
     for measure, systems in bounds["figures"].items():
         for system, names in systems.items():
             assert set(names) <= set(found[measure][system])
+
+
+def decoding_times() -> decode.AllTimes:
+    """Seconds, and CPU microseconds a message, of each system: raw, and decoded."""
+    times = {PENSTOCK: (1.0, 3.0), SPARK_TUNED: (2.0, 9.0), FLINK: (1.5, 4.5)}
+    return {
+        (system, is_raw): decode.Times([seconds[1 - is_raw]] * 3, [2 * seconds[1 - is_raw]] * 3)
+        for system, seconds in times.items()
+        for is_raw in (True, False)
+    }
+
+
+def test_the_ratios_of_decoding_are_of_the_whole_read_and_of_what_it_costs_over_a_raw_read() -> None:
+    found = decode.figures(decoding_times(), 300)
+    assert found[PENSTOCK] == {
+        "messages_per_s": 100,
+        "raw_messages_per_s": 300,
+        "cpu_us": 6.0,
+        "cpu_us_over_raw": 4.0,
+        "times_as_fast_as_spark": 3.0,
+        "decoding_times_spark": 3.5,
+        "times_as_fast_as_flink": 1.5,
+        "decoding_times_flink": 1.5,
+    }
+    assert set(found[FLINK]) == {"messages_per_s", "raw_messages_per_s", "cpu_us", "cpu_us_over_raw"}
 
 
 def test_the_ratios_of_small_batches() -> None:
