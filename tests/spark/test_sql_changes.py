@@ -113,7 +113,7 @@ def test_change_data_is_aggregated_filtered_and_written(
         f"""
         CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json", scan_max__records__per__batch="2")};
         CREATE TABLE large {SALES} {upsert(bootstrap, target)};
-        CREATE TABLE shown (shop STRING, n BIGINT, least INT, total INT) WITH ('connector' = 'print');
+        CREATE TABLE shown (shop STRING, n BIGINT, least INT, total INT, texts STRING) WITH ('connector' = 'print');
         CREATE TABLE kinds (shop STRING, n BIGINT) {kafka(bootstrap, target, format="debezium-json")};
         CREATE TABLE plain (shop STRING, n BIGINT) {kafka(bootstrap, target)};
         """
@@ -121,11 +121,12 @@ def test_change_data_is_aggregated_filtered_and_written(
     run(
         script,
         """
-        INSERT INTO shown SELECT shop, COUNT(*), MIN(amount), SUM(amount) FROM sales GROUP BY shop;
+        INSERT INTO shown SELECT shop, COUNT(*), MIN(amount), SUM(amount), LISTAGG(CAST(amount AS STRING), '+')
+            FROM sales GROUP BY shop;
         INSERT INTO large SELECT * FROM sales WHERE amount < 8;
         """,
     )
-    assert table(script.lines) == ["a, 1, 8, 8", "b, 1, 5, 5"]
+    assert table(script.lines) == ["a, 1, 8, 8, 8", "b, 1, 5, 5, 5"]
     assert any(line.startswith("-U") for line in script.lines)
     assert written(bootstrap, target) == [{"id": 1, "shop": "b", "amount": 5}]
     refused = script.refusal("INSERT INTO plain SELECT shop, COUNT(*) FROM sales GROUP BY shop")

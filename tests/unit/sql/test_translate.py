@@ -227,7 +227,25 @@ def test_a_window_with_an_offset_and_a_cumulated_one(function: str, window: str,
     assert sql == f"SELECT {shown} AS `window_start` FROM ({rows}) AS `_window` GROUP BY `__window`"
 
 
+def test_a_named_window_stands_in_each_call() -> None:
+    sql = translated(
+        "SELECT SUM(l) OVER w AS a, COUNT(*) OVER W AS b FROM t WINDOW w AS (PARTITION BY s ORDER BY i), "
+        "W AS (ORDER BY i ROWS 2 PRECEDING)"
+    ).sql
+    assert sql == (
+        "SELECT CAST(sum(`l`) OVER (PARTITION BY `s` ORDER BY `i` NULLS FIRST) AS BIGINT) AS `a`, count(*) OVER "
+        "(ORDER BY `i` NULLS FIRST ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `b` FROM `t` AS `t`"
+    )
+
+
 WRONG = [
+    ("SELECT SUM(i) OVER v FROM t WINDOW w AS (ORDER BY i)", 8, "there is no window 'v' in WINDOW"),
+    ("SELECT SUM(i) OVER w FROM t", 8, "there is no window 'w' in WINDOW"),
+    (
+        "SELECT SUM(i) OVER (w ORDER BY i) FROM t WINDOW w AS (PARTITION BY s)",
+        8,
+        "adds something to the window 'w'",
+    ),
     ("SELECT foo(i) FROM t", 8, "the function foo is not one of those that are served"),
     ("SELECT UPER(s) FROM t", 8, "Did you mean 'UPPER'?"),
     ("SELECT UPPER(s, s) FROM t", 8, "UPPER takes 1 arguments, got 2"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from penstock.sql.language.source import nearest
 from penstock.sql.query._aggregates import Calls, aggregate_text
 from penstock.sql.query._functions import AGGREGATES, OVER_ONLY
 from penstock.sql.query._parts import From
@@ -23,9 +24,11 @@ from penstock.sql.query.steps import OverRows
 
 if TYPE_CHECKING:
     from penstock.sql.query._select import Select
+    from penstock.sql.query.expressions.expressions import Expressions
 
 _FREE = ("LAG", "ROW_NUMBER")
 """Functions that have no frame."""
+_PARTS = ("partition_by", "order", "spec")
 _NEEDS_TIME = (
     "OVER in a stream needs one table with a WATERMARK in FROM, and ORDER BY the column of its WATERMARK, "
     "ascending. Write WHERE in the same SELECT, and joins and groups in a query around it."
@@ -49,6 +52,29 @@ def over_nodes(tree: exp.Expr) -> list[exp.Expr]:
         for node in each.find_all(exp.Window)
         if node.find_ancestor(exp.Select) is tree
     ]
+
+
+def use_named_windows(inner: Expressions, tree: exp.Expr) -> None:
+    """Put the windows of WINDOW into the calls that name them.
+
+    Raises:
+        SqlError: there is no window of the name, or a call adds something to it.
+    """
+    known = {str(each.this.name): each for each in tree.args.get("windows") or ()}
+    for each in known.values():
+        inner.only(each, "this", "partition_by", "order", "spec")
+    for node in over_nodes(tree):
+        name = node.args.get("alias")
+        if name is None:
+            continue
+        if name.name not in known:
+            inner.refuse(node, f"there is no window '{name.name}' in WINDOW.{nearest(name.name, [*known])}")
+        if any(node.args.get(part) for part in _PARTS):
+            inner.refuse(node, f"OVER adds something to the window '{name.name}'. Write all of it in OVER.")
+        node.set("alias", None)
+        copied = known[name.name].copy()
+        for part in _PARTS:
+            node.set(part, copied.args.get(part))
 
 
 def over_rows(parts: Select, source: From, where: str, nodes: list[exp.Expr]) -> Selected:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.sql.query._aggregated import aggregated
 from penstock.sql.query._groups import Groups
 from penstock.sql.query._joins import conjuncts
-from penstock.sql.query._over import over_nodes, over_rows
+from penstock.sql.query._over import over_nodes, over_rows, use_named_windows
 from penstock.sql.query._parts import From
 from penstock.sql.query._semi import kept_by_queries
 from penstock.sql.query._window_ends import closed_windows, groups_windows
@@ -21,7 +21,19 @@ from penstock.sql.query._windows import WINDOW
 from penstock.sql.query.rows import Rows, Selected
 from penstock.sql.query.scope import Entry, column_name
 
-_STARTS = ("this", "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct")
+_STARTS = (
+    "this",
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "order",
+    "limit",
+    "distinct",
+    "windows",
+)
 
 
 @dataclass(frozen=True)
@@ -171,6 +183,7 @@ class Select(Groups):
         self.inner.only(self.tree, *_STARTS, "with_", "hint")
         if not self.tree.expressions:
             self.inner.refuse(self.tree, "SELECT has no columns.")
+        use_named_windows(self.inner, self.tree)
 
     def _is_distinct(self) -> bool:
         distinct = self.tree.args.get("distinct")
