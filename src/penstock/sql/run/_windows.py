@@ -28,8 +28,13 @@ def window_parts(frame: Any) -> dict[str, str]:
 
 
 def with_window_ends(frame: Any, step: WindowEnds) -> Any:
-    """Return rows whose ends, or times if there are no ends, have the watermark. Other columns lose it."""
+    """Return rows whose ends, or times if there are no ends, have the watermark. Other columns lose it.
+
+    Rows without a watermark stay as they are, because their windows never end.
+    """
     delays = [field.metadata[WATERMARK] for field in frame.schema.fields if WATERMARK in field.metadata]
+    if not delays:
+        return frame if step.window is None else frame.drop(step.window)
     parts = {**dict.fromkeys(step.times, "time"), **dict.fromkeys(step.ends, "end")}
     first = next(iter((*step.ends, *step.times)), None)
     for field in frame.schema.fields:
@@ -40,7 +45,7 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
             known[_PART] = parts[field.name]
         elif WATERMARK not in field.metadata:
             continue
-        if field.name == first and delays:
+        if field.name == first:
             known[WATERMARK] = delays[0]
         frame = frame.withMetadata(field.name, known)
     return frame if step.window is None else frame.drop(step.window)

@@ -1,0 +1,64 @@
+"""Which columns of windows get the watermark of Spark's window. A list of columns stands for a frame of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.sql.query.steps import WindowEnds
+from penstock.sql.run._windows import WATERMARK, window_parts, with_window_ends
+
+STEP = WindowEnds("", "__window", ("e",), ("t",))
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def cast(self, kind: str) -> Column:
+        return self
+
+
+@dataclass(frozen=True)
+class Frame:
+    fields: tuple[Column, ...]
+
+    @property
+    def schema(self) -> Frame:
+        return self
+
+    def __getitem__(self, quoted: str) -> Column:
+        return next(each for each in self.fields if f"`{each.name}`" == quoted)
+
+    def withColumn(self, name: str, column: Column) -> Frame:
+        return self
+
+    def withMetadata(self, name: str, metadata: dict[str, Any]) -> Frame:
+        return Frame(
+            tuple(replace(each, metadata=metadata) if each.name == name else each for each in self.fields)
+        )
+
+    def drop(self, name: str) -> Frame:
+        return Frame(tuple(each for each in self.fields if each.name != name))
+
+
+def marked(step: WindowEnds, **delays: int | None) -> tuple[list[str], dict[str, str]]:
+    """Return the columns that have the watermark, and the parts of windows."""
+    fields = [
+        Column(name, {} if delay is None else {WATERMARK: delay, "x": 1}) for name, delay in delays.items()
+    ]
+    frame = with_window_ends(Frame(tuple(fields)), step)
+    assert step.window not in [each.name for each in frame.fields]
+    return [each.name for each in frame.fields if WATERMARK in each.metadata], window_parts(frame)
+
+
+def test_the_end_of_a_window_gets_the_watermark_and_the_time_of_a_row_loses_it() -> None:
+    found = marked(STEP, ts=5, e=None, t=None, __window=5)
+    assert found == (["e"], {"e": "end", "t": "time"})
+    assert marked(WindowEnds("", None, (), ("t",)), e=5, t=None) == (["t"], {"t": "time"})
+    assert marked(WindowEnds("", None, (), ()), e=5, t=None) == ([], {})
+
+
+def test_windows_without_a_watermark_have_no_end() -> None:
+    assert marked(STEP, ts=None, e=None, t=None, __window=None) == ([], {})
