@@ -158,8 +158,11 @@ class FlinkSession:
         query = f"SELECT {expressions} FROM records"  # noqa: S608 - ours
         return tuple(self._run(tables, query, "mini-batch")["rows"][-1])
 
-    def normalize(self, topic: str, columns: str, key: str) -> int:
-        """Read an upsert table, with a state in RocksDB, and drop its changes. Return the count."""
+    def normalize(self, topic: str, columns: str, key: str, condition: str) -> int:
+        """Read an upsert table, with a state in RocksDB, and drop its changes. Return the count.
+
+        A condition that is not of the key needs old rows. Without one Flink leaves ChangelogNormalize out.
+        """
         options = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
         tables = {
             "records": _table(
@@ -167,11 +170,12 @@ class FlinkSession:
             ),
             "nothing": _table(columns, connector="blackhole"),
         }
-        plan = self._ask(action="explain", mode="rocksdb", tables=tables, query=_DROP)["plan"]
+        query = f"{_DROP} WHERE {condition}"
+        plan = self._ask(action="explain", mode="rocksdb", tables=tables, query=query)["plan"]
         if "ChangelogNormalize" not in plan:
             msg = f"Flink's plan has no ChangelogNormalize:\n{plan}"
             raise FlinkError(msg)
-        count: int = self._run(tables, _DROP, "rocksdb")["read_records"]
+        count: int = self._run(tables, query, "rocksdb")["read_records"]
         return count
 
     def write(self, topic: str, record_count: int, *, exactly_once: bool) -> float:

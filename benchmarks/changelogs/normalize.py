@@ -166,7 +166,7 @@ def _cpu_us(spark: SparkSession, system: str, source: Path, events: int) -> floa
 def _flink_us(flink: FlinkSession, *, is_upsert: bool) -> float:
     before = usage.snapshot()
     if is_upsert:
-        count = flink.normalize(TOPIC, _FLINK_COLUMNS, "k")
+        count = flink.normalize(TOPIC, _FLINK_COLUMNS, "k", "v >= 0")
     else:
         count, _ = flink.drop(TOPIC, _FLINK_COLUMNS, {"format": "json"})
     spent = usage.spent(before, usage.snapshot(), taking_part(FLINK) - {usage.BROKER})
