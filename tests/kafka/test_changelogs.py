@@ -60,12 +60,14 @@ HISTORY = [(1, "a", "+I"), (2, "c", "+I"), (1, "a", "-U"), (1, None, "+U"), (2, 
 WRITTEN = [(1, "a", "+I"), (2, "c", "+I"), (1, "a", "-D"), (1, None, "+I"), (2, "c", "-D")]
 
 
-def rows_of(bootstrap: str, topic: str, count: int, options: Mapping[str, str]) -> pa.Table:
+def rows_of(
+    bootstrap: str, topic: str, count: int, options: Mapping[str, str], schema: pa.Schema = SCHEMA
+) -> pa.Table:
     """Read the first records of a topic as a task reads them."""
     given = {"properties.bootstrap.servers": bootstrap, "topic": topic, "metadata.columns": "offset"}
     config = parse_read({**given, **options}, streaming=False)
     assert isinstance(config.table, TableSpec)
-    table = make_table(SCHEMA, config.table)
+    table = make_table(schema, config.table)
     maker = TableRowMaker(TableDecoder(table), BadRecords(config.table.bad_records.policy), lambda _: None)
     split = Split.of(OffsetRange(TopicPartition(topic, 0), 0, count))
     return pa.Table.from_batches([maker.rows(one) for one in read_split(config.source, split, maker.columns)])

@@ -18,6 +18,7 @@ from penstock.formats import ROW_KIND, Encoder, Format, metadata_column
 from penstock.table import make_table
 from penstock.table.upsert_decode import UpsertDecoder
 from tests.examples import examples
+from tests.judges.cdc.corpus_avro import Registered, envelope
 from tests.registry_server import running_registry
 from tests.table_specs import format_for, table_spec
 from tests.unit.changelog.running import Row, Running, as_changelog
@@ -113,6 +114,27 @@ JSON_WRITERS: dict[str, Callable[[Row | None, Row | None], bytes]] = {
 }
 
 
+AVRO = "debezium-avro-confluent"
+REGISTERED = Registered(
+    1, envelope(("id", "long"), ("name", ["null", "string"]), ("weight", ["null", "double"]))
+)
+
+
+def to_avro(old: Row | None, new: Row | None) -> bytes:
+    return REGISTERED.event("u" if old and new else "c" if new else "d", old, new)
+
+
+WRITERS = JSON_WRITERS | {AVRO: to_avro}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Run a registry that has the schema of the messages in Avro."""
+    with running_registry() as registry:
+        assert registry.register("goods-value", REGISTERED.text) == 1
+        yield registry.url
+
+
 def rows_of(made: Format, values: Sequence[bytes], places: Sequence[int]) -> list[Row]:
     found = made.decoder(COLUMNS, [*COLUMNS.names, KIND]).decode(pa.array(values, pa.binary()))
     assert not found.failures
@@ -165,10 +187,10 @@ def delivered(chance: random.Random, count: int) -> list[list[int]]:
     return batches
 
 
-def tables_of(changes: Sequence[Change], seed: int) -> Iterator[tuple[str, list[Row]]]:
+def tables_of(changes: Sequence[Change], seed: int, url: str) -> Iterator[tuple[str, list[Row]]]:
     """Return the table that each format gives, delivered with duplicates."""
     written: dict[str, tuple[Format, list[bytes]]] = {
-        name: (made_for(name), [write(*one) for one in changes]) for name, write in JSON_WRITERS.items()
+        name: (made_for(name, url), [write(*one) for one in changes]) for name, write in WRITERS.items()
     }
     written["canal-json, by statement"] = (
         format_for("canal-json"),
@@ -185,16 +207,17 @@ def tables_of(changes: Sequence[Change], seed: int) -> Iterator[tuple[str, list[
     )
 
 
-def made_for(name: str, *, is_lenient: bool = False) -> Format:
+def made_for(name: str, url: str = "", *, is_lenient: bool = False) -> Format:
     name, _, schema = name.partition(" with ")
     options = {f"{name}.schema-include": "true"} if schema else {}
+    options |= {f"{AVRO}.url": url, "topic": "goods"} if name == AVRO else {}
     return format_for(name, options | ({f"{name}.ignore-parse-errors": "true"} if is_lenient else {}))
 
 
 @settings(max_examples=examples(15))
 @given(STEPS)
 def test_any_history_gives_the_same_changes_in_every_format(
-    steps: list[tuple[int, Row | None, int]],
+    url: str, steps: list[tuple[int, Row | None, int]]
 ) -> None:
     changes, _ = history(steps)
     wanted = []
@@ -202,43 +225,32 @@ def test_any_history_gives_the_same_changes_in_every_format(
         is_update = old is not None and new is not None
         wanted += [{**old, "at": at, "row_kind": "-U" if is_update else "-D"}] if old else []
         wanted += [{**new, "at": at, "row_kind": "+U" if is_update else "+I"}] if new else []
-    for name, write in JSON_WRITERS.items():
-        found = rows_of(made_for(name), [write(*one) for one in changes], range(len(changes)))
+    for name, write in WRITERS.items():
+        found = rows_of(made_for(name, url), [write(*one) for one in changes], range(len(changes)))
         assert (name, found) == (name, wanted)
 
 
 @settings(max_examples=examples(25))
 @given(STEPS, st.integers(0, 2**32))
 def test_one_history_gives_one_table_in_every_format(
-    steps: list[tuple[int, Row | None, int]], seed: int
+    url: str, steps: list[tuple[int, Row | None, int]], seed: int
 ) -> None:
     changes, table = history(steps)
     wanted = sorted(table, key=lambda row: row["id"])
-    for name, found in tables_of(changes, seed):
+    for name, found in tables_of(changes, seed, url):
         assert (name, found) == (name, wanted)
 
 
 @settings(max_examples=examples(15))
 @given(STEPS)
 def test_a_changelog_that_is_written_gives_its_table_in_every_format(
-    steps: list[tuple[int, Row | None, int]],
+    url: str, steps: list[tuple[int, Row | None, int]]
 ) -> None:
     changes, table = history(steps)
     wanted = sorted(table, key=lambda row: row["id"])
-    for name in ("debezium-json", "canal-json", "maxwell-json", "ogg-json"):
-        made = format_for(name)
+    for name in ("debezium-json", "canal-json", "maxwell-json", "ogg-json", AVRO):
+        made = made_for(name, url)
         assert (name, written_and_read(made, made.encoder(COLUMNS), changes)) == (name, wanted)
-
-
-def test_a_changelog_that_is_written_in_avro_gives_its_table() -> None:
-    name = "debezium-avro-confluent"
-    steps = [(1, {"name": "a", "weight": None}, 1), (2, {"name": None, "weight": 0.5}, 2), (1, None, 1),
-             (2, {"name": "b", "weight": 1.0}, 3), (1, {"name": "", "weight": 2.0}, 1)]  # fmt: skip
-    changes, table = history(steps)  # type: ignore[arg-type] # a literal has wider types
-    with running_registry() as registry:
-        made = format_for(name, {f"{name}.url": registry.url, "topic": "goods"})
-        found = written_and_read(made, made.encoder(COLUMNS), changes)
-    assert found == sorted(table, key=lambda row: row["id"])
 
 
 def written_and_read(made: Format, encoder: Encoder, changes: Sequence[Change]) -> list[Row]:
