@@ -184,47 +184,43 @@ def test_a_query(flink: str, expected: str) -> None:
     assert found.rows.changes is None
 
 
-_LAST_STEP = "unix_micros(CAST(`__window`.end AS TIMESTAMP)) - 300000000"
-
-
 @pytest.mark.parametrize(
-    ("function", "window", "start"),
+    ("function", "window"),
     [
         (
             "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '15' MINUTE, INTERVAL '0' MINUTE)",
             "'900000 milliseconds', '900000 milliseconds'",
-            "",
         ),
         (
             "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '15' MINUTE, INTERVAL '-1' MINUTE)",
             "'900000 milliseconds', '900000 milliseconds', '840000 milliseconds'",
-            "",
         ),
         (
             "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE, INTERVAL -'7' MINUTE)",
             "'900000 milliseconds', '300000 milliseconds', '180000 milliseconds'",
-            "",
-        ),
-        (
-            "CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '15' MINUTE)",
-            "'900000 milliseconds', '300000 milliseconds'",
-            f"({_LAST_STEP} - pmod({_LAST_STEP}, 900000000))",
-        ),
-        (
-            "CUMULATE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '5' MINUTE, SIZE => INTERVAL '15' MINUTE, "
-            "`OFFSET` => INTERVAL '7' MINUTE)",
-            "'900000 milliseconds', '300000 milliseconds', '120000 milliseconds'",
-            f"({_LAST_STEP} - pmod({_LAST_STEP} - 420000000, 900000000))",
         ),
     ],
 )
-def test_a_window_with_an_offset_and_a_cumulated_one(function: str, window: str, start: str) -> None:
+def test_a_window_with_an_offset(function: str, window: str) -> None:
     sql = translated(f"SELECT window_start FROM TABLE({function}) GROUP BY window_start, window_end").sql
     rows = f"SELECT *, window(`ts`, {window}) AS `__window` FROM `t`"
-    shown = f"CAST(timestamp_micros({start}) AS TIMESTAMP_NTZ)" if start else _START
-    if start:
-        rows = f"SELECT * FROM ({rows}) WHERE unix_micros(CAST(`ts` AS TIMESTAMP)) >= {start}"
-    assert sql == f"SELECT {shown} AS `window_start` FROM ({rows}) AS `_window` GROUP BY `__window`"
+    assert sql == f"SELECT {_START} AS `window_start` FROM ({rows}) AS `_window` GROUP BY `__window`"
+
+
+def test_a_cumulated_window() -> None:
+    sql = translated(
+        "SELECT window_start FROM TABLE(CUMULATE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '5' MINUTE, "
+        "SIZE => INTERVAL '15' MINUTE, `OFFSET` => INTERVAL '7' MINUTE)) GROUP BY window_start, window_end"
+    ).sql
+    time = "unix_micros(CAST(`ts` AS TIMESTAMP))"
+    passed = f"pmod({time} - 420000000, 900000000)"
+    start = f"timestamp_micros({time} - {passed})"
+    stop = f"timestamp_micros({time} - {passed} + `__step` * 300000000)"
+    assert sql == (
+        f"SELECT {_START} AS `window_start` FROM (SELECT * EXCEPT (`__step`) FROM (SELECT *, named_struct('start', {start}, "
+        f"'end', {stop}) AS `__window` FROM `t` LATERAL VIEW explode(sequence({passed} div 300000000 + 1, 3L)) `__steps` AS "
+        "`__step`)) AS `_window` GROUP BY `__window`"
+    )
 
 
 def test_a_named_window_stands_in_each_call() -> None:

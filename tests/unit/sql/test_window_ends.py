@@ -57,6 +57,7 @@ def test_the_end_of_a_window_gets_the_watermark_and_the_time_of_a_row_loses_it()
     found = marked(STEP, ts=5, e=None, t=None, __window=5)
     assert found == (["e"], {"e": "end", "t": "time"})
     assert marked(WindowEnds("", None, (), ("t",)), e=5, t=None) == (["t"], {"t": "time"})
+    assert marked(WindowEnds("", None, (), (), "w"), ts=5, w=None) == (["w"], {})
     assert marked(WindowEnds("", None, (), ()), e=5, t=None) == ([], {})
 
 

@@ -13,8 +13,8 @@ from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._joins import has_times, join_changes
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
-from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_windows
-from penstock.sql.query._windows import COLUMNS, WINDOW, is_window_function, window_call
+from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_structs, rows_of_windows
+from penstock.sql.query._windows import COLUMNS, WINDOW, is_window_function, parts_of_window, window_call
 from penstock.sql.query.piece import column_list, quoted
 from penstock.sql.query.rows import Rows
 from penstock.sql.query.scope import Scope
@@ -181,10 +181,12 @@ class Relations(Parts):
             f"* EXCEPT ({', '.join(f'`{each}`' for each in table.rows.hidden)})" if table.rows.hidden else "*"
         )
         rows = call.rows(star, table.text)
+        if call.kind == "CUMULATE":
+            rows = rows_of_structs(self, rows, tree.this)
         if call.kind == "SESSION" and not _is_grouped_by_window(self.tree):
             inner.refuse(tree.this, "SESSION is served with GROUP BY window_start, window_end only.")
         grouped = _is_grouped_by_window(self.tree)
-        shown = call.spans.parts(f"`{WINDOW}`")
+        shown = parts_of_window(f"`{WINDOW}`")
         self.window = Window(call.kind, f"`{WINDOW}`", call.partition, shown) if grouped else None
         if grouped and self.tree.args.get("joins"):
             inner.refuse(tree.this, "a JOIN of a window in the same SELECT is not served. Use a view.")

@@ -33,6 +33,14 @@ def over_times(parts: Relations, table: str, column: str, tree: exp.Expr) -> str
     return parts.query.cut(WindowEnds(query, None, (), (names[0],)), tree)
 
 
+def rows_of_structs(parts: Relations, rows: str, tree: exp.Expr) -> str:
+    """Return rows whose windows are structs that Spark does not know as windows."""
+    if not parts.query.is_streaming(rows):
+        return rows
+    query = parts.query.whole(f"SELECT * FROM {rows}")
+    return parts.query.cut(WindowEnds(query, None, (), (), WINDOW), tree)
+
+
 def rows_of_windows(parts: Relations, rows: str, columns: str, tree: exp.Expr) -> str:
     """Return rows with the columns of their window.
 

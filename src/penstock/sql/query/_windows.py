@@ -3,9 +3,8 @@
 Runs on the driver. Invariant: a window has the same beginning and end as in Flink. The column `__window` of a
 table function is Spark's own window, by which a stream is grouped.
 
-CUMULATE has its own beginnings. Its windows are those windows of HOP (with the step as slide) that end in the
-window of the whole size to which the row belongs. So the end of Spark's window says which of them it is, and
-Spark closes it when the watermark passes that end.
+The windows of CUMULATE are structs of the same form. In a stream, `WindowEnds` tells Spark that they are
+windows.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import quoted
 
 WINDOW = "__window"
+_STEP = "__step"
 KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 COLUMNS = ("window_start", "window_end", "window_time")
 _PARAMETERS = {
@@ -51,25 +51,6 @@ class Spans:
         offset = f", '{rest} milliseconds'" if rest else ""
         return f"window({time}, {size}, {slide}{offset})"
 
-    def condition(self, window: str, time: str) -> str:
-        """Return the condition for rows in Spark's window; "" without any."""
-        if self.kind != "CUMULATE":
-            return ""
-        return f"unix_micros(CAST({time} AS TIMESTAMP)) >= {self._cumulated_start(window)}"
-
-    def parts(self, window: str) -> tuple[str, str, str]:
-        """Return start, end and time of Spark's window; see `parts_of_window`."""
-        start, stop, time = parts_of_window(window)
-        if self.kind == "CUMULATE":
-            start = f"CAST(timestamp_micros({self._cumulated_start(window)}) AS TIMESTAMP_NTZ)"
-        return start, stop, time
-
-    def _cumulated_start(self, window: str) -> str:
-        """Return the beginning of a window of CUMULATE in microseconds since 1970."""
-        last_step = f"unix_micros(CAST({window}.end AS TIMESTAMP)) - {1_000 * self.slide}"
-        offset = f" - {1_000 * self.offset}" if self.offset else ""
-        return f"({last_step} - pmod({last_step}{offset}, {1_000 * self.size}))"
-
 
 @dataclass(frozen=True)
 class WindowCall:
@@ -91,10 +72,22 @@ class WindowCall:
 
     def rows(self, star: str, table: str) -> str:
         """Return the rows of a table, each once in every window that has it."""
-        text = self.spans.spark_window(quoted(self.column))
-        rows = f"SELECT {star}, {text} AS `{WINDOW}` FROM {table}"
-        condition = self.spans.condition(f"`{WINDOW}`", quoted(self.column))
-        return f"(SELECT * FROM ({rows}) WHERE {condition})" if condition else f"({rows})"
+        if self.kind == "CUMULATE":
+            return self._cumulated(star, table)
+        return f"(SELECT {star}, {self.spans.spark_window(quoted(self.column))} AS `{WINDOW}` FROM {table})"
+
+    def _cumulated(self, star: str, table: str) -> str:
+        """Return the rows with the windows of CUMULATE, which Spark does not have: one for each step left."""
+        spans, time = self.spans, f"unix_micros(CAST({quoted(self.column)} AS TIMESTAMP))"
+        step = 1_000 * spans.slide
+        passed = f"pmod({time} - {1_000 * spans.offset}, {1_000 * spans.size})"
+        numbers = f"sequence({passed} div {step} + 1, {spans.size // spans.slide}L)"
+        start, stop = f"{time} - {passed}", f"{time} - {passed} + `{_STEP}` * {step}"
+        window = f"named_struct('start', timestamp_micros({start}), 'end', timestamp_micros({stop}))"
+        each = f"LATERAL VIEW explode({numbers}) `__steps` AS `{_STEP}`"
+        return (
+            f"(SELECT * EXCEPT (`{_STEP}`) FROM (SELECT {star}, {window} AS `{WINDOW}` FROM {table} {each}))"
+        )
 
 
 def interval_ms(node: exp.Expr | None) -> int | None:

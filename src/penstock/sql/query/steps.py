@@ -95,12 +95,14 @@ class WindowEnds:
         window: the name of that column; None if the rows have ends already.
         ends: the columns with the end of the window.
         times: the columns with its last millisecond, which another window may be over.
+        struct: a column with a start and an end that becomes a window of Spark's; None without one.
     """
 
     query: str
     window: str | None
     ends: tuple[str, ...]
     times: tuple[str, ...]
+    struct: str | None = None
 
 
 Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows

@@ -43,9 +43,9 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
             # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
             frame = frame.withColumn(field.name, frame[_quoted(field.name)].cast("timestamp"))
             known[_PART] = parts[field.name]
-        elif WATERMARK not in field.metadata:
+        elif WATERMARK not in field.metadata and field.name != step.struct:
             continue
-        if field.name == first:
+        if field.name in (first, step.struct):
             known[WATERMARK] = delays[0]
         frame = frame.withMetadata(field.name, known)
     return frame if step.window is None else frame.drop(step.window)
