@@ -256,8 +256,7 @@ class Over:
     def _before(self, rows: _Rows, starts: Places, call: OverCall) -> pa.Array:
         at = np.flatnonzero(rows.is_new)
         places = at - call.offset
-        is_folded_row = one_array(rows.table.column(SIDE)).to_numpy() == _FOLDED
-        outside = places < starts[at] + is_folded_row[starts[at]]
+        outside = places < starts[at]  # the row that others are folded into has no value
         values = one_array(rows.table.column(Part("lag", call.column).name))
         return values.take(pa.array(np.maximum(places, 0), mask=outside))
 
