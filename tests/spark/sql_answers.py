@@ -1,4 +1,4 @@
-"""Compare answers of penstock.sql with those that benchmarks/flink_sql_values.py has recorded of Flink."""
+"""Compare answers of penstock.sql with those that tests/judges/sql has recorded of Flink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 DATA = Path(__file__).parent.parent / "data" / "sql"
-CORPUS = DATA / "corpus"
 _CLOSENESS = {"DOUBLE": 1e-14, "FLOAT": 1e-7}
 _NAMES = {
     "INTEGER": "int",
@@ -33,11 +32,16 @@ def answers(name: str) -> Any:
 
 def collected(frame: DataFrame) -> list[list[Any]]:
     """Return the rows of a query as JSON holds them. Times are those of the session's zone."""
+    return [[plain(value) for value in row] for row in zoned(frame).collect()]
+
+
+def zoned(frame: DataFrame) -> DataFrame:
+    """Return the rows with times of the session's zone."""
     columns = [
         F.col(f"`{name}`").cast("timestamp_ntz").alias(name) if kind == "timestamp" else F.col(f"`{name}`")
         for name, kind in frame.dtypes
     ]
-    return [[plain(value) for value in row] for row in frame.select(*columns).collect()]
+    return frame.select(*columns)
 
 
 def plain(value: Any) -> Any:

@@ -1,24 +1,25 @@
 """What Flink 2.3 answered to expressions, aggregates and whole scripts, and what penstock answers.
 
-The scripts are tests/data/sql/corpus. The first lines of a script say what is special: `-- ordered`: the
-order of its rows counts; `-- refused: why`: penstock may refuse it. What penstock serves has to be equal.
+The scripts are tests/data/sql/corpus, and tests/judges/sql/corpus.py says what their first lines mean. Here are those
+with the mark `quick`; `python -m tests.judges.sql` runs all. What penstock serves has to be equal.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import PenstockError, SqlError
+from penstock.errors import SqlError
 from penstock.sql.run.session import Session
-from tests.spark.sql_answers import CORPUS, DATA, answers, collected, same, same_type
+from tests.judges.sql.corpus import DATA, MODES, SCRIPTS
+from tests.judges.sql.judged import Outcome, judged, listed_refusals, run_script
+from tests.judges.sql.topics import write_inputs
+from tests.spark.sql_answers import answers, collected, same, same_type
 
 DIFFERENT = {
     "TO_DATE('26-01-02')": "NULL here: a year has four digits",
@@ -46,7 +47,7 @@ KINDER = {
     "LPAD('hi', 4, '')": "the same",
 }
 """Expressions that fail in Flink and not here, and why."""
-SOURCES = {"flink_expressions": "", "flink_aggregates": " FROM some_rows"}
+SOURCES = {"flink_expressions": "", "flink_berlin": "", "flink_aggregates": " FROM some_rows"}
 ZONES = {"flink_berlin": "Europe/Berlin"}
 REFUSED: dict[str, str] = answers("refused")
 
@@ -111,48 +112,23 @@ def failure(session: Session, query: str) -> str:
     return ""
 
 
-SCRIPTS = sorted(answers("corpus/flink"))
+@pytest.fixture(scope="module")
+def inputs(bootstrap: str) -> str:
+    """The prefix of the topics that the scripts read."""
+    prefix = f"corpus-{uuid.uuid4().hex[:8]}-"
+    write_inputs(bootstrap, prefix)
+    return prefix
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_gives_the_table_of_flink(session: Session, tmp_path: Path, name: str) -> None:
-    text, wanted = (CORPUS / f"{name}.sql").read_text(), answers("corpus/flink")[name]
-    marks = dict(re.findall(r"^-- (\w+):? ?(.*)$", text, re.MULTILINE))
-    if "error" in wanted:
-        with pytest.raises((PenstockError, PySparkException)):
-            run(session, text, tmp_path).collect()
-        return
-    try:
-        frame = run(session, text, tmp_path)
-    except PenstockError:
-        if "refused" in marks:
-            return
-        raise
-    assert [kind for _, kind in frame.dtypes if kind == "void"] == []
-    names = [each for each, _ in wanted["columns"]]
-    assert frame.columns == names
-    kinds = [kind for _, kind in wanted["columns"]]
-    assert [
-        pair for pair in zip(frame.dtypes, kinds, strict=True) if not same_type(pair[0][1], pair[1])
-    ] == []
-    rows, expected = collected(frame), wanted["rows"]
-    if "ordered" not in marks:
-        rows, expected = sorted(rows, key=json.dumps), sorted(expected, key=json.dumps)
-    assert len(rows) == len(expected), (rows, expected)
-    different = [
-        (row, other)
-        for row, other in zip(rows, expected, strict=True)
-        if not all(map(same, row, other, kinds))
-    ]
-    assert different == []
+QUICK = [(name, mode) for name, script in SCRIPTS.items() for mode in MODES if script.is_quick(mode)]
 
 
-def run(session: Session, text: str, folder: Path) -> Any:
-    """Run a script over the tables of the corpus and return the DataFrame of its last statement."""
-    places = {"${data}": str(CORPUS / "input"), "${out}": str(folder)}
-    for each in ((CORPUS / "tables.sql").read_text(), text):
-        script = each
-        for mark, place in places.items():
-            script = script.replace(mark, place)
-        results = session.execute(script)
-    return results[-1].frame
+@pytest.mark.parametrize(("name", "mode"), QUICK)
+def test_a_script_gives_the_table_of_flink(
+    spark: SparkSession, bootstrap: str, inputs: str, tmp_path: Path, name: str, mode: str
+) -> None:
+    given = run_script(spark, SCRIPTS[name], mode, bootstrap, tmp_path, inputs=inputs)
+    outcome, why = judged(SCRIPTS[name], mode, given)
+    if outcome is Outcome.REFUSED:
+        assert name in listed_refusals()[mode], why
+    assert outcome is not Outcome.DIFFERENT, why

@@ -1,3 +1,3 @@
 CREATE TABLE priced (id BIGINT, amount DECIMAL(10, 2), qty INT, total AS amount * qty, label AS CONCAT('o', CAST(id AS STRING)))
-WITH ('connector' = 'filesystem', 'path' = '${data}/orders.json', 'format' = 'json');
+WITH ('connector' = 'kafka', 'topic' = '${in}orders', ${read}, 'format' = 'json');
 SELECT id, total, label FROM priced WHERE total > 20;

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT shop FROM orders EXCEPT SELECT shop FROM shops;

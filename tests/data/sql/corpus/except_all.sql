@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT shop FROM orders EXCEPT ALL SELECT shop FROM shops;

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT shop, GROUPING(shop) AS g, COUNT(*) AS n FROM orders GROUP BY ROLLUP (shop);

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT id FROM orders WHERE shop IN (SELECT shop FROM shops WHERE n > 1);

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT shop FROM orders INTERSECT ALL SELECT shop FROM rates;

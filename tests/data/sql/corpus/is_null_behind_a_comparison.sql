@@ -1,2 +1,1 @@
--- refused: expected brackets
 SELECT id FROM orders WHERE qty = 1 IS NULL;

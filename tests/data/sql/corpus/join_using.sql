@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT id, shop, city FROM orders JOIN shops USING (shop);

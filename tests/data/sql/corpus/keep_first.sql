@@ -1,1 +1,2 @@
+-- quick in streaming
 SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS n FROM changes) WHERE n = 1;

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT s.shop, t.id FROM shops AS s, LATERAL (SELECT id FROM orders AS o WHERE o.shop = s.shop ORDER BY id DESC LIMIT 2) AS t;

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT id FROM orders AS o WHERE NOT EXISTS (SELECT 1 FROM payments AS p WHERE p.order_id = o.id);

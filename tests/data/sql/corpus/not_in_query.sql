@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT id FROM orders WHERE shop NOT IN (SELECT shop FROM shops);

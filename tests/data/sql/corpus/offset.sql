@@ -1,2 +1,3 @@
+-- quick in batch
 -- ordered
 SELECT id FROM orders ORDER BY id LIMIT 3 OFFSET 2;

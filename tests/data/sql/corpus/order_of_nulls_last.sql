@@ -1,2 +1,3 @@
+-- quick in batch
 -- ordered
 SELECT id, amount FROM orders ORDER BY amount DESC NULLS LAST, id DESC;

@@ -1,3 +1,5 @@
+-- quick in batch
+-- modes: batch
 CREATE TABLE target (id BIGINT, shop STRING, amount DECIMAL(10, 2), ts TIMESTAMP(3), `day` DATE)
 WITH ('connector' = 'filesystem', 'path' = '${out}/sink_csv', 'format' = 'csv');
 INSERT INTO target SELECT id, shop, amount, ts, `day` FROM orders WHERE shop IS NOT NULL AND amount IS NOT NULL;

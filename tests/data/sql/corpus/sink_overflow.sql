@@ -1,4 +1,4 @@
--- refused: an overflow stops the INSERT; Flink writes NULL
+-- modes: batch
 CREATE TABLE target (id BIGINT, amount DECIMAL(3, 2))
 WITH ('connector' = 'filesystem', 'path' = '${out}/sink_overflow', 'format' = 'json');
 INSERT INTO target SELECT id, amount FROM orders;

@@ -1,1 +1,2 @@
+-- quick in batch
 SELECT id FROM orders WHERE id = '3' OR qty > '8';

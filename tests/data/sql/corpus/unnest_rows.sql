@@ -1,1 +1,2 @@
+-- quick in streaming
 SELECT id, sku, n FROM tags CROSS JOIN UNNEST(items) AS t (sku, n);

@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT city, COUNT(*) AS n, SUM(points) AS p FROM clients GROUP BY city;

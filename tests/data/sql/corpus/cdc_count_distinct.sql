@@ -1,0 +1,1 @@
+SELECT shop, COUNT(DISTINCT name) AS n FROM goods GROUP BY shop;

@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT DISTINCT shop FROM goods;

@@ -1,0 +1,1 @@
+SELECT id FROM goods WHERE shop IN (SELECT shop FROM cities);

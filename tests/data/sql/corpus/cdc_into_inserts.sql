@@ -1,0 +1,3 @@
+CREATE TABLE target (shop STRING, n BIGINT) WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'json');
+INSERT INTO target SELECT shop, COUNT(*) FROM goods GROUP BY shop;
+SELECT * FROM target;

@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT g.id, c.city FROM goods AS g LEFT JOIN cities AS c ON g.shop = c.shop;

@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT shop, SUM(qty) AS q FROM stock GROUP BY shop;

@@ -1,0 +1,2 @@
+-- quick in batch
+SELECT * FROM goods;

@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS n, SUM(qty) AS q, MAX(name) AS m FROM goods;

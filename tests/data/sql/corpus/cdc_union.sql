@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT shop FROM goods UNION SELECT shop FROM cities;

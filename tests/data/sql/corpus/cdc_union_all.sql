@@ -1,0 +1,1 @@
+SELECT id, name FROM goods UNION ALL SELECT id, name FROM clients;

@@ -1,0 +1,1 @@
+SELECT shop, city, n FROM shops WHERE n < 4;

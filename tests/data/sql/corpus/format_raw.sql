@@ -1,0 +1,1 @@
+SELECT line, CHAR_LENGTH(line) AS n FROM lines;

@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT * FROM typed;

@@ -1,0 +1,2 @@
+SELECT id, YEAR(ts) AS a, MONTH(ts) AS b, DAYOFMONTH(ts) AS c, HOUR(ts) AS d, DATE_FORMAT(ts, 'HH:mm') AS e, TO_TIMESTAMP(DATE_FORMAT(ts,
+  'yyyy-MM-dd HH:mm:ss')) AS f, TIMESTAMPADD(DAY, 3, ts) AS g, TIMESTAMPDIFF(DAY, ts, TIMESTAMP '2026-03-01 00:00:00') AS h FROM orders;

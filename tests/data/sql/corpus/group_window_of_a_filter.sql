@@ -1,0 +1,2 @@
+-- open: b >= 2026-03-01
+SELECT TUMBLE_START(ts, INTERVAL '1' DAY) AS b, SUM(qty) AS q FROM orders WHERE qty > 1 GROUP BY TUMBLE(ts, INTERVAL '1' DAY);

@@ -1,0 +1,1 @@
+SELECT k, LISTAGG(CAST(v AS STRING)) AS l FROM changes GROUP BY k;

@@ -1,1 +1,0 @@
-SELECT id FROM orders /*+ OPTIONS('source.path.regex-pattern' = '.*') */ WHERE id < 3;

@@ -1,0 +1,2 @@
+-- quick in batch
+SELECT SUM(shop) AS s FROM orders;

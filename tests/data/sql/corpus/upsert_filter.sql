@@ -1,0 +1,1 @@
+SELECT shop FROM cities WHERE people > 3;

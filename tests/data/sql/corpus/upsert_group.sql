@@ -1,0 +1,2 @@
+-- quick in streaming
+SELECT city, COUNT(*) AS n, SUM(people) AS p FROM cities GROUP BY city;

@@ -1,0 +1,178 @@
+"""The scripts of tests/data/sql/corpus, their tables, and the answers that were recorded.
+
+Invariant: an answer belongs to the text of its script, of the tables that it names, and of their records.
+Lines at the head of a script say what is special:
+
+- `-- ordered`: in a batch the order of the rows counts.
+- `-- modes: batch`: the only mode it runs in.
+- `-- open: column >= value`: these rows are of windows that a bounded stream of Spark does not close.
+- `-- differs: why`: penstock gives another table. `-- kinder: why`: it gives a table where Flink fails. With
+  `in batch` or `in streaming` behind the word, only there.
+- `-- quick`: every run of the tests tries it, in both modes or in that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MODES = ("batch", "streaming")
+DATA = Path(__file__).parents[2] / "data" / "sql"
+CORPUS = DATA / "corpus"
+INPUT = CORPUS / "input"
+_END = re.compile(r";\s*(?:\n|$)")
+_MARK = re.compile(r"^-- (\w+)(?: in (\w+))?:? ?(.*)$", re.MULTILINE)
+_NEW_TOPIC = re.compile(r"\$\{new\}(\w+)")
+_READ = (
+    "'properties.bootstrap.servers' = '{}', 'scan.startup.mode' = 'earliest-offset', "
+    "'scan.bounded.mode' = 'latest-offset'"
+)
+_UPSERT = "'properties.bootstrap.servers' = '{}', 'scan.bounded.mode' = 'latest-offset'"
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a script finds its topics and files.
+
+    Attributes:
+        servers: of Kafka.
+        inputs: the prefix of the topics that scripts read.
+        made: the prefix of the topics that this run of one script writes.
+        folder: for files that it writes.
+    """
+
+    servers: str
+    inputs: str
+    made: str
+    folder: str
+
+    def fill(self, text: str) -> str:
+        """Return a text with places instead of their marks."""
+        marks = {
+            "${read}": _READ.format(self.servers),
+            "${upsert}": _UPSERT.format(self.servers),
+            "${in}": self.inputs,
+            "${new}": self.made,
+            "${out}": self.folder,
+        }
+        for mark, place in marks.items():
+            text = text.replace(mark, place)
+        return text
+
+
+@dataclass(frozen=True)
+class Script:
+    """One script.
+
+    Attributes:
+        name: of its file.
+        text: the script.
+        marks: the lines at its head: for each word and mode ("" for both) what stands behind it.
+    """
+
+    name: str
+    text: str
+    marks: dict[tuple[str, str], str]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Return the modes it runs in."""
+        only = self.marks.get(("modes", ""))
+        return MODES if only is None else (only,)
+
+    def is_quick(self, mode: str) -> bool:
+        """Return whether every run of the tests tries it in a mode."""
+        return mode in self.modes and self.mark("quick", mode) is not None
+
+    def mark(self, word: str, mode: str) -> str | None:
+        """Return what a mark says for a mode; None without the mark."""
+        return self.marks.get((word, mode), self.marks.get((word, "")))
+
+    @property
+    def tables(self) -> list[str]:
+        """Return the statements of the tables that the script names."""
+        return [text for name, text in TABLES.items() if re.search(rf"\b{name}\b", self.text)]
+
+    def statements(self, places: Places) -> list[str]:
+        """Return all statements: those of its tables first."""
+        return [places.fill(each) for each in (*self.tables, *_split(self.text))]
+
+    def made_topics(self, places: Places) -> list[str]:
+        """Return the topics that the script writes."""
+        return [f"{places.made}{name}" for name in sorted(set(_NEW_TOPIC.findall(self.text)))]
+
+    @property
+    def asked(self) -> str:
+        """Return a digest of all that an answer depends on. Marks and comments do not count."""
+        script = "\n".join(line for line in self.text.splitlines() if not line.startswith("--"))
+        whole = "\n".join((script, *self.tables))
+        topics = sorted(set(re.findall(r"\$\{in\}(\w+)", whole)))
+        records = [file.read_text() for topic in topics for file in INPUT.glob(f"{topic}.*")]
+        return hashlib.sha256("\n".join((whole, *records)).encode()).hexdigest()[:16]
+
+
+def _split(text: str) -> list[str]:
+    return [each.strip() for each in _END.split(text) if each.strip()]
+
+
+def _tables() -> dict[str, str]:
+    found = {}
+    for each in _split((CORPUS / "tables.sql").read_text()):
+        found[each.split()[2]] = each
+    return found
+
+
+def _script(file: Path) -> Script:
+    text = file.read_text()
+    marks = {(word, mode): why for word, mode, why in _MARK.findall(text)}
+    return Script(file.stem, text, marks)
+
+
+TABLES = _tables()
+SCRIPTS = {file.stem: _script(file) for file in sorted(CORPUS.glob("*.sql")) if file.name != "tables.sql"}
+
+
+def answers_file(mode: str) -> Path:
+    """Return the file of Flink's answers in a mode."""
+    return CORPUS / f"flink_{mode}.json"
+
+
+def recorded(mode: str) -> dict[str, Answer]:
+    """Return Flink's answers in a mode, by the names of scripts."""
+    file = answers_file(mode)
+    found: dict[str, Answer] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def wanted(script: Script, mode: str) -> Answer | None:
+    """Return what penstock has to answer; None if Flink was not asked.
+
+    Flink refuses tables that change in a batch. The rows of now are those that its stream ends with.
+    """
+    answer = recorded(mode).get(script.name)
+    if answer is not None and "error" in answer and mode == "batch":
+        stream = recorded("streaming").get(script.name, answer)
+        return answer if "error" in stream else stream
+    return answer
+
+
+def write_answers(mode: str, answers: dict[str, Answer]) -> None:
+    """Write answers of Flink: a line for each row, without scripts that are gone."""
+    names = [name for name in sorted(answers) if name in SCRIPTS]
+    parts = [f"{json.dumps(name)}: {_answer_text(answers[name])}" for name in names]
+    answers_file(mode).write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def _answer_text(answer: Answer) -> str:
+    head = {key: value for key, value in answer.items() if key != "rows"}
+    text = json.dumps(head, ensure_ascii=False)
+    if "rows" not in answer:
+        return text
+    rows = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in answer["rows"])
+    return f'{text[:-1]}, "rows": [\n  {rows}]}}' if rows else f'{text[:-1]}, "rows": []}}'

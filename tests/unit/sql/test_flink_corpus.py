@@ -1,0 +1,36 @@
+"""The scripts that Flink judged: every answer belongs to the script as it is now."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.judges.sql.corpus import MODES, SCRIPTS, recorded
+from tests.judges.sql.record import EXPRESSIONS
+from tests.spark.sql_answers import DATA, answers
+
+AGAIN = "FLINK=1 python -m tests.judges.sql --missing"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_flink_has_answered_every_script_as_it_is_now(mode: str) -> None:
+    found = recorded(mode)
+    stale = [
+        name
+        for name, script in SCRIPTS.items()
+        if mode in script.modes and found.get(name, {}).get("asked") != script.asked
+    ]
+    assert stale == [], AGAIN
+    assert found.keys() <= SCRIPTS.keys()
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_flink_has_answered_every_expression(name: str) -> None:
+    lines = (DATA / f"{name}.txt").read_text().splitlines()
+    assert [each["expression"] for each in answers(f"flink_{name}")] == lines, AGAIN
+
+
+def test_what_is_listed_as_refused_is_a_script_that_flink_runs() -> None:
+    for mode, messages in answers("corpus/refused").items():
+        for name, message in messages.items():
+            assert mode in SCRIPTS[name].modes
+            assert message
