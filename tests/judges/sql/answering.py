@@ -21,6 +21,8 @@ from tests.spark.sql_answers import plain, zoned
 
 KIND = "row_kind"
 _ADDED = ("+I", "+U")
+_OWN = re.compile(r"(?:penstock\.errors\.)(\w+Error: [^\n]+)")
+_CAUSE = re.compile(r"(\[(?!STREAM_FAILED|FOREACH_BATCH)[A-Z_.]+\] [^\n]+)")
 
 
 def answer(spark: SparkSession, script: Script, mode: str, places: Places) -> Answer:
@@ -86,7 +88,7 @@ def _row(row: Any) -> list[Any]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what a query raised, without Spark's stacks."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    own = [line for line in lines if re.match(r"(penstock\.\S+Error|org\.apache\.spark\.\S*Exception)", line)]
-    return (own or lines or [type(error).__name__])[0][:300]
+    """Return what a query raised, without Spark's stacks and what it wraps around the cause."""
+    text = str(error)
+    found = _OWN.search(text) or _CAUSE.search(text)
+    return (found[1] if found else text.strip().split("\n")[0])[:300]

@@ -64,7 +64,7 @@ def _scripts(servers: str, folder: Path, beginnings: list[str], *, only_missing:
     found = []
     for mode in reversed(modes):
         known = corpus.recorded(mode)
-        for script in SCRIPTS.values():
+        for script in sorted(SCRIPTS.values(), key=lambda each: not each.is_quick(mode)):
             is_known = known.get(script.name, {}).get("asked") == script.asked
             if (
                 mode not in script.modes

@@ -1,1 +1,1 @@
-SELECT id, tag, place FROM tags CROSS JOIN UNNEST(tags) WITH ORDINALITY AS t (tag, place);
+SELECT id, tag, spot FROM tags CROSS JOIN UNNEST(tags) WITH ORDINALITY AS t (tag, spot);

@@ -1,3 +1,4 @@
+-- kinder: both tables have a key, so the rows of the join differ by `id`
 -- quick in streaming
 CREATE TABLE target (id INT, name STRING, city STRING, PRIMARY KEY (id) NOT ENFORCED)
 WITH ('connector' = 'upsert-kafka', 'topic' = '${new}target', ${upsert}, 'key.format' = 'json', 'value.format' = 'json');

@@ -1,2 +1,2 @@
-CREATE VIEW large AS SELECT id, shop, amount FROM orders WHERE amount > 10;
-SELECT shop, COUNT(*) AS n FROM large GROUP BY shop;
+CREATE VIEW big AS SELECT id, shop, amount FROM orders WHERE amount > 10;
+SELECT shop, COUNT(*) AS n FROM big GROUP BY shop;

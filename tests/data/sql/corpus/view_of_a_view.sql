@@ -1,3 +1,3 @@
-CREATE VIEW one AS SELECT id, shop, qty FROM orders WHERE qty IS NOT NULL;
-CREATE VIEW two AS SELECT shop, SUM(qty) AS q FROM one GROUP BY shop;
-SELECT * FROM two WHERE q > 10;
+CREATE VIEW firsts AS SELECT id, shop, qty FROM orders WHERE qty IS NOT NULL;
+CREATE VIEW sums AS SELECT shop, SUM(qty) AS q FROM firsts GROUP BY shop;
+SELECT * FROM sums WHERE q > 10;

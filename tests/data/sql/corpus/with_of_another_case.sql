@@ -1,2 +1,2 @@
 -- quick in batch
-WITH Large AS (SELECT * FROM orders WHERE amount > 10) SELECT id FROM large;
+WITH Big AS (SELECT * FROM orders WHERE amount > 10) SELECT id FROM big;

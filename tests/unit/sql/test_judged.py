@@ -1,0 +1,77 @@
+"""The judge of scripts finds what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.judges.sql import corpus, judged
+from tests.judges.sql.corpus import Script
+from tests.judges.sql.judged import Outcome
+
+COLUMNS = [["b", "TIMESTAMP"], ["n", "BIGINT"]]
+MINE = [["b", "timestamp_ntz"], ["n", "bigint"]]
+ROWS = [["2026-01-01T00:00:00", 1], ["2026-03-01T00:00:00", 2]]
+OPEN = {("open", ""): "b >= 2026-03-01"}
+
+
+def outcome(
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    flinks: dict[str, Any] | None,
+    marks: dict[tuple[str, str], str] | None = None,
+    mode: str = "streaming",
+) -> Outcome:
+    monkeypatch.setattr(judged, "wanted", lambda *_: flinks)
+    return judged.judged(Script("x", "SELECT 1;", marks or {}), mode, given)[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "marks", "found"),
+    [
+        (ROWS, MINE, {}, Outcome.EQUAL),
+        (ROWS[::-1], MINE, {}, Outcome.EQUAL),
+        (ROWS[::-1], MINE, {("ordered", ""): ""}, Outcome.EQUAL),
+        (ROWS[:1], MINE, {}, Outcome.DIFFERENT),
+        ([*ROWS, ROWS[0]], MINE, {}, Outcome.DIFFERENT),
+        ([ROWS[0], [ROWS[1][0], 3]], MINE, {}, Outcome.DIFFERENT),
+        (ROWS[:1], MINE, OPEN, Outcome.EQUAL),
+        (ROWS, MINE, OPEN, Outcome.DIFFERENT),
+        (ROWS, [["b", "timestamp"], MINE[1]], {}, Outcome.EQUAL),
+        (ROWS, [MINE[0], ["n", "int"]], {}, Outcome.DIFFERENT),
+        (ROWS, [MINE[0], ["m", "bigint"]], {}, Outcome.DIFFERENT),
+        (ROWS[:1], MINE, {("differs", ""): "why"}, Outcome.LISTED),
+        (ROWS[:1], MINE, {("differs", "batch"): "why"}, Outcome.DIFFERENT),
+    ],
+)
+def test_tables_are_compared(
+    monkeypatch: pytest.MonkeyPatch, rows: Any, columns: Any, marks: Any, found: Outcome
+) -> None:
+    flinks = {"columns": COLUMNS, "rows": ROWS}
+    assert outcome(monkeypatch, {"columns": columns, "rows": rows}, flinks, marks) is found
+
+
+def test_the_order_and_open_windows_count_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    flinks, turned = {"columns": COLUMNS, "rows": ROWS}, {"columns": MINE, "rows": ROWS[::-1]}
+    ordered = {("ordered", ""): ""}
+    assert outcome(monkeypatch, turned, flinks, ordered, "batch") is Outcome.DIFFERENT
+    assert outcome(monkeypatch, turned, flinks, OPEN, "batch") is Outcome.EQUAL
+
+
+def test_refusals_and_failures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"columns": COLUMNS, "rows": ROWS}
+    mine = {"columns": MINE, "rows": ROWS}
+    assert outcome(monkeypatch, {"refused": "no"}, table) is Outcome.REFUSED
+    assert outcome(monkeypatch, {"failed": "no"}, {"error": "no"}) is Outcome.REFUSED_BY_BOTH
+    assert outcome(monkeypatch, mine, {"error": "no"}) is Outcome.DIFFERENT
+    assert outcome(monkeypatch, mine, {"error": "no"}, {("kinder", ""): "why"}) is Outcome.KINDER
+    assert outcome(monkeypatch, {"crashed": "Py4JJavaError"}, {"error": "no"}) is Outcome.DIFFERENT
+    assert outcome(monkeypatch, mine, None) is Outcome.UNASKED
+
+
+def test_a_digest_changes_with_the_script_and_not_with_its_marks() -> None:
+    script = corpus.SCRIPTS["cdc_group"]
+    marked = Script(script.name, f"-- differs: why\n{script.text}", {})
+    changed = Script(script.name, script.text.replace("SUM(qty)", "SUM(id)"), {})
+    assert marked.asked == script.asked != changed.asked
