@@ -33,6 +33,13 @@ _READ = (
 )
 _UPSERT = "'properties.bootstrap.servers' = '{}', 'scan.bounded.mode' = 'latest-offset'"
 
+EXPRESSIONS = {
+    "expressions": ("UTC", ""),
+    "berlin": ("Europe/Berlin", ""),
+    "aggregates": ("UTC", " FROM some_rows"),
+}
+"""The files of expressions: the time zone of the session, and what stands behind them in a query."""
+
 Answer = dict[str, Any]
 
 
@@ -81,6 +88,11 @@ class Script:
     marks: dict[tuple[str, str], str]
 
     @property
+    def sql(self) -> str:
+        """Return the script without the lines at its head."""
+        return "\n".join(line for line in self.text.splitlines() if not line.startswith("--"))
+
+    @property
     def modes(self) -> tuple[str, ...]:
         """Return the modes it runs in."""
         only = self.marks.get(("modes", ""))
@@ -101,7 +113,7 @@ class Script:
 
     def statements(self, places: Places) -> list[str]:
         """Return all statements: those of its tables first."""
-        return [places.fill(each) for each in (*self.tables, *_split(self.text))]
+        return [places.fill(each) for each in (*self.tables, *_split(self.sql))]
 
     def made_topics(self, places: Places) -> list[str]:
         """Return the topics that the script writes."""
@@ -110,8 +122,7 @@ class Script:
     @property
     def asked(self) -> str:
         """Return a digest of all that an answer depends on. Marks and comments do not count."""
-        script = "\n".join(line for line in self.text.splitlines() if not line.startswith("--"))
-        whole = "\n".join((script, *self.tables))
+        whole = "\n".join((self.sql, *self.tables))
         topics = sorted(set(re.findall(r"\$\{in\}(\w+)", whole)))
         records = [file.read_text() for topic in topics for file in INPUT.glob(f"{topic}.*")]
         return hashlib.sha256("\n".join((whole, *records)).encode()).hexdigest()[:16]

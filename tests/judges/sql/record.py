@@ -20,14 +20,7 @@ from benchmarks.flink import AVRO, CONNECTOR, flink_python
 from penstock.devbroker import DevCluster
 from penstock.devbroker.jars import ensure_jars
 from tests.judges.sql import corpus, topics
-from tests.judges.sql.corpus import DATA, MODES, SCRIPTS, Places
-
-EXPRESSIONS = {
-    "expressions": ("UTC", ""),
-    "berlin": ("Europe/Berlin", ""),
-    "aggregates": ("UTC", " FROM some_rows"),
-}
-"""The files of expressions: the time zone of the session, and what stands behind them in a query."""
+from tests.judges.sql.corpus import DATA, EXPRESSIONS, MODES, SCRIPTS, Places, Script
 
 Question = dict[str, Any]
 
@@ -42,12 +35,12 @@ def record(beginnings: list[str], *, only_missing: bool, limit_s: float) -> None
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-judge-")))
-        cluster = stack.enter_context(DevCluster())
-        topics.write_inputs(cluster.bootstrap_servers, "in-")
-        questions = [
-            *_scripts(cluster.bootstrap_servers, folder, beginnings, only_missing=only_missing),
-            *([] if only_missing else _expressions(beginnings)),
-        ]
+        questions = [] if only_missing else _expressions(beginnings)
+        asked = _scripts(beginnings, only_missing=only_missing)
+        if asked:
+            servers = stack.enter_context(DevCluster()).bootstrap_servers
+            topics.write_inputs(servers, "in-")
+            questions += [_question(script, mode, servers, folder) for script, mode in asked]
         try:
             _ask(questions, folder, limit_s)
         finally:
@@ -59,25 +52,24 @@ def _chosen(name: str, beginnings: list[str]) -> bool:
     return not names or name.startswith(tuple(names))
 
 
-def _scripts(servers: str, folder: Path, beginnings: list[str], *, only_missing: bool) -> list[Question]:
+def _scripts(beginnings: list[str], *, only_missing: bool) -> list[tuple[Script, str]]:
     modes = [each for each in MODES if each in beginnings] or list(MODES)
     found = []
     for mode in reversed(modes):
         known = corpus.recorded(mode)
         for script in sorted(SCRIPTS.values(), key=lambda each: not each.is_quick(mode)):
-            is_known = known.get(script.name, {}).get("asked") == script.asked
-            if (
-                mode not in script.modes
-                or not _chosen(script.name, beginnings)
-                or (only_missing and is_known)
-            ):
-                continue
-            out = folder / f"{script.name}-{mode}"
-            places = Places(servers, "in-", f"{script.name}-{mode}-", str(out))
-            topics.create(servers, script.made_topics(places))
-            statements = script.statements(places)
-            found.append({"kind": "script", "name": script.name, "mode": mode, "statements": statements})
+            is_known = only_missing and known.get(script.name, {}).get("asked") == script.asked
+            if mode in script.modes and _chosen(script.name, beginnings) and not is_known:
+                found.append((script, mode))
     return found
+
+
+def _question(script: Script, mode: str, servers: str, folder: Path) -> Question:
+    name = f"{script.name}-{mode}"
+    places = Places(servers, "in-", f"{name}-", str(folder / name))
+    topics.create(servers, script.made_topics(places))
+    statements = script.statements(places)
+    return {"kind": "script", "name": script.name, "mode": mode, "statements": statements}
 
 
 def _expressions(beginnings: list[str]) -> list[Question]:

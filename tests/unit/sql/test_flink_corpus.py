@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.judges.sql.corpus import MODES, SCRIPTS, recorded
-from tests.judges.sql.record import EXPRESSIONS
-from tests.spark.sql_answers import DATA, answers
+from tests.judges.sql.corpus import DATA, EXPRESSIONS, MODES, SCRIPTS, recorded
+from tests.spark.sql_answers import answers
 
 AGAIN = "FLINK=1 python -m tests.judges.sql --missing"
 
