@@ -109,7 +109,7 @@ class Script:
     @property
     def tables(self) -> list[str]:
         """Return the statements of the tables that the script names."""
-        return [text for name, text in TABLES.items() if re.search(rf"\b{name}\b", self.text)]
+        return [text for name, text in TABLES.items() if re.search(rf"\b{name}\b", self.sql)]
 
     def statements(self, places: Places) -> list[str]:
         """Return all statements: those of its tables first."""
