@@ -47,7 +47,7 @@ KINDER = {
     "LPAD('hi', 4, '')": "the same",
 }
 """Expressions that fail in Flink and not here, and why."""
-SOURCES = {"flink_expressions": "", "flink_berlin": "", "flink_aggregates": " FROM some_rows"}
+SOURCES = {"flink_expressions": "", "flink_aggregates": " FROM some_rows"}
 ZONES = {"flink_berlin": "Europe/Berlin"}
 REFUSED: dict[str, str] = answers("refused")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.judges.sql.corpus import DATA, EXPRESSIONS, MODES, SCRIPTS, recorded
+from tests.judges.sql.corpus import MODES, SCRIPTS, recorded
 from tests.spark.sql_answers import answers
 
 AGAIN = "FLINK=1 python -m tests.judges.sql --missing"
@@ -21,12 +21,6 @@ def test_flink_has_answered_the_scripts_as_they_are_now(mode: str) -> None:
         if mode in each.modes and (mode != "batch" or each.is_quick(mode))
     }
     assert needed - found.keys() == set(), AGAIN
-
-
-@pytest.mark.parametrize("name", EXPRESSIONS)
-def test_flink_has_answered_every_expression(name: str) -> None:
-    lines = (DATA / f"{name}.txt").read_text().splitlines()
-    assert [each["expression"] for each in answers(f"flink_{name}")] == lines, AGAIN
 
 
 def test_what_is_listed_as_refused_is_a_script_that_flink_runs() -> None:

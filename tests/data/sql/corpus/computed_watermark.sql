@@ -1,4 +1,3 @@
--- quick in streaming
 -- open: window_start >= 2026-03-01
 CREATE TABLE texts (id BIGINT, ts STRING, t AS TO_TIMESTAMP(SUBSTRING(ts, 1, 19)), WATERMARK FOR t AS t - INTERVAL '1' SECOND)
 WITH ('connector' = 'kafka', 'topic' = '${in}orders', ${read}, 'format' = 'json');

@@ -1,4 +1,3 @@
--- quick in streaming
 CREATE TABLE told (line STRING) WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'raw');
 CREATE TABLE target (id BIGINT, a STRING, amount DECIMAL(10, 2), ts TIMESTAMP(3), price DOUBLE, b BOOLEAN)
 WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'csv', 'csv.field-delimiter' = ';');

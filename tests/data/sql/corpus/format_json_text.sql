@@ -1,4 +1,3 @@
--- quick in streaming
 CREATE TABLE told (line STRING) WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'raw');
 CREATE TABLE target (id BIGINT, amount DECIMAL(10, 2), ts TIMESTAMP(3), `day` DATE, price DOUBLE, tags ARRAY<INT>)
 WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'json');

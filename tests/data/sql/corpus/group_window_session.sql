@@ -1,4 +1,3 @@
--- quick in streaming
 -- open: b >= 2026-03-01
 SELECT SESSION_START(ts, INTERVAL '2' MINUTE) AS b, SESSION_END(ts, INTERVAL '2' MINUTE) AS e, COUNT(*) AS n
 FROM orders GROUP BY SESSION(ts, INTERVAL '2' MINUTE);

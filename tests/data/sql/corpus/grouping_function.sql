@@ -1,2 +1,1 @@
--- quick in batch
 SELECT shop, GROUPING(shop) AS g, COUNT(*) AS n FROM orders GROUP BY ROLLUP (shop);

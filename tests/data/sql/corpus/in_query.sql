@@ -1,2 +1,1 @@
--- quick in batch
 SELECT id FROM orders WHERE shop IN (SELECT shop FROM shops WHERE n > 1);

@@ -1,2 +1,1 @@
--- quick in batch
 SELECT id FROM orders WHERE shop NOT IN (SELECT shop FROM shops);

@@ -1,3 +1,2 @@
--- quick in batch
 -- ordered
 SELECT id FROM orders ORDER BY id LIMIT 3 OFFSET 2;

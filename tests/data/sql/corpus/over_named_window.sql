@@ -1,2 +1,1 @@
--- quick in batch
 SELECT id, SUM(qty) OVER w AS s, COUNT(*) OVER w AS n FROM orders WINDOW w AS (PARTITION BY shop ORDER BY ts);

@@ -1,2 +1,1 @@
--- quick in streaming
 SELECT shop, id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY qty DESC, id) AS n FROM orders) WHERE n <= 2;

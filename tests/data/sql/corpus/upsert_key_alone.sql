@@ -1,4 +1,3 @@
--- quick in streaming
 CREATE TABLE target (k STRING, v INT, PRIMARY KEY (k) NOT ENFORCED)
 WITH ('connector' = 'upsert-kafka', 'topic' = '${new}target', ${upsert}, 'key.format' = 'json', 'value.format' = 'json',
   'value.fields-include' = 'EXCEPT_KEY');

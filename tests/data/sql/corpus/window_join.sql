@@ -1,4 +1,3 @@
--- quick in streaming
 SELECT a.id, b.order_id, a.window_start FROM
   (SELECT * FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS a
   JOIN (SELECT * FROM TABLE(TUMBLE(TABLE payments, DESCRIPTOR(`at`), INTERVAL '10' MINUTE))) AS b

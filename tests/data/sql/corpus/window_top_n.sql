@@ -1,4 +1,3 @@
--- quick in streaming
 -- open: window_start >= 2026-03-01
 SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY s DESC) AS place FROM (
   SELECT window_start, window_end, shop, SUM(amount) AS s FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' MINUTE))

@@ -1,4 +1,3 @@
--- quick in streaming
 -- open: window_start >= 2026-03-01
 CREATE TABLE target (window_start TIMESTAMP(3), n BIGINT, s DECIMAL(38, 2))
 WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'json');
