@@ -76,6 +76,13 @@ CONF = {
 }
 
 
+def test_a_stop_is_tried_again_after_an_interrupted_call() -> None:
+    query = MagicMock()
+    query.stop.side_effect = [RuntimeError("Answer from Java side is empty"), None]
+    Job("j", [query]).stop()
+    assert query.stop.call_count == 2
+
+
 @pytest.fixture
 def session() -> Session:
     spark = MagicMock()

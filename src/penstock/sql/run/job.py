@@ -88,11 +88,18 @@ class Job:
         errors: list[Exception] = []
         for query in self.queries:
             try:
-                query.stop()
+                _stop(query)
             except Exception as error:  # noqa: BLE001, PERF203 - the others have to be stopped first
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def _stop(query: Any) -> None:
+    try:
+        query.stop()
+    except Exception:  # noqa: BLE001 - Ctrl-C may break the connection of a call; the next call has a new one
+        query.stop()
 
 
 def _wait_for(query: Any) -> None:
