@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -77,6 +78,7 @@ class Runs(RuleBasedStateMachine):
         self.expected: dict[int, str] = {}
         self.pending: Changes | None = None
         self.attempts: list[Attempt] = []
+        self.attempt_ids = itertools.count()  # Spark gives each number once
         self.has_claimed = False
         self.drivers = [self._driver()]
 
@@ -94,7 +96,7 @@ class Runs(RuleBasedStateMachine):
             plan_number=driver.plan_number,
             stage_id=driver.stage_id,
             task_id=partition,
-            attempt_id=len(self.attempts),
+            attempt_id=next(self.attempt_ids),
         )
 
     def _steps(self, task: BatchTask, changes: Changes) -> Iterator[None]:
