@@ -43,7 +43,8 @@ def test_one_dataframe_gives_the_rows_of_sparks_own_source_for_filter_after_filt
 def test_scan_filter_gives_the_rows_of_where(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    topic = make_topic(3)
+    # The broker's retention would delete records of 2023 at any moment.
+    topic = make_topic(3, config={"retention.ms": "-1"})
     begin_ms = 1_700_000_000_000
     records = [
         judge.Record(b"%d" % n, partition=n % 3, timestamp_ms=begin_ms + n * 7919 % 60) for n in range(90)
