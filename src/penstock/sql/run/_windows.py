@@ -28,7 +28,9 @@ def window_parts(frame: Any) -> dict[str, str]:
 
 
 def with_window_ends(frame: Any, step: WindowEnds) -> Any:
-    """Return rows whose ends, or times if there are no ends, have the watermark. Other columns lose it.
+    """Return rows whose watermark stands on the ends of windows. Without ends it stands on the times.
+
+    All other columns lose the watermark.
 
     Rows without a watermark stay as they are, because their windows never end.
     """
