@@ -56,8 +56,7 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """Return the contents of the file: one line for the manifest, one for its checksum."""
-        line = json.dumps({"format": FORMAT, **asdict(self)}).encode()
-        return b"%s\n%08x\n" % (line, zlib.crc32(line))
+        return line_with_checksum({"format": FORMAT, **asdict(self)})
 
 
 @dataclass(frozen=True)
@@ -86,20 +85,40 @@ def list_files(files: Files, folder: str) -> list[FileName]:
     return [parsed for name in files.names(folder) if (parsed := parse_name(name)) is not None]
 
 
+def line_with_checksum(read: object) -> bytes:
+    """Return a value as the contents of a file: one line of JSON, and one for its checksum."""
+    line = json.dumps(read).encode()
+    return b"%s\n%08x\n" % (line, zlib.crc32(line))
+
+
+def checked_line(contents: bytes, what: str, where: str) -> bytes:
+    """Return the line of JSON in a file.
+
+    Args:
+        contents: of the file.
+        what: the file is, for the message.
+        where: the file is.
+
+    Raises:
+        StateError: the line does not match its checksum.
+    """
+    line, _, checksum = contents.partition(b"\n")
+    if checksum != b"%08x\n" % zlib.crc32(line):
+        raise StateError(
+            f"The state is damaged: the {what} {where} does not match its checksum. Nothing was written. "
+            "Restore the folder together with the checkpoint of the same time.",
+            path=where,
+        )
+    return line
+
+
 def parse_manifest(contents: bytes, where: str) -> Manifest:
     """Return the manifest in a file.
 
     Raises:
         StateError: the file is damaged, or of a newer version of penstock.
     """
-    line, _, checksum = contents.partition(b"\n")
-    if checksum != b"%08x\n" % zlib.crc32(line):
-        raise StateError(
-            f"The state is damaged: the manifest {where} does not match its checksum. Nothing was written. "
-            "Restore the folder together with the checkpoint of the same time.",
-            path=where,
-        )
-    read = json.loads(line)
+    read = json.loads(checked_line(contents, "manifest", where))
     if (form := read.pop("format")) != FORMAT:
         raise other_format(f"The manifest {where}", form)
     runs = tuple(RunFile(**run) for run in read.pop("runs"))

@@ -16,13 +16,12 @@ from __future__ import annotations
 import json
 import re
 import uuid
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.errors import StateError
 from penstock.state.files import Files
 from penstock.state.identity import FORMAT, other_format
+from penstock.state.manifest import checked_line, line_with_checksum
 
 SEAL_NAME = re.compile(r"seal-([0-9a-f]{16})-([0-9a-f]{8})\.json")
 
@@ -57,8 +56,7 @@ class Seal:
             "first_batch": self.first_batch,
             "runs": sorted(self.runs),
         }
-        line = json.dumps(read).encode()
-        return b"%s\n%08x\n" % (line, zlib.crc32(line))
+        return line_with_checksum(read)
 
 
 def parse_seal(contents: bytes, where: str) -> Seal:
@@ -67,14 +65,7 @@ def parse_seal(contents: bytes, where: str) -> Seal:
     Raises:
         StateError: the file is damaged, or of a newer version of penstock.
     """
-    line, _, checksum = contents.partition(b"\n")
-    if checksum != b"%08x\n" % zlib.crc32(line):
-        raise StateError(
-            f"The state is damaged: the file {where} does not match its checksum. Nothing was written. "
-            "Restore the folder together with the checkpoint of the same time.",
-            path=where,
-        )
-    read = json.loads(line)
+    read = json.loads(checked_line(contents, "file", where))
     if read["format"] != FORMAT:
         raise other_format(where, read["format"])
     runs = frozenset((int(version), str(run_hash)) for version, run_hash in read["runs"])

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
 from penstock.changelog.operators.join import SIDE
-from penstock.changelog.operators.ordering import groups_of, rank, ranks, same_as_before
+from penstock.changelog.operators.ordering import groups_of, groups_of_kept, rank, ranks, same_as_before
 from penstock.changelog.operators.over.calls import OverCall
 from penstock.changelog.operators.over.frames import Frames, starts_by_time, stops_of_peers
 from penstock.changelog.operators.over.parts import Part, is_folded, out_type, parts_of, result
@@ -179,7 +179,7 @@ class Over:
         hashes = hash_columns(ready, self.keys)
         groups, keys = groups_of(hashes)
         kept = find(keys)
-        old_groups = groups_of(Hashes.joined(keys, keys_of(kept)))[0][len(keys) :]
+        old_groups = groups_of_kept(keys_of(kept), keys)
         first = self._order_of_past(kept, old_groups)
         order = self._order(ready, groups)
         ready, groups = ready.take(pa.array(order)), groups[order]
