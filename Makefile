@@ -9,7 +9,14 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PYTEST_ARGS ?=
 PROFILE ?= quick
+# Most suites wait a part of their time: for brokers, and for processes to start. Another one uses that time.
+LANES ?= 2
+# The name of the suite before each line of its output.
+NAMED = $(if $(IS_NAMED),| awk '{ print "$@ | " $$0; fflush() }')
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
+# A broker and the state wait for the disk with each file that they write. Files in memory have no such wait.
+IN_MEMORY := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
+PYTEST_IN_MEMORY := $(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(PYTEST)
 SETUP := $(VENV)/.setup-done
 JARS := $(VENV)/.jars-done
 
@@ -30,24 +37,25 @@ demo-cdc: $(SETUP) $(JARS) ## Keep tables equal to a database's, from its change
 	$(BIN)/penstock demo cdc
 
 test: PROFILE = usual
-test: unit kafka spark chaos rest ## Run all tests
+test: unit $(JARS) npm ## Run all tests, two suites side by side (LANES=1: one after the other)
+	@$(MAKE) --no-print-directory --jobs=$(LANES) IS_NAMED=yes spark rest chaos kafka
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more examples)
-	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
 
 models: PROFILE = usual
 models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=thorough: 400 times)
-	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS) $(NAMED)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
-	$(PYTEST) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS) $(NAMED)
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
-	$(PYTEST) -n 2 --dist loadgroup tests/chaos $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/chaos $(PYTEST_ARGS) $(NAMED)
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) -n 2 tests/parity $(PYTEST_ARGS)
@@ -59,7 +67,7 @@ package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's qui
 	$(PYTEST) tests/package $(PYTEST_ARGS)
 
 rest: $(SETUP) $(JARS) npm ## parity, page and package at the same time
-	$(PYTEST) -n 2 --dist loadgroup tests/parity tests/page tests/package $(PYTEST_ARGS)
+	$(PYTEST) -n 2 --dist loadgroup tests/parity tests/page tests/package $(PYTEST_ARGS) $(NAMED)
 
 npm: $(SETUP)
 	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
