@@ -3,6 +3,7 @@
 The codec is a few Cython modules and one C file. The formats' decoders and encoders are C files under two
 Cython modules. The state has one Cython module, for hashes. Generated C goes to build/, never beside the
 sources. PENSTOCK_SANITIZE=address,undefined builds for the fuzz test (tests/parity/test_codec_fuzz.py).
+PENSTOCK_OPTIMIZE=-O0 builds quickly, for a test of the wheel.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ CODEC = "src/penstock/codec"
 NATIVE = f"{CODEC}/native"
 PXDS = ("_batch", "_columns", "_memory", "_record", "_record_columns", "_rows")
 SANITIZE = os.environ.get("PENSTOCK_SANITIZE")
-COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g1"] if SANITIZE else ["-O3"]
+OPTIMIZE = os.environ.get("PENSTOCK_OPTIMIZE", "-O3")
+COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g1"] if SANITIZE else [OPTIMIZE]
 LINK_ARGS = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
 
 

@@ -24,19 +24,19 @@ from penstock.devbroker.shared_classes import (
     keep,
 )
 
-_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Only Java's fast compiler, and the garbage collector that starts no threads."""
 _SPARK_ARCHIVES = Path(sys.prefix, "spark-classes")
 _REHEARSAL_TIMEOUT_S = 600.0
 
-OPTIONS = " ".join((*_FLAGS, *flags_to_use(next(_SPARK_ARCHIVES.glob("*.jsa"), None))))
+OPTIONS = " ".join((*FLAGS, *flags_to_use(next(_SPARK_ARCHIVES.glob("*.jsa"), None))))
 """For Spark's drivers, executors and daemons."""
 
 
 def quicken(environment: MutableMapping[str, str]) -> None:
     """Let each Spark that a process with this environment starts start quickly."""
     environment["SPARK_SUBMIT_OPTS"] = environment["SPARK_DAEMON_JAVA_OPTS"] = OPTIONS
-    environment["SPARK_LAUNCHER_OPTS"] = " ".join(_FLAGS)
+    environment["SPARK_LAUNCHER_OPTS"] = " ".join(FLAGS)
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def _make_spark_archive(key: str) -> None:
     _SPARK_ARCHIVES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="penstock-rehearsal-") as folder:
         made = Path(folder, "spark.jsa")
-        flags = " ".join((*_FLAGS, *flags_to_make(str(made))))
+        flags = " ".join((*FLAGS, *flags_to_make(str(made))))
         command = [sys.executable, "-W", "ignore", "-m", "tests.rehearsal", folder]
         try:
             done = subprocess.run(

@@ -19,6 +19,7 @@ import pytest
 
 from penstock.devbroker.paths import cache_folder
 from penstock.devbroker.ports import free_ports
+from tests import quick_jvm
 from tests.package.readme import README, pattern_of, quick_start
 
 pytestmark = [
@@ -55,6 +56,10 @@ NEEDS_OF_THE_SYSTEM = {"kerberos": "krb5-config"}
 """Extras that compile against a library of the system, and the program that shows that it is there."""
 SPARKS_LIMIT = "Python worker failed to connect back"
 """Spark gives a Python worker 10 s to start, whatever its settings say. A busy machine takes longer."""
+QUICK_BUILD = {"PENSTOCK_OPTIMIZE": "-O0"}
+"""The other tests have the code with all optimizations. Compiling it again would take a minute."""
+INSTALL = ("-m", "pip", "install", "--no-compile")
+"""Python compiles a module when it imports it. The packages have thousands that no test imports."""
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
@@ -83,7 +88,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel as README says, from a copy with the files of a checkout."""
     checkout = tmp_path_factory.mktemp("package") / "checkout"
     shutil.copytree(README.parent, checkout, ignore=NOT_OF_A_CHECKOUT)
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", ".", cwd=checkout)
+    build = (sys.executable, "-m", "pip", "wheel", "--no-deps", ".")
+    run(*build, cwd=checkout, env={**os.environ, **QUICK_BUILD})
     [built] = checkout.glob("penstock-*.whl")
     return built
 
@@ -93,7 +99,7 @@ def environment(wheel: Path) -> Path:
     """A virtual environment with the wheel and what it declares."""
     folder = wheel.parent / ".venv"
     run(_base_python(), "-m", "venv", folder, cwd=wheel.parent)
-    run(folder / "bin" / "python", "-m", "pip", "install", wheel, cwd=wheel.parent)
+    run(folder / "bin" / "python", *INSTALL, wheel, cwd=wheel.parent)
     return folder
 
 
@@ -115,6 +121,7 @@ def shell_environment(cache: Path) -> dict[str, str]:
         "PATH": os.pathsep.join(folders),
         "PENSTOCK_CACHE": str(cache),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": " ".join(quick_jvm.FLAGS),
     }
 
 
@@ -180,7 +187,7 @@ def check_extras(environment: Path, wheel: Path, folder: Path, extras: Iterable[
         works = f"{EXTRAS[extra]}; print('works')"
         lacking = subprocess.run([python, "-c", works], capture_output=True, cwd=folder, check=False)
         assert b"works" not in lacking.stdout, f"what the extra {extra} is for works without it"
-        run(python, "-m", "pip", "install", f"{wheel}[{extra}]", cwd=folder)
+        run(python, *INSTALL, f"{wheel}[{extra}]", cwd=folder)
         assert run(python, "-c", works, cwd=folder) == "works\n"
 
 
