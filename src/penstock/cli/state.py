@@ -25,12 +25,15 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _open(place: str) -> Files:
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
+    from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
     from penstock.state.files import open_files  # noqa: PLC0415 - lazy
 
     try:
         return open_files(place)
     except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
-        raise OptionError(f"{place!r} is not a folder that can be opened: {error}.", value=place) from None
+        shown = without_secrets(place)
+        why = str(error).replace(place, shown)
+        raise OptionError(f"{shown!r} is not a folder that can be opened: {why}.", value=shown) from None
 
 
 @state_app.command()
@@ -85,6 +88,7 @@ def repartition(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
+    from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
     from penstock.spark.partition_numbers import partition_numbers  # noqa: PLC0415 - lazy
     from penstock.state import tools  # noqa: PLC0415 - lazy
     from penstock.state.repartition import committed_batch  # noqa: PLC0415 - lazy
@@ -101,6 +105,6 @@ def repartition(
         lambda keys, count: partition_numbers(spark, keys, count),
     )
     typer.echo(
-        f"Copied batch {batch_id} into {partitions} partitions. Start the query with state={target!r} and "
-        f"partitions={partitions}."
+        f"Copied batch {batch_id} into {partitions} partitions. Start the query with "
+        f"state={without_secrets(target)!r} and partitions={partitions}."
     )

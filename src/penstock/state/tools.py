@@ -5,7 +5,7 @@ Runs on any machine that reaches the folder. Invariant: nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -64,11 +64,11 @@ def inspect(files: Files) -> Inspected:
     complete = [each for each in begun if count_reached(lineage.marks_of(each, marks), count) >= count]
     found = []
     for number in range(identity.partition_count):
-        manifests = _manifests(files, number)
-        if manifests:
-            runs = manifests[-1].runs
-            rows, size = sum(run.row_count for run in runs), sum(run.size_bytes for run in runs)
-            found.append(Partition(number, manifests[-1].version, len(runs), rows, size))
+        versions = _versions(files, number)
+        if versions:
+            newest = versions[-1].manifest
+            rows, size = sum(run.row_count for run in newest.runs), sum(run.size_bytes for run in newest.runs)
+            found.append(Partition(number, newest.version, len(newest.runs), rows, size))
     return Inspected(identity, max(complete, default=-1), max(begun, default=-1), found)
 
 
@@ -82,11 +82,14 @@ def verify(files: Files) -> Iterator[str]:
     schema = state_schema(identity.columns)
     for number in range(identity.partition_count):
         seen: set[str] = set()
-        for manifest in _manifests(files, number):
-            where = f"partition {number}, batch {manifest.version}"
-            if (manifest.query_id, manifest.identity) != (identity.query_id, fingerprint):
+        for version in _versions(files, number):
+            where = f"partition {number}, batch {version.manifest.version}"
+            owners = {(each.query_id, each.identity) for each in version.attempts}
+            if owners != {(identity.query_id, fingerprint)}:
                 yield f"{where}: written by another query or with other arguments"
-            for file in manifest.runs:
+            if len({each.input for each in version.attempts}) > 1:
+                yield f"{where}: {_other_rows(version.attempts)}"
+            for file in version.manifest.runs:
                 if file.name in seen:
                     continue
                 seen.add(file.name)
@@ -116,13 +119,36 @@ def _identity(files: Files) -> tuple[Identity, str]:
     return found
 
 
-def _manifests(files: Files, number: int) -> list[Manifest]:
-    """Return the versions of a partition that count, oldest first. Attempts with one input count once."""
+def _other_rows(attempts: Sequence[Manifest]) -> str:
+    counts = sorted({each.input.row_count for each in attempts})
+    return (
+        f"{len(attempts)} attempts of one run got different rows ({' and '.join(map(str, counts))} rows), so "
+        "a query cannot continue from this version. Two operators use the folder, or the rows before the "
+        "operator differ each time"
+    )
+
+
+@dataclass(frozen=True)
+class _Version:
+    """One version of a partition.
+
+    Attributes:
+        manifest: of an attempt whose runs are all there.
+        attempts: the manifests of all attempts of the run that counts.
+    """
+
+    manifest: Manifest
+    attempts: list[Manifest]
+
+
+def _versions(files: Files, number: int) -> list[_Version]:
+    """Return the versions of a partition that count, oldest first."""
     lineage = read_lineage(files)
     names: list[FileName] = [file for file in list_files(files, str(number)) if file.is_manifest]
     names.sort(key=lambda file: file.version)
     read = (read_manifest(files, str(number), file.name) for file in names)
     found = lineage.choose(manifest for manifest in read if manifest is not None)
     there = {file.name for file in list_files(files, str(number))}
-    versions = groupby(found, key=lambda each: each.version)
-    return [one_with_runs([*of_version], there) for _, of_version in versions]
+    by_version = groupby(found, key=lambda each: each.version)
+    attempts = ([*of_version] for _, of_version in by_version)
+    return [_Version(one_with_runs(each, there), each) for each in attempts]

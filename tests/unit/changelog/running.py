@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Operator
-from penstock.state.columns import Hashes, state_schema
+from penstock.state.columns import DELETED, KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW, Hashes, state_schema
 from penstock.state.merge import run_in_memory
 from penstock.state.snapshot import Lifetime, Snapshot
 
 Row = dict[str, Any]
+_ONE_ROW = (KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW)
 
 
 class Running:
@@ -36,6 +37,15 @@ class Running:
         step.out.validate(full=True)
         out: list[Row] = step.out.to_pylist()
         return out
+
+    def kept(self) -> list[Row]:
+        """Return the rows that the state has, without those that a later row has replaced or deleted."""
+        rows = [row for run in self.snapshot.runs for piece in run.pieces for row in piece.to_pylist()]
+        newest = {
+            tuple(row[name] for name in _ONE_ROW[: 2 + 2 * self.operator.has_parts]): row for row in rows
+        }
+        remembers = self.operator.remembers_deleted
+        return [row for row in newest.values() if remembers or not row[DELETED]]
 
 
 def as_changelog(rows: Iterable[Row]) -> dict[Any, list[Row]]:

@@ -185,13 +185,6 @@ def test_each_row_sees_the_rows_before_it(
         assert Counter(map(str, out)) == Counter(map(str, expected))
 
 
-def alive(tested: Running) -> int:
-    rows = [row for run in tested.snapshot.runs for row in pa.Table.from_batches(run.pieces).to_pylist()]
-    names = ("#key_low", "#key_high", "#part_high", "#part_low")
-    newest = {tuple(row[name] for name in names): row["#deleted"] for row in rows}
-    return sum(not deleted for deleted in newest.values())
-
-
 @pytest.mark.parametrize(
     ("frame", "preceding", "calls", "count"),
     [
@@ -209,7 +202,7 @@ def test_a_key_keeps_what_later_rows_need(
     for second in range(30):
         batch = [row("a", second, second, chance)]
         tested.step([*batch, *clock(batch)])
-    assert alive(tested) == count + DELAY + 2, "rows that wait, and the clock"
+    assert len(tested.kept()) == count + DELAY + 2, "rows that wait, and the clock"
 
 
 def test_equal_rows_are_counted_each_and_a_late_row_is_dropped() -> None:

@@ -171,8 +171,11 @@ def test_two_attempts_of_one_run_with_different_rows_are_refused(folder: Folder)
     one, other = task_of("a", 4), task_of("a", 4)
     first, second = load_task(store_in(files), one, {0: "x"}), load_task(store_in(files), other, {0: "y"})
     save_task(store_in(files), first, {0: "x"})
+    assert list(tools.verify(files)) == []
     save_task(store_in(files), second, {0: "y"})
     run_batch(store_in(files), "a", 4, {}, tasks=[1])
+    (problem,) = tools.verify(files)
+    assert problem.startswith("partition 0, batch 4: 2 attempts of one run got different rows (1 rows), so")
     with pytest.raises(StateError, match="Two attempts of batch 4 got different rows for partition 0"):
         read(folder, 5, "a")
 
@@ -361,7 +364,7 @@ def test_any_file_system_of_pyarrow(tmp_path: Path, is_object_store: bool) -> No
     assert contents(store_in(files), 6) == {key: str(key) for key in range(6)}
     assert tools.inspect(files).batch_id == 5
     copies = list((tmp_path / "cache").glob("*/0/*.arrow"))
-    runs = {file.name for file in tools._manifests(files, 0)[-1].runs}
+    runs = {file.name for file in tools._versions(files, 0)[-1].manifest.runs}
     assert {path.name for path in copies} <= runs, "copies of runs that were merged are deleted"
     store._OPEN.clear()
     for path in copies:

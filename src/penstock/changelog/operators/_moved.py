@@ -5,16 +5,21 @@ becomes row 1. Its log has one row after another: -D 1, +I 2, -D 2, +I 1. The -D
 that had the key before, so key 2 stays. Such a -D holds the old row, which tells it apart.
 
 Runs on executors. Invariants: a -D or -U is left out only if its values equal those of a row that was
-replaced, and differ from those of the row that is there; one whose values are all null (a tombstone) always
-deletes. A -D of an upsert stream always deletes, because there +U replaces rows and +I does not.
+replaced, once for each such row. A -D is left out only if its values also differ from those of the row that
+is there, because a snapshot may have given this row as +I again. A -U may equal the row that is there: in a
+stream with -U, a +U without one comes from another key only, so there were two rows. A -D whose values are
+all null (a tombstone) always deletes. A -D of an upsert stream always deletes, because there +U replaces rows
+and +I does not.
 
 The state has the hash of the replaced row as the part of the key, because the two halves of an exchange may
-be in two batches. Its lowest bit says whether a +I has replaced the row.
+be in two batches. Its lowest two bits say how the row was replaced. Only its place tells the -U that ends
+such a row from a later one. So this -U moves the place of the key, and the hash says that the row is GONE.
+With that, the same -U is recognised if it comes again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +31,11 @@ from penstock.state.columns import Hashes, Mask, Places, hash_values, no_parts, 
 Signs = npt.NDArray[np.int8]
 FREE, INSERTED = 1, 2
 """How a row takes a key that another row may have: as a +U without its -U, and as a +I."""
-_MARK = np.uint64(1)
+_BITS = np.uint64(3)
+_BY_INSERT, _BY_EQUAL, _GONE = 1, 2, 3
+"""In the lowest bits of a hash: replaced by a +I, replaced by an equal +U, and not there any more. Else 0."""
+
+Hash = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -62,68 +71,139 @@ def hash_of_kept(old: pa.Table, count: int) -> Hashes:
     return Hashes.joined(parts_of(old), no_parts(count - old.num_rows))
 
 
-def moved_rows(rows: Moved) -> tuple[Mask, Hashes] | None:
-    """Return which rows to leave out, and the hash of the replaced row after each row; None for no change."""
+def is_gone(replaced: Hashes) -> Mask:
+    """Return whether a hash is that of a replaced row that a -U has ended."""
+    gone: Mask = (replaced.low & _BITS) == _GONE
+    return gone
+
+
+def ends_again(content: pa.Table, replaced: Hashes) -> Mask:
+    """Return for each -U whether its row is the one that is gone."""
+    hashes = _hashes(content, len(replaced))
+    same: Mask = (hashes.high == replaced.high) & (hashes.low == replaced.low & ~_BITS)
+    return same
+
+
+@dataclass(frozen=True)
+class Found:
+    """What to do with the rows.
+
+    Attributes:
+        is_dropped: whether to leave the row out.
+        stays: the place of the row that is there after it: its own, but for a -U that ends a replaced row.
+        replaced: the hash of the row that was replaced, after each row.
+    """
+
+    is_dropped: Mask
+    stays: Places
+    replaced: Hashes
+
+
+def moved_rows(rows: Moved) -> Found | None:
+    """Return which -D and -U belong to rows that were replaced; None for no change."""
     count = len(rows.groups)
     before = np.maximum(np.arange(count) - 1, 0)
     follows = same_as_before([rows.groups]) & ~rows.deleted[before]
     takes = follows & ~rows.deleted & ~rows.is_old & (rows.taking > 0)
-    was_replaced = (rows.replaced.high | rows.replaced.low) != 0
-    if not (takes.any() or was_replaced.any()) or not rows.content.num_columns:
+    is_known = ((rows.replaced.high | rows.replaced.low) != 0) & ~is_gone(rows.replaced)
+    if not (takes.any() or is_known.any()):
         return None
-    hashes = hash_values(rows.content)
-    hashes = Hashes(hashes.high, hashes.low & ~_MARK)
+    hashes = _hashes(rows.content, count)
     is_empty = np.ones(count, bool)
     for column in rows.content.columns:
         is_empty &= one_array(column).is_null().to_numpy(zero_copy_only=False)
     differs = (hashes.high != hashes.high[before]) | (hashes.low != hashes.low[before])
-    takes &= differs & ~is_empty[before]
-    marks = (rows.taking == INSERTED).astype(np.uint64)
+    takes &= (rows.taking == FREE) | (differs & ~is_empty[before])
+    bits = np.where(rows.taking == INSERTED, _BY_INSERT, np.where(differs, 0, _BY_EQUAL)).astype(np.uint64)
+    zero = np.uint64(0)
     own = Hashes(
-        np.where(takes, hashes.high[before], rows.replaced.high),
-        np.where(takes, hashes.low[before] | marks, rows.replaced.low),
+        np.where(takes, hashes.high[before], np.where(is_known, rows.replaced.high, zero)),
+        np.where(takes, hashes.low[before] | bits, np.where(is_known, rows.replaced.low, zero)),
     )
     # A row that takes nothing stays what it was, until it is deleted.
     is_new = takes | rows.is_old | rows.deleted | ~same_as_before([rows.groups])
-    replaced = own.take(np.maximum.accumulate(np.where(is_new, np.arange(count), 0)))
-    is_moved = np.zeros(count, bool)
-    asked = follows & rows.deleted & ~rows.is_old & differs
-    known = np.unique(own.high[takes | was_replaced])
-    asked &= np.isin(hashes.high, known)
+    found = Found(
+        np.zeros(count, bool),
+        np.arange(count),
+        own.take(np.maximum.accumulate(np.where(is_new, np.arange(count), 0))),
+    )
+    asked = follows & rows.deleted & ~rows.is_old & (differs | rows.is_before)
+    asked &= np.isin(hashes.high, np.unique(own.high[takes | is_known]))
     for group in np.unique(rows.groups[asked]):
         start, stop = np.searchsorted(rows.groups, [group, group + 1])
-        for place, is_it, (high, low) in _of_key(rows, hashes, is_empty, int(start), int(stop)):
-            is_moved[place] = is_it
-            replaced.high[place], replaced.low[place] = high, low
-    return is_moved, replaced
-
-
-def _of_key(
-    rows: Moved, hashes: Hashes, is_empty: Mask, start: int, stop: int
-) -> list[tuple[int, bool, tuple[int, int]]]:
-    """Return for each row of a key whether to leave it out, and the hash of the replaced row after it."""
-    found = []
-    current: int | None = None  # the place of the row that is there
-    replaced: list[tuple[int, int]] = []
-    for place in range(start, stop):
-        own = (int(hashes.high[place]), int(hashes.low[place]))
-        there = None if current is None else (int(hashes.high[current]), int(hashes.low[current]))
-        is_moved = False
-        if rows.is_old[place]:
-            kept = (int(rows.replaced.high[place]), int(rows.replaced.low[place]))
-            replaced = [kept] if kept != (0, 0) else []
-            current = None if rows.deleted[place] else place
-        elif not rows.deleted[place]:
-            is_taken = rows.taking[place] and current is not None and not is_empty[current]
-            if there is not None and is_taken and there != own:
-                replaced.append((there[0], there[1] | int(rows.taking[place] == INSERTED)))
-            current = place
-        else:
-            marked = (own[0], own[1] | 1)
-            is_moved = there not in (None, own) and (
-                marked in replaced or (bool(rows.is_before[place]) and own in replaced)
-            )
-            if not is_moved:
-                current, replaced = None, []
-        found.append((place, is_moved, replaced[-1] if replaced else (0, 0)))
+        _Key(rows, hashes, is_empty, found).run(int(start), int(stop))
     return found
+
+
+def _hashes(content: pa.Table, count: int) -> Hashes:
+    """Return the hash of each row with its lowest bits free. It is never 0, which says that there is none."""
+    if not content.num_columns:  # such a table does not know how many rows it has
+        return Hashes(np.ones(count, np.uint64), np.zeros(count, np.uint64))
+    hashes = hash_values(content)
+    return Hashes(hashes.high, hashes.low & ~_BITS)
+
+
+@dataclass
+class _Key:
+    """The rows of one key, one after another, and what is known after each."""
+
+    rows: Moved
+    hashes: Hashes
+    is_empty: Mask
+    found: Found
+    current: int | None = None
+    """The place of the row that is there."""
+    replaced: list[Hash] = field(default_factory=list)
+    """The rows that were replaced and are not gone yet."""
+
+    def run(self, start: int, stop: int) -> None:
+        """Write into `found` what to do with each row."""
+        for place in range(start, stop):
+            last = (0, 0)
+            if self.rows.is_old[place]:
+                self._begin(place)
+            elif self.rows.deleted[place]:
+                last = self._end(place)
+            else:
+                self._take(place)
+            high, low = self.replaced[-1] if self.replaced else last
+            self.found.replaced.high[place], self.found.replaced.low[place] = high, low
+
+    def _hash(self, place: int) -> Hash:
+        return int(self.hashes.high[place]), int(self.hashes.low[place])
+
+    def _begin(self, place: int) -> None:
+        kept = self.rows.replaced.take(np.array([place]))
+        if kept.high[0] | kept.low[0] and not is_gone(kept)[0]:
+            self.replaced = [(int(kept.high[0]), int(kept.low[0]))]
+        self.current = None if self.rows.deleted[place] else place
+
+    def _take(self, place: int) -> None:
+        """A row comes. It may replace another one."""
+        taking = self.rows.taking[place]
+        if self.current is not None and taking:
+            there = self._hash(self.current)
+            differs = there != self._hash(place)
+            if taking == FREE:
+                self.replaced.append((there[0], there[1] | (0 if differs else _BY_EQUAL)))
+            elif differs and not self.is_empty[self.current]:
+                self.replaced.append((there[0], there[1] | _BY_INSERT))
+        self.current = place
+
+    def _end(self, place: int) -> Hash:
+        """A row goes: the one that is there, or a replaced one. Return the hash of a replaced one."""
+        high, low = self._hash(place)
+        if self.current is None:
+            return 0, 0
+        differs = self._hash(self.current) != (high, low)
+        if self.rows.is_before[place]:
+            for ended in ((high, low | _BY_EQUAL), (high, low)):
+                if ended in self.replaced and (differs or ended[1] & _BY_EQUAL):
+                    self.replaced.remove(ended)
+                    self.found.stays[place] = self.current
+                    return high, low | _GONE
+        if differs and (high, low | _BY_INSERT) in self.replaced:
+            self.found.is_dropped[place] = True
+        else:
+            self.current, self.replaced = None, []
+        return 0, 0

@@ -18,7 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators._moved import FREE, INSERTED, Moved, Signs, hash_of_kept, moved_rows
+from penstock.changelog.operators._moved import (
+    FREE,
+    INSERTED,
+    Moved,
+    Signs,
+    ends_again,
+    hash_of_kept,
+    is_gone,
+    moved_rows,
+)
 from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
 from penstock.changelog.operators.ordering import groups_of, groups_of_kept, ranks, same_as_before, sort
 from penstock.changelog.row_kinds import (
@@ -143,6 +152,9 @@ class Normalize:
         if changes.unpaired.any():
             np.add.at(unpaired, new_groups, changes.unpaired)
         check_collisions(chains.rows, self.keys, same_as_before([chains.groups]))
+        new = self._not_ended_again(chains)
+        if not new.all():
+            order, chains = order[new], chains.take(np.flatnonzero(new))
         repeated = same_as_before([chains.groups, *(ranked_column[order] for ranked_column in ranked)])
         self._check_ties(chains, repeated)
         self._check_pairs(chains, repeated, unpaired)
@@ -154,8 +166,28 @@ class Normalize:
         chains = self._without_moved_rows(chains)
         return chains.ends() if self.collapse else chains
 
+    def _not_ended_again(self, chains: _Chains) -> Mask:
+        """Return False for each -U that comes again, after it ended a row at the place that was kept."""
+        new = np.ones(len(chains.groups), bool)
+        gone = chains.is_old & is_gone(chains.replaced)
+        if not (gone.any() and chains.is_before.any()):
+            return new
+        old = np.full(len(chains.keys), -1, np.int64)
+        old[chains.groups[gone]] = np.flatnonzero(gone)
+        asked = np.flatnonzero(chains.is_before & (old[chains.groups] >= 0))
+        kept = old[chains.groups[asked]]
+        here, before = (chains.places.take(pa.array(each)) for each in (asked, kept))
+        content = chains.rows.select(self._content()).take(pa.array(asked))
+        is_same = equal_columns(here, before, self.order_by)
+        new[asked] = ~(is_same & ends_again(content, chains.replaced.take(kept)))
+        return new
+
     def _without_moved_rows(self, chains: _Chains) -> _Chains:
-        """Return the chains without the -D and -U of rows that another row has replaced; see `_moved.py`."""
+        """Return the chains without the -D and -U of rows that were replaced; see `_moved.py`.
+
+        A -U that ends one becomes the row that is there, at its own place. It changes nothing, and the state
+        learns that the other row is gone.
+        """
         found = moved_rows(
             Moved(
                 chains.rows.select(self._content()),
@@ -169,8 +201,16 @@ class Normalize:
         )
         if found is None:
             return chains
-        is_moved, replaced = found
-        return dataclasses.replace(chains, replaced=replaced).take(np.flatnonzero(~is_moved))
+        ends = found.stays != np.arange(len(found.stays))
+        if ends.any():
+            chains = dataclasses.replace(
+                chains,
+                rows=chains.rows.take(pa.array(found.stays)),
+                deleted=chains.deleted & ~ends,
+                is_before=chains.is_before & ~ends,
+            )
+        chains = dataclasses.replace(chains, replaced=found.replaced)
+        return chains.take(np.flatnonzero(~found.is_dropped)) if found.is_dropped.any() else chains
 
     def _changes(self, batch: pa.Table) -> _Changes:
         """Return the rows that say what a key is now.
