@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,14 +23,13 @@ import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._delta_log import check_commits
+from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.materialize.batch import DELETED, Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.security.http import safe_url
 
 BATCH, DIGEST = "penstock.batch", "penstock.digest"
 """Names of the transaction identifiers."""
-QUERY, KEYS, VERSION = "penstock.query", "penstock.keys", "penstock.format"
-"""Properties of the table."""
-_FORMAT = "1"
 _STAGED_DELETED = "penstock_deleted"
 _ATTEMPTS = 10
 
@@ -45,11 +43,11 @@ class DeltaTable:
         storage_options: of the package `deltalake`, for access to the storage.
     """
 
-    uri: str
+    uri: str = field(repr=False)
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        return f"the Delta table {self.uri}"
+        return f"the Delta table {safe_url(self.uri) if '://' in self.uri else self.uri}"
 
     def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that the package is there and the table can hold these columns.
@@ -114,7 +112,7 @@ class DeltaTable:
                     f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
                     "written. Restore the table, or start with a new checkpoint."
                 )
-            properties = {QUERY: batch.query_id, KEYS: json.dumps(batch.keys), VERSION: _FORMAT}
+            properties = new_properties(batch)
             schema = library.Schema.from_arrow(batch.upserted().schema)
             # Another driver may create it at the same time, with the same properties.
             library.DeltaTable.create(
@@ -136,16 +134,7 @@ class DeltaTable:
 
     def _stored(self, table: Any, batch: Batch) -> Marker | None:
         properties = table.metadata().configuration
-        if QUERY not in properties:
-            raise MaterializeError(
-                f"{self} was not made by penstock: it has no property {QUERY}. Nothing of batch "
-                f"{batch.batch_id} was written. Name another table. penstock creates it."
-            )
-        if properties[VERSION] != _FORMAT:
-            raise MaterializeError(
-                f"The marker of {self} has version {properties[VERSION]}, and this version of penstock reads "
-                f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
-            )
+        check_made_by_penstock(properties, str(self), batch)
         number = table.transaction_version(BATCH)
         if number is None:
             is_ours = properties[QUERY] == batch.query_id
@@ -154,7 +143,7 @@ class DeltaTable:
 
     def _check_columns(self, table: Any, batch: Batch) -> None:
         """Raise MaterializeError unless the table has the keys and the columns of the batch."""
-        keys = tuple(json.loads(table.metadata().configuration[KEYS]))
+        keys = keys_of(table.metadata().configuration)
         wanted = _deltalake().Schema.from_arrow(batch.upserted().schema)
         found = {one.name: one.type for one in table.schema().fields}
         if keys != batch.keys or any(found.get(one.name) != one.type for one in wanted.fields):

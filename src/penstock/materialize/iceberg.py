@@ -12,7 +12,6 @@ one is written for an empty batch too.
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,13 +20,11 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize._iceberg_snapshots import QUERY, last_marker, properties_of
+from penstock.materialize._iceberg_snapshots import last_marker, properties_of
+from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
 
-KEYS, VERSION = "penstock.keys", "penstock.format"
-"""Properties of the table, beside the id of the query."""
-_FORMAT = "1"
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
 _ATTEMPTS = 10
 
@@ -108,12 +105,7 @@ class IcebergTable:
                     f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
                     "written. Restore the table, or start with a new checkpoint."
                 )
-            properties = {
-                QUERY: batch.query_id,
-                KEYS: json.dumps(batch.keys),
-                VERSION: _FORMAT,
-                _RETRIES: _NO_RETRIES,
-            }
+            properties = {**new_properties(batch), _RETRIES: _NO_RETRIES}
             try:
                 # Another driver may create it at the same time, with the same properties.
                 catalog.create_table_if_not_exists(
@@ -129,16 +121,7 @@ class IcebergTable:
 
     def _stored(self, table: Any, batch: Batch) -> Marker | None:
         properties = table.properties
-        if QUERY not in properties:
-            raise MaterializeError(
-                f"{self} was not made by penstock: it has no property {QUERY}. Nothing of batch "
-                f"{batch.batch_id} was written. Name another table. penstock creates it."
-            )
-        if properties[VERSION] != _FORMAT:
-            raise MaterializeError(
-                f"The marker of {self} has version {properties[VERSION]}, and this version of penstock reads "
-                f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
-            )
+        check_made_by_penstock(properties, str(self), batch)
         if properties.get(_RETRIES) != _NO_RETRIES:
             raise MaterializeError(
                 f"Expected {_NO_RETRIES} for the property {_RETRIES} of {self}, got "
@@ -153,9 +136,7 @@ class IcebergTable:
     def _check_columns(self, table: Any, batch: Batch) -> None:
         """Raise MaterializeError unless the table has the keys and exactly the columns of the batch."""
         wanted = batch.upserted().schema
-        if tuple(json.loads(table.properties[KEYS])) != batch.keys or _types(table.schema()) != _types(
-            _with_ids(wanted)
-        ):
+        if keys_of(table.properties) != batch.keys or _types(table.schema()) != _types(_with_ids(wanted)):
             raise MaterializeError(
                 f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
                 f"{wanted.names}, which are not those of {self}, in names or types. Nothing of the batch was "

@@ -15,7 +15,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from penstock.errors import MaterializeError, OptionError
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.security.http import safe_url
 from penstock.state.columns import hash_columns
 from penstock.state.files import Files, open_files
 
@@ -78,12 +79,12 @@ class ParquetTable:
         versions_kept: how many of the newest versions keep their files, for readers that still use them.
     """
 
-    folder: str
+    folder: str = field(repr=False)
     bucket_count: int = 16
     versions_kept: int = 10
 
     def __str__(self) -> str:
-        return f"the Parquet table {self.folder}"
+        return f"the Parquet table {safe_url(self.folder) if '://' in self.folder else self.folder}"
 
     def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that the numbers are allowed.

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.changelog.operators.base import Operator
 from penstock.errors import OptionError
+from penstock.observe.location import without_secrets
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.spark._planning import Planned, Planning
@@ -75,7 +76,7 @@ def apply(
     if times is not None:
         rows = rows.mapInArrow(Clocks(times, count).run, _nullable(rows.schema))
     if state is not None:
-        rows = _never_left_out(rows, f"penstock {operator.name} {state}")
+        rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
     rows = rows.repartitionById(count, quoted(PARTITION))
     return rows.mapInArrow(task.run, out)
 
@@ -93,7 +94,8 @@ def _planned(df: DataFrame, state: str) -> tuple[str, Planned]:
     try:
         files = open_files(state)
     except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
-        raise OptionError(f"`state` is wrong: {error}.", option="state") from None
+        shown = str(error).replace(state, without_secrets(state))
+        raise OptionError(f"`state` is wrong: {shown}.", option="state") from None
     place = files.root if isinstance(files, LocalFiles) else state
     planning = Planning(place, uuid.uuid4().hex, _has_one_machine(df))
     if _is_connect(df):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.changelog.operators.base import Operator
 from penstock.errors import RowError, StateError
+from penstock.observe.location import without_secrets
 from penstock.spark._task_context import batch_of_task
 from penstock.state.columns import Hashes, hash_values, one_array, state_schema
 from penstock.state.files import open_files
@@ -110,10 +111,11 @@ class KeyedTask:
     def _store_and_task(self) -> tuple[StateStore, BatchTask]:
         place, found = self.place, batch_of_task()
         if place is None or found is None:
+            shown = without_secrets(place or "")
             raise StateError(
-                f"The state in {self.place} is given to a query that is not a stream and has no batches. "
+                f"The state in {shown} is given to a query that is not a stream and has no batches. "
                 "Nothing was written. Leave `state` out.",
-                path=self.place,
+                path=shown,
             )
         operator = self.operator
         identity = Identity(

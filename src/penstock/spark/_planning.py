@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.observe.location import without_secrets
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.lineage import take_plan
 from penstock.state.mounts import check_listings
@@ -79,10 +80,11 @@ class Planning:
             try:
                 planned = self.run()
             except OSError as error:
+                shown = without_secrets(self.place)
                 raise StateError(
-                    f"An executor cannot write to the folder of the state {self.place}: {error}. Nothing was "
+                    f"An executor cannot write to the folder of the state {shown}: {error}. Nothing was "
                     "started. The server and all executors need the same folder.",
-                    path=self.place,
+                    path=shown,
                 ) from error
             rows = [{"number": planned.number, "folder_id": planned.folder_id}]
             yield pa.RecordBatch.from_pylist(

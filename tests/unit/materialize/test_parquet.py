@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError
-from penstock.materialize import ParquetTable, parquet
+from penstock.materialize import DeltaTable, ParquetTable, parquet
 from penstock.materialize.batch import Batch, LastRows
 from penstock.state.files import LocalFiles
 from tests.examples import examples
@@ -35,6 +35,13 @@ def quick_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.mark.parametrize("made", [ParquetTable, DeltaTable])
+def test_no_message_shows_the_credentials_in_a_uri(made: Any) -> None:
+    for target in (made("s3://user:hidden@bucket/table?x=hidden"), made("/tables/a?b@c")):
+        assert "hidden" not in f"{target} {target!r}"
+    assert str(target).endswith(" /tables/a?b@c")
 
 
 @settings(max_examples=examples(8))

@@ -62,6 +62,15 @@ def test_a_time_to_live_may_be_added_later(tmp_path: Path, batch_id: list[int]) 
     assert kinds(later, sent(("a", 3, 3), now_ms=10**12 + 199)) == ["+I"]
 
 
+def test_no_message_shows_the_credentials_of_a_folder() -> None:
+    wrong = KeyedTask(
+        Normalize(COLUMNS, ("k",), ("at",)), COLUMNS, "s3://user:hidden@bucket/state?x=hidden", 1, Lifetime()
+    )
+    with pytest.raises(StateError, match="The state in s3://bucket/state is given to a query") as raised:
+        list(wrong.run(sent(("a", 1, 1))))
+    assert "hidden" not in f"{raised.value} {raised.value.facts}"
+
+
 def test_a_folder_that_the_driver_does_not_see_is_refused(tmp_path: Path, batch_id: list[int]) -> None:
     seen = folder_id(LocalFiles(str(tmp_path / "driver")))
     assert kinds(task(tmp_path / "driver", folder_id=seen), sent(("a", 1, 1))) == ["+I"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct", "first", "last", "listagg")
 _ORDERED = ("first", "last", "listagg")
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _ORDER_BY = re.compile(r"\s+order\s+by\s+", re.IGNORECASE)
 _SEPARATOR = re.compile(r"(.*?)\s*,\s*'((?:[^']|'')*)'", re.DOTALL)
 
@@ -59,10 +60,15 @@ def parse_calls(given: Mapping[str, str]) -> Iterator[Call]:
         yield call
 
 
+def split_call(text: str) -> tuple[str, str]:
+    """Return the function of a call in lower case, and its arguments; two empty texts for another text."""
+    found = _CALL.fullmatch(text)
+    return ("", "") if found is None else (found[1].lower(), found[2].strip())
+
+
 def _parse(name: str, text: str) -> Call | None:
-    function, opened, rest = text.strip().partition("(")
-    function, column = function.strip().lower(), rest.removesuffix(")").strip()
-    if function not in FUNCTIONS or not opened or not rest.endswith(")"):
+    function, column = split_call(text)
+    if function not in FUNCTIONS:
         return None
     if function == "count" and column.lower().startswith("distinct "):
         function, column = "count_distinct", column[9:].strip()

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from penstock.changelog.operators.calls import split_call
+
 FUNCTIONS = ("count", "sum", "avg", "min", "max", "first", "last", "lag", "row_number")
-_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _LAG = re.compile(r"(.*?)(?:,\s*(\d+)\s*)?", re.DOTALL)
 
 
@@ -48,10 +49,7 @@ def parse_over_calls(given: Mapping[str, str]) -> Iterator[OverCall]:
 
 
 def _parse(name: str, text: str) -> OverCall | None:
-    found = _CALL.fullmatch(text)
-    if found is None:
-        return None
-    function, column = found[1].lower(), found[2].strip()
+    function, column = split_call(text)
     if function == "row_number":
         return OverCall(name, function, None) if not column else None
     if function not in FUNCTIONS or not column or (column == "*" and function != "count"):

@@ -1,0 +1,47 @@
+"""The properties of a table that penstock has made: its query, keys and format.
+
+Runs on the driver. Invariant: a table of another writer is never written, because its rows could be
+different from those of the changelog.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from penstock.errors import MaterializeError
+from penstock.materialize.batch import Batch
+
+QUERY, KEYS, VERSION = "penstock.query", "penstock.keys", "penstock.format"
+"""Names of the properties: the id of the query, the primary key as JSON, and the format of the marker."""
+_FORMAT = "1"
+
+
+def new_properties(batch: Batch) -> dict[str, str]:
+    """Return the properties of a table that a batch creates."""
+    return {QUERY: batch.query_id, KEYS: json.dumps(batch.keys), VERSION: _FORMAT}
+
+
+def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the primary key of a table."""
+    return tuple(json.loads(properties[KEYS]))
+
+
+def check_made_by_penstock(properties: Mapping[str, str], target: str, batch: Batch) -> None:
+    """Raise MaterializeError if penstock has not made a table, or a later version of penstock has.
+
+    Args:
+        properties: of the table.
+        target: names the table in messages.
+        batch: the one to apply.
+    """
+    if QUERY not in properties:
+        raise MaterializeError(
+            f"{target} was not made by penstock: it has no property {QUERY}. Nothing of batch "
+            f"{batch.batch_id} was written. Name another table. penstock creates it."
+        )
+    if properties[VERSION] != _FORMAT:
+        raise MaterializeError(
+            f"The marker of {target} has version {properties[VERSION]}, and this version of penstock reads "
+            f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
+        )
