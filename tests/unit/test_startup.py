@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
 from benchmarks.startup import run_task
+
+from tests.waiting import PATIENCE_S
 
 TOOLS = {"typer", "rich", "sqlglot", "confluent_kafka", "pandas", "pytest", "asyncio", "pyspark.sql.connect"}
 PACKAGES_OF_FORMATS = {"fastavro", "google.protobuf", "grpc"}
@@ -59,6 +63,26 @@ def test_a_task_imports_nothing_that_it_does_not_use(kind: str) -> None:
     modules = set(run_task(kind)["modules"])
     assert modules >= USED[kind]
     assert modules & (ALWAYS_UNUSED | UNUSED[kind]) == set()
+
+
+LOOKED_UP = "import pyspark.sql.worker.create_data_source, pyspark_penstock"
+PLANNED = "import pyspark.sql.worker.plan_data_source_read, penstock.spark._reads"
+
+
+@pytest.mark.parametrize(
+    ("work", "unused"),
+    [
+        (LOOKED_UP, {"pyarrow", "kafka", "penstock.options.parse", "penstock.client"}),
+        (PLANNED, {"kafka", "penstock.spark._writes", "penstock.spark._write_task"}),
+    ],
+)
+def test_the_processes_before_the_first_batch_import_little(work: str, unused: set[str]) -> None:
+    """Spark starts a process to find the data source, one to construct it, and one to make its reader."""
+    program = f"{work}\nimport sys\nprint(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert set(found.stdout.split()) & unused == set()
 
 
 def test_the_modules_that_are_named_exist() -> None:

@@ -24,7 +24,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.client.net.connection import KafkaConnections
 from penstock.options.config import SourceConfig
 from penstock.source.checkpoint_offset import Positions, SourceOffset, positions_to_json
 from penstock.source.connections import source_connection_settings
@@ -35,6 +34,7 @@ from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
+    from penstock.client.net.connection import KafkaConnections
     from penstock.observe.serve.start import SourceExposure
     from penstock.source.alignment import RecordClock
     from penstock.source.enumerator import SplitEnumerator
@@ -163,6 +163,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _enumerator(self) -> SplitEnumerator:
         if self._opened is None:
             # Imported here because executors, which load this module, plan nothing.
+            from penstock.client.net.connection import KafkaConnections  # noqa: PLC0415
             from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
             from penstock.source.kafka_lookup import KafkaOffsetLookup  # noqa: PLC0415

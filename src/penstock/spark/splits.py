@@ -15,7 +15,6 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SourceConfig
-from penstock.source.split_reader import read_split
 from penstock.source.splits import Split
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors_of_rows
@@ -53,6 +52,8 @@ def read_rows(
     """Return the rows of one split as Arrow batches for Spark; decoded if there is a table."""
     if not isinstance(partition, SplitPartition):
         return  # Spark passes another, empty partition to a batch read without splits
+    from penstock.source.split_reader import read_split  # noqa: PLC0415 - planners do not read
+
     begin_task()
     row_maker: RecordsToRows = RowSchema(schema) if table is None else table.open()
     batches = read_split(config, partition.split, row_maker.columns)

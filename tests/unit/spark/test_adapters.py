@@ -30,7 +30,7 @@ from penstock.errors import OptionError, RowError
 from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.splits import Split, SplitRange
-from penstock.spark import datasource
+from penstock.spark import _reads
 from penstock.spark._exactly_once import ExactlyOnceWriter
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.datasource import PenstockDataSource
@@ -243,7 +243,7 @@ def test_the_runner_of_a_stream_gets_a_reader_that_raises_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """PySpark's runner ends with an `UnboundLocalError` if `streamReader` raises."""
-    monkeypatch.setattr(datasource, "is_stream_planner", lambda: True)
+    monkeypatch.setattr(_reads, "is_stream_planner", lambda: True)
     missing = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/no/such.pem"}
     source = PenstockDataSource({"kafka.bootstrap.servers": "unused:1", "subscribe": "t"} | missing)
     reader = source.streamReader(source_schema(include_headers=False))

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import DecodeError
 from penstock.observe.task_reports import Receiver
 from penstock.options.table_spec import OnDecodeError
+from penstock.source import split_reader
 from penstock.source.splits import Split
 from penstock.spark import splits
 from penstock.spark.splits import SplitPartition, read_rows
@@ -51,7 +52,7 @@ class FakeTable:
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setattr(splits, "read_split", lambda *_: iter([RECORDS, RECORDS]))
+    monkeypatch.setattr(split_reader, "read_split", lambda *_: iter([RECORDS, RECORDS]))
     monkeypatch.setattr(splits, "begin_task", lambda: None)
     receiver = Receiver("127.0.0.1")
     yield receiver

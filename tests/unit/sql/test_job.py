@@ -10,8 +10,10 @@ from unittest.mock import MagicMock
 import pytest
 
 from penstock.errors import OptionError, SqlError
+from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.sql.run.job import Job
 from penstock.sql.run.session import Session
+from penstock.types import TopicPartition
 from tests.waiting import Patience
 
 
@@ -34,6 +36,26 @@ class Query:
         self.isActive = False
         if self._stop_error is not None:
             raise self._stop_error
+
+
+class BoundedQuery(Query):
+    """A query whose batches are from these offsets to those; None before its first one."""
+
+    def __init__(self, batches: list[tuple[Any, Any] | None]) -> None:
+        self.batches, self.waits = batches, list[float]()
+        super().__init__()
+
+    @property
+    def lastProgress(self) -> Any:
+        batch = self.batches.pop(0)
+        return batch and {"sources": [{"startOffset": batch[0], "endOffset": batch[1]}]}
+
+    @lastProgress.setter
+    def lastProgress(self, _: None) -> None: ...
+
+    def awaitTermination(self, timeout: float | None = None) -> None:
+        if timeout is not None:
+            self.waits.append(timeout)
 
 
 def wait_for(condition: Any) -> None:
@@ -60,6 +82,15 @@ def test_a_query_that_ends_well_leaves_the_others() -> None:
     assert not job._is_over.wait(0.5)  # more than two looks of the watcher
     assert queries[1].isActive
     job.stop()
+
+
+def test_a_bounded_job_is_looked_at_more_often_near_its_end() -> None:
+    """The batch after the last records is empty and short, and ends the job."""
+    stops = Markers(stops={TopicPartition("t", 0): 5})
+    start, end = (SourceOffset({TopicPartition("t", 0): at}, stops).to_json() for at in (0, 5))
+    query = BoundedQuery([None, (start, start), (start, end), (end, end)])
+    Job("j", [query]).wait()
+    assert query.waits == [0.2, 0.2, 0.02]
 
 
 def test_stop_goes_on_after_an_error() -> None:

@@ -23,6 +23,12 @@ def is_read(progress: Mapping[str, Any] | None) -> bool:
     return bool(sources) and all(_is_at_end(source["startOffset"], source["endOffset"]) for source in sources)
 
 
+def is_nearly_read(progress: Mapping[str, Any] | None) -> bool:
+    """Return whether the last batch came to the ends, so that the next batch shows it; False if unknown."""
+    sources = progress["sources"] if progress is not None else []
+    return bool(sources) and all(_is_at_end(source["endOffset"], source["endOffset"]) for source in sources)
+
+
 def _is_at_end(start: Any, end: Any) -> bool:
     made = made_offset(end)
     if made is not None:

@@ -11,9 +11,9 @@ import threading
 import time
 from typing import Any
 
-from penstock.sql.run._ends import is_read
+from penstock.sql.run._ends import is_nearly_read, is_read
 
-_POLL_S = 0.2
+_POLL_S, _POLL_NEAR_END_S = 0.2, 0.02
 
 
 class Job:
@@ -104,7 +104,8 @@ def _stop(query: Any) -> None:
 
 def _wait_for(query: Any) -> None:
     """Give one query a moment, and stop it if all of its tables are bounded and read to their ends."""
-    if query.isActive and is_read(query.lastProgress):
+    progress = query.lastProgress if query.isActive else None
+    if is_read(progress):
         query.stop()
     else:
-        query.awaitTermination(_POLL_S)
+        query.awaitTermination(_POLL_NEAR_END_S if is_nearly_read(progress) else _POLL_S)

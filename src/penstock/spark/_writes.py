@@ -1,0 +1,75 @@
+"""Make the writes of the data source from its options.
+
+Runs on the driver, in the processes that plan writes. Invariant: everything that can be wrong with the
+options is found here, before a task starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from penstock.client.settings import check_connection
+from penstock.errors import OptionError
+from penstock.options.config import DeliveryGuarantee, SinkConfig
+from penstock.options.parse import parse_write
+from penstock.options.warn import said_elsewhere
+from penstock.spark._batch_writer import PenstockWriter
+from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from penstock.spark._stream_writer import PenstockStreamWriter
+from penstock.spark._tables import TableSink, table_sink
+from penstock.spark._target_topics import check_target_topic
+from penstock.spark.process.kind import is_spark_worker, repeats_parsing
+
+
+def batch_write(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> PenstockWriter | ExactlyOnceWriter:
+    """Return a batch write."""
+    config, table = _sink(options, schema)
+    _check_target(config)
+    if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        return ExactlyOnceWriter(config, schema, table, overwrite=overwrite)
+    return PenstockWriter(config, schema, table, overwrite=overwrite)
+
+
+def streaming_write(
+    options: Mapping[str, str], schema: StructType
+) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
+    """Return a streaming write.
+
+    Raises:
+        OptionError: an option is for batch writes only.
+    """
+    with said_elsewhere(repeats_parsing()):
+        config, table = _sink(options, schema)
+    if config.query_id is not None:
+        raise OptionError(
+            "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch. Leave "
+            "them out: a streaming write gets its query and batch from Spark.",
+            option="sink.query-id",
+        )
+    if config.write_id is not None:
+        raise OptionError(
+            "Option 'sink.write-id' names a batch write. Leave it out: a streaming write is identified "
+            "by its checkpoint.",
+            option="sink.write-id",
+        )
+    _check_target(config)
+    if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        return ExactlyOnceStreamWriter(config, schema, table)
+    return PenstockStreamWriter(config, schema, table)
+
+
+def _sink(options: Mapping[str, str], schema: StructType) -> tuple[SinkConfig, TableSink | None]:
+    config = parse_write(options)
+    sink, table = config.sink, config.table
+    check_connection(sink.properties)  # a sink connects in its tasks only: too late for bad logins
+    return sink, None if table is None else table_sink(schema, table, sink.topic)
+
+
+def _check_target(config: SinkConfig) -> None:
+    """Check that a write's topic exists, in Spark's planner processes only: elsewhere nothing is written."""
+    if is_spark_worker():
+        check_target_topic(config, "topic")
