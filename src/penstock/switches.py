@@ -32,6 +32,8 @@ class Switch(Enum):
     """Log records of kafka-python about penstock's connections go to penstock's logger, without contents."""
     EXIT_HOOK = "PENSTOCK_EXIT_HOOK"
     """Shared connections are closed when the process ends."""
+    ONE_THREAD = "PENSTOCK_ONE_THREAD"
+    """An operator over a stream turns off adaptive execution of streams in its Spark session."""
 
 
 def is_on(switch: Switch) -> bool:

@@ -21,6 +21,7 @@ from penstock.errors import OptionError
 from penstock.observe.location import without_secrets
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
+from penstock.spark._one_thread import plan_in_one_thread
 from penstock.spark._planning import Planned, Planning
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.snapshot import Lifetime
@@ -55,6 +56,8 @@ def apply(
             "`state` to a path or URI that all executors reach, such as a folder beside the checkpoint.",
             option="state",
         )
+    if df.isStreaming:
+        plan_in_one_thread(df.sparkSession)
     count = _partition_count(df, partitions)
     place, plan = (None, Planned(uuid.uuid4().hex)) if state is None else _planned(df, state)
     task = KeyedTask(

@@ -1,0 +1,22 @@
+"""Keep Spark from planning one table from several threads.
+
+Runs in the user's program, on Spark classic and Connect. With adaptive execution of streams Spark plans all
+shuffles of a batch at the same time. If two of them read one Python data source, two threads write their
+questions into the one socket of its process, without a lock. The query then fails with a strange error, or
+waits for ever. The process cannot tell the questions apart again, so only Spark's option helps. Invariant:
+an operator over a stream turns the option off, and no other option of Spark changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.switches import Switch, is_on
+
+ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
+
+
+def plan_in_one_thread(session: Any) -> None:
+    """Make queries that start from now on plan one shuffle after another. Spark before 4.1 always does."""
+    if is_on(Switch.ONE_THREAD) and str(session.conf.get(ADAPTIVE, "false")).lower() == "true":
+        session.conf.set(ADAPTIVE, "false")
