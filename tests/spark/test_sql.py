@@ -189,6 +189,7 @@ BATCHES = [
     (f"SELECT i, SUM(i) OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM {PLAIN} ORDER BY i", [(1, 1), (2, 3), (3, 5)]),
     (f"SELECT s FROM {PLAIN} GROUP BY s HAVING SUM(i) > 2 ORDER BY s DESC LIMIT 1", [("b",)]),
     (f"WITH x AS (SELECT s, MIN(i) AS m FROM {PLAIN} GROUP BY s) SELECT m / 2 FROM x ORDER BY s", [(0,), (1,)]),
+    ("WITH x AS (SELECT 1 AS i) SELECT a.i, x.i / 2 FROM (WITH x AS (SELECT 7 AS i) SELECT i / 2 AS i FROM x) AS a, x", [(3, 0)]),
     ("SELECT x FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[3, 4]) AS e (x) ORDER BY x", [(3,), (4,)]),
     ("SELECT k, v FROM (VALUES (1)) AS t (i) LEFT JOIN UNNEST(MAP['a', 1]) AS e (k, v) ON TRUE", [("a", 1)]),
     ("SELECT 1 EXCEPT SELECT 2", [(1,)]),

@@ -52,10 +52,10 @@ def test_a_row_is_a_line() -> None:
 
 
 def test_nested_calls_grow_by_their_own_length() -> None:
-    expression = "i"
+    expression = "s"
     lengths = []
     for _ in range(12):
-        expression = f"GREATEST({expression}, l, SUBSTRING(s, i))"
+        expression = f"GREATEST({expression}, s, SUBSTRING(s, i))"
         lengths.append(len(in_spark(expression)))
     assert lengths[-1] - lengths[-2] < 2 * (lengths[-6] - lengths[-7]) < 2_000
 

@@ -123,7 +123,8 @@ QUERIES = [
     ("VALUES (1, 'a'), (2, 'b')", "SELECT * FROM VALUES (1, 'a'), (2, 'b') AS `_`(`EXPR$0`, `EXPR$1`)"),
     (
         "WITH x AS (SELECT i FROM t) SELECT i / 2 AS h FROM x",
-        "WITH `x` AS (SELECT `i` AS `i` FROM `t` AS `t`) SELECT CAST((`i` div 2) AS INT) AS `h` FROM `x` AS `x`",
+        "WITH `__with0_x` AS (SELECT `i` AS `i` FROM `t` AS `t`) "
+        "SELECT CAST((`i` div 2) AS INT) AS `h` FROM `__with0_x` AS `x`",
     ),
     (
         "SELECT t.i FROM t JOIN u ON t.i = u.i AND t.ts > u.ts",
@@ -242,6 +243,35 @@ WRONG = [
         8,
         "adds something to the window 'w'",
     ),
+
+
+NAMES_OF_WITH = [
+    ("WITH T AS (SELECT l FROM u) SELECT i FROM t", "FROM `t` AS `t`"),
+    ("WITH t AS (SELECT i FROM t) SELECT i FROM t", "FROM `__with0_t` AS `t`"),
+    ("WITH t AS (SELECT i FROM t) SELECT i FROM d.t", "FROM `t` AS `t`"),
+    ("WITH x AS (SELECT i FROM t), X AS (SELECT i FROM x) SELECT i FROM X", "FROM `__with1_X` AS `X`"),
+    (
+        "WITH x AS (SELECT i FROM t) SELECT a.i FROM (WITH x AS (SELECT i FROM u) SELECT i FROM x) AS a, x",
+        "FROM (WITH `__with1_x` AS (SELECT `i` AS `i` FROM `u` AS `u`) SELECT `i` AS `i` FROM `__with1_x` AS `x`) "
+        "AS `a` CROSS JOIN `__with0_x` AS `x`",
+    ),
+    (
+        "WITH x AS (WITH y AS (SELECT i FROM t) SELECT i FROM y) SELECT i FROM x",
+        "FROM `__with1_x` AS `x`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("flink", "end"), NAMES_OF_WITH, ids=[each[0] for each in NAMES_OF_WITH])
+def test_a_name_of_with_has_its_case_and_hides_a_table(flink: str, end: str) -> None:
+    """Spark compares names without their case, so each query of WITH has a name of its own there."""
+    assert translated(flink).sql.endswith(end)
+
+
+WRONG = [
+    ("WITH x AS (SELECT i FROM t) SELECT i FROM X", 43, "there is no table or view 'X'. Did you mean 'x'?"),
+    ("WITH x AS (SELECT i FROM t), x AS (SELECT 1) SELECT i FROM x", 30, "WITH names 'x' twice"),
+    ("SELECT i FROM (WITH x AS (SELECT i FROM t) SELECT i FROM x), x", 62, "there is no table or view 'x'"),
     ("SELECT foo(i) FROM t", 8, "the function foo is not one of those that are served"),
     ("SELECT UPER(s) FROM t", 8, "Did you mean 'UPPER'?"),
     ("SELECT UPPER(s, s) FROM t", 8, "UPPER takes 1 arguments, got 2"),

@@ -47,7 +47,7 @@ PLAIN = st.one_of(
     st.sampled_from(
         [FlinkType(name) for name in ("INT", "STRING", "TIMESTAMP", "DECIMAL", "DATE", "VARIANT")]
     ),
-    numbers("DECIMAL", (1, 38), (0, 9)),
+    numbers("DECIMAL", (9, 38), (0, 9)),
     numbers("VARCHAR", (1, 2**31 - 1)),
     numbers("TIMESTAMP_LTZ", (0, 9)),
     st.sampled_from(["DAY", "DAY TO SECOND"]).map(lambda unit: FlinkType("INTERVAL", unit=unit)),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.spark.why import why
 from penstock.sql.language.source import without_secrets
 
 _ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
@@ -31,6 +32,15 @@ def first_line(error: BaseException) -> str | None:
     if line.endswith("Traceback (most recent call last):") and (raised := _RAISED.search(rest)) is not None:
         line = raised["said"]
     return without_secrets(line)
+
+
+def reason(error: BaseException) -> str | None:
+    """Return why a job failed: the whole message of penstock's error, else what `first_line` returns."""
+    first = first_line(error)
+    if first is None:
+        return None
+    found = why(error)
+    return first if found is None else without_secrets(found.message)
 
 
 def is_connect(session: Any) -> bool:

@@ -27,6 +27,7 @@ _NESTED = ("ARRAY", "MULTISET", "MAP", "ROW", "INTERVAL", "RAW")
 TYPE_NAMES = (*_ARGUMENTS, *_PLAIN, *_OTHERS, *_NESTED, *_SYNONYMS)
 _UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _LIMITS = {"DECIMAL": 38, "TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9}
+_FROM_ONE = ("CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL")
 
 
 def parse_type(cursor: Cursor) -> FlinkType:
@@ -70,6 +71,10 @@ def _arguments(cursor: Cursor, name: str) -> tuple[int, ...]:
         cursor.refuse(f"{name} has at most {_ARGUMENTS[name]} numbers in brackets, got {len(args)}.", token)
     if name in _LIMITS and args[0] > _LIMITS[name]:
         cursor.refuse(f"the precision of {name} is at most {_LIMITS[name]}, got {args[0]}.", token)
+    if name in _FROM_ONE and args[0] < 1:
+        cursor.refuse(f"the length or precision of {name} is at least 1, got {args[0]}.", token)
+    if name == "DECIMAL" and args[-1] > args[0]:
+        cursor.refuse(f"DECIMAL has at most {args[0]} digits behind the point here, got {args[-1]}.", token)
     return args
 
 

@@ -149,6 +149,9 @@ def _create_table(cursor: Cursor, temporary: bool, if_not_exists: bool) -> Creat
 def _create_view(cursor: Cursor, temporary: bool, if_not_exists: bool) -> CreateView:
     name = cursor.name("the name of the view")
     columns = cursor.listed(lambda: cursor.identifier("a column")) if cursor.at("(") else ()
+    twice = next((each for each in columns if columns.count(each) > 1), None)
+    if twice is not None:
+        raise cursor.source.error(f"CREATE VIEW names the column '{twice}' twice.", name.offset)
     comment = cursor.text("a comment in quotes") if cursor.take("COMMENT") else None
     cursor.expect("AS")
     return CreateView(name, cursor.fragment("a query"), columns, comment, temporary, if_not_exists)
@@ -310,7 +313,11 @@ def _like_text(cursor: Cursor) -> str | None:
 
 def _describe(cursor: Cursor) -> Describe:
     for word in ("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL"):
-        if cursor.at(word) and cursor.ahead(1).kind in (Kind.WORD, Kind.QUOTED_NAME):
+        if cursor.at(word) and cursor.ahead(1).kind in (
+            Kind.WORD,
+            Kind.QUOTED_NAME,
+            Kind.TEXT,
+        ):
             cursor.refuse(f"DESCRIBE {word} is not served. DESCRIBE shows tables and views.")
     cursor.take("EXTENDED")
     return Describe(cursor.name("the name of a table or view"))

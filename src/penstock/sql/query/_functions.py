@@ -21,7 +21,7 @@ from penstock.sql.query._read_times import (
     read_timestamp,
     with_zone,
 )
-from penstock.sql.query.piece import Piece, literal
+from penstock.sql.query.piece import INTEGERS, Piece, literal
 
 SUFFIX = "\0"
 """Stands behind the call of an aggregate, where FILTER and OVER come."""
@@ -32,13 +32,22 @@ _DOUBLE = (
 )
 
 
+def _check_text(one: Piece) -> None:
+    """Refuse a number, which Spark makes a text of. The text would be no time, and the result NULL."""
+    if one.type not in ("string", "void"):
+        raise ValueError(f"expected a STRING, got {one.type.upper()}. Write a CAST, or TO_TIMESTAMP_LTZ.")
+
+
 def _date_format(args: list[Piece]) -> str:
+    if args[0].type in (*INTEGERS, "double", "float", "boolean"):
+        raise ValueError(f"expected a time or a STRING, got {args[0].type.upper()}. Use FROM_UNIXTIME.")
     if args[0].type == "string":
         return with_zone(read_timestamp(args[0].text), "timestamp_ntz", args[1].text)
     return with_zone(args[0].text, args[0].type, args[1].text)
 
 
 def _to_timestamp(args: list[Piece]) -> str:
+    _check_text(args[0])
     if len(args) == 1:
         return read_timestamp(args[0].text)
     return read_by_pattern(args[0].text, args[1].text)
@@ -59,6 +68,7 @@ def _from_unixtime(args: list[Piece]) -> str:
 
 
 def _to_date(args: list[Piece]) -> str:
+    _check_text(args[0])
     if len(args) == 1:
         return f"try_cast({date_guard(args[0].text)} AS DATE)"
     return read_date_by_pattern(args[0].text, args[1].text)

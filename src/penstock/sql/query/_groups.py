@@ -67,6 +67,8 @@ class Groups(Outputs):
         if group is None:
             return ""
         self.inner.only(group, "expressions")
+        if group.args.get("all") is not None:
+            self.inner.refuse(group, "GROUP BY takes columns. Leave ALL or DISTINCT out.")
         items = []
         windows = set()
         for each in group.expressions:

@@ -1,7 +1,9 @@
 """Queries: SELECT, VALUES, set operations, WITH, and the names of tables.
 
-Runs on the driver. Invariant: a name means a query of WITH first, then a table or view. An operator with a
-state stands in a query once: a query of WITH that has one is translated again wherever its name stands.
+Runs on the driver. Invariant: a name means a query of WITH first, then a table or view, with the case in
+which it was written. In Spark's SQL each query of WITH has a name of its own, because Spark compares names
+without their case. An operator with a state stands in a query once: a query of WITH that has one is
+translated again wherever its name stands.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSEC
 
 @dataclass(frozen=True)
 class Named:
-    """A query of WITH. It is translated again at each place if `tree` is not None."""
+    """A query of WITH under its name in Spark's SQL. It is translated again if `tree` is not None."""
 
+    name: str
     rows: Rows
     tree: exp.Expr | None
     columns: str
@@ -141,19 +144,23 @@ class Query:
             return Select(self, tree, names).selected()
         expressions = self.expressions(names)
         expressions.only(clause, "expressions")
-        known, first = dict(names), len(self._named_queries)
+        known, first, own = dict(names), len(self._named_queries), set[str]()
         for each in clause.expressions:
             expressions.only(each, "this", "alias")
             expressions.only(each.args["alias"], "this", "columns")
             name = each.args["alias"].this.name
+            if name in own:
+                expressions.refuse(each.args["alias"], f"WITH names '{name}' twice.")
+            own.add(name)
             columns = column_list(each.args["alias"])
             cuts = self._cuts
             inner = self.query(each.this, known)
             again = self._cuts > cuts or bool(inner.rows.hidden)
+            shown = quoted(f"__with{len(self._named_queries)}_{name}")
             if not again:
-                self._named_queries.append(f"{quoted(name)}{columns} AS ({inner.sql})")
+                self._named_queries.append(f"{shown}{columns} AS ({inner.sql})")
             rows = Rows() if columns else inner.rows
-            known[name.lower()] = Named(rows, each.this if again else None, columns, dict(known))
+            known[name] = Named(shown, rows, each.this if again else None, columns, dict(known))
         parts = self._named_queries[first:]
         selected = Select(self, tree, known).selected()
         return Selected(f"WITH {', '.join(parts)} {selected.sql}" if parts else selected.sql, selected.rows)
@@ -219,11 +226,13 @@ class Query:
     def values(self, tree: exp.Expr, expressions: Expressions) -> str:
         """Return the rows of VALUES as a query."""
         expressions.only(tree, "expressions", "alias")
-        rows = []
+        rows, width = [], _width(tree)
         for row in tree.expressions:
             cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+            if len(cells) != width:
+                expressions.refuse(row, f"expected {width} values in each row of VALUES, got {len(cells)}.")
             rows.append(f"({', '.join(map(expressions.text, cells))})")
-        names = ", ".join(f"`EXPR${place}`" for place in range(_width(tree)))
+        names = ", ".join(f"`EXPR${place}`" for place in range(width))
         return f"SELECT * FROM VALUES {', '.join(rows)} AS `_`({names})"
 
     def tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:
@@ -251,11 +260,13 @@ class Query:
         self, tree: exp.Expr, names: Names, expressions: Expressions, *, is_raw: bool = False
     ) -> Relation:
         """Return a table, view or query of WITH that stands in FROM."""
+        if not isinstance(tree.this, exp.Identifier):
+            expressions.refuse(tree, "expected at most three parts: catalog, database and name.")
         parts = tuple(
             tree.args[key].name for key in ("catalog", "db", "this") if tree.args.get(key) is not None
         )
-        if len(parts) == 1 and parts[0].lower() in names:
-            return self._named(parts[0], names[parts[0].lower()])
+        if len(parts) == 1 and parts[0] in names:
+            return self._named(parts[0], names[parts[0]])
         options = self._options_of(tree)
         try:
             found = self.binder.table(parts, options, has_place=self.has_place, is_raw=is_raw)
@@ -272,7 +283,7 @@ class Query:
 
     def _named(self, name: str, named: Named) -> Relation:
         if named.tree is None:
-            return Relation(quoted(name), named.rows)
+            return Relation(named.name, named.rows)
         inner = self.query(named.tree, named.names)
         text = f"({inner.sql})"
         if named.columns:

@@ -79,6 +79,8 @@ class Relations(Parts):
         method = str(join.args.get("method") or "").upper()
         if kind not in ("", "INNER", "OUTER", "CROSS") or method not in ("", "NATURAL"):
             inner.refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not served.")
+        if kind == "OUTER" and not side:
+            inner.refuse(join, "an OUTER JOIN needs LEFT, RIGHT or FULL before OUTER.")
         if isinstance(join.this, exp.Unnest):
             return self._unnest(left, join, side)
         if isinstance(join.this, exp.Lateral):
@@ -87,6 +89,8 @@ class Relations(Parts):
             return join_versions(self, left, join, side)
         right = self._relation(join.this)
         has_condition = join.args.get("on") is not None or join.args.get("using") is not None
+        if has_condition and kind == "CROSS":
+            inner.refuse(join, "a CROSS JOIN and a comma have no ON and no USING. Write JOIN ... ON.")
         if not has_condition and not method and kind != "CROSS":
             inner.refuse(join, f"a {f'{side} ' if side else ''}JOIN needs ON or USING. Or write CROSS JOIN.")
         if self._needs_operator(left, right, join, side):

@@ -22,7 +22,22 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.tokens import Kind, tokenize
 
 _UNKNOWN = "this part of the query cannot be read."
-_EXPECTED = re.compile(r"^(?:Expected|Expecting) (.+)")
+_EXPECTED = re.compile(r"^(?:Expected|Expecting) (.+?)(?: but got .*)?$", re.DOTALL)
+_IN_WORDS = {"CTE to have alias": "the name of a query of WITH"}
+"""What sqlglot expects, in words of SQL."""
+_NO_JSON = "use columns of type ROW and the format json, or a Python function."
+_UNREAD = {
+    "MATCH_RECOGNIZE": "use a join on times or ROW_NUMBER(), or a Python function over the rows of a key.",
+    "PIVOT": "write an aggregate with FILTER for each column.",
+    "UNPIVOT": "write UNION ALL, or UNNEST of an ARRAY.",
+    "ML_PREDICT": "models are not served. Use a Python function.",
+    "ML_EVALUATE": "models are not served. Use a Python function.",
+    "JSON_OBJECT": _NO_JSON,
+    "JSON_OBJECTAGG": _NO_JSON,
+    "JSON_ARRAY": _NO_JSON,
+    "JSON_ARRAYAGG": _NO_JSON,
+}
+"""Parts of Flink's language that the parser may not read, and what to use instead."""
 
 
 class CastTo(exp.Expression):
@@ -126,7 +141,13 @@ class _Parser(parser.Parser):
             said.append(str(word))
             unit = word == "TO"
             args.append(exp.var(self.flink_word()) if unit else parse())
-        return exp.Anonymous(this="_".join([name, *said]), expressions=args)
+        return self.flink_marked("_".join([name, *said]), args)
+
+    def flink_marked(self, name: str, args: list[Any]) -> Any:
+        """Return a call whose name is ours, because words stand between its arguments."""
+        found = exp.Anonymous(this=name, expressions=args)
+        found.meta["words"] = True
+        return found
 
     def flink_json(self, name: str) -> Any:
         """Read arguments, and then clauses as texts, e.g. 'NULL EMPTY'; the value of DEFAULT comes next."""
@@ -155,7 +176,7 @@ class _Parser(parser.Parser):
         first = None if self._match(TokenType.FROM, advance=False) else self._parse_bitwise()
         if self._match(TokenType.FROM):
             args = [self._parse_bitwise(), *([first] if first is not None else [])]
-            return exp.Anonymous(this=f"TRIM_{side or 'BOTH'}", expressions=args)
+            return self.flink_marked(f"TRIM_{side or 'BOTH'}", args)
         args = [first]
         while self._match(TokenType.COMMA):
             args.append(self._parse_bitwise())
@@ -203,6 +224,16 @@ class _Parser(parser.Parser):
             if wrapped:
                 self._match_r_paren()
         return node
+
+    def _parse_string_as_identifier(self) -> Any:
+        """Return nothing: a text in quotes is not a name."""
+        return None
+
+    def _parse_id_var(self, any_token: bool = True, tokens: Any = None) -> Any:
+        """Read a name, which is never a text or a number, also behind AS."""
+        if self._curr and self._curr.token_type in (TokenType.STRING, TokenType.NUMBER):
+            return None
+        return super()._parse_id_var(any_token=any_token, tokens=tokens)
 
     def _parse_paren(self) -> Any:
         """Mark brackets that were written: sqlglot puts its own around some conditions."""
@@ -267,6 +298,12 @@ def read_query(text: str, source: Source, offset: int) -> exp.Expr:
     Raises:
         SqlError: the text is not one query.
     """
+    word = re.match(r"\s*(FROM|TABLE)\b", text, re.IGNORECASE)
+    if word is not None:
+        raise source.error(
+            f"a query that begins with {word[1].upper()} is not served. Write SELECT * FROM ...",
+            offset + word.start(1),
+        )
     tree = _read(text, source, offset, "_parse_statement")
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise source.error("expected a query.", offset)
@@ -333,15 +370,28 @@ def _read(text: str, source: Source, offset: int, method: str) -> exp.Expr:
 
 
 def _shown(error: Exception, text: str, source: Source, offset: int) -> Exception:
+    for token in tokenize(Source(text)):
+        if token.kind is Kind.WORD and token.value.upper() in _UNREAD:
+            name = token.value.upper()
+            return source.error(f"{name} is not served: {_UNREAD[name]}", offset + token.start)
     details = getattr(error, "errors", None) or [{}]
     message = str(details[0].get("description") or "").split("\n")[0].rstrip(".")
     line, column = details[0].get("line"), details[0].get("col")
     place = _offset_of(text, line, column, details[0].get("highlight") or "") if line else 0
     expected = _EXPECTED.match(message)
     word = details[0].get("highlight") or ""
-    unexpected = f"did not expect '{word}' here." if word else _UNKNOWN
-    said = f"expected '{expected.group(1)}', got '{word}'." if expected else unexpected
+    got = word if word.startswith("'") else f"'{word}'"
+    if "SENTINEL" in message:
+        place, got = len(text), "the end"
+    unexpected = f"did not expect {got} here." if word else _UNKNOWN
+    said = f"expected {_wanted(expected[1])}, got {got}." if expected else unexpected
     return source.error(said, offset + place)
+
+
+def _wanted(text: str) -> str:
+    """Return what sqlglot expects: words and signs in quotes, descriptions as they are."""
+    text = _IN_WORDS.get(text, text)
+    return text if (" " in text and text.lower() == text) or text in _IN_WORDS.values() else f"'{text}'"
 
 
 def _offset_of(text: str, line: int, column: int, highlight: str) -> int:

@@ -12,6 +12,7 @@ from penstock.sql.query.spark_types import spark_type
 
 _ALL = 2**31 - 1
 _MICROSECONDS = 6
+_NUMBERS = (*INTEGERS, "decimal", "float", "double", "boolean")
 _NUMBER = r"^\s*[+-]?(NaN|Infinity|[0-9.].*)\s*$"
 _SHAPES = {"BOOLEAN": r"^\S+$", "FLOAT": _NUMBER, "DOUBLE": _NUMBER}
 _ONLY_FRACTION = r"^\s*[+-]?\.\d+\s*$"
@@ -26,6 +27,16 @@ def cast(inner: Piece, kind: FlinkType, *, is_try: bool) -> str:
     """
     target = spark_type(kind)
     given = inner.type
+    if kind.name in ("TIMESTAMP", "TIMESTAMP_LTZ") and given.startswith(_NUMBERS):
+        raise ValueError(
+            f"a CAST of {given.upper()} to a {kind.name} is not served, because its unit is not clear. Use "
+            "TO_TIMESTAMP_LTZ(x, 0) for seconds, TO_TIMESTAMP_LTZ(x, 3) for milliseconds."
+        )
+    if given.startswith("timestamp") and target.lower().startswith(_NUMBERS):
+        raise ValueError(
+            f"a CAST of a time to {kind.name} is not served, because its unit is not clear. Use "
+            "TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', x)."
+        )
     text = _readable(inner.text, kind.name) if given == "string" else inner.text
     # A number that does not fit wraps around in Flink. Here it stops the query, and never becomes NULL.
     wraps = given != "string" and target.lower() in INTEGERS

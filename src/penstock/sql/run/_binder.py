@@ -242,14 +242,16 @@ class SparkBinder:
         name = f"{self._prefix}_{next(self._numbers)}"
         frame.createOrReplaceTempView(name)
         try:
-            return {
-                each.name: translate_expression(
-                    each.expression, table.source, self, f"FROM {quoted(name)}"
-                ).text
-                for each in computed
-            }
+            return {each.name: self._computed_text(table, each, quoted(name)) for each in computed}
         finally:
             self._spark.catalog.dropTempView(name)
+
+    def _computed_text(self, table: Table, column: ComputedColumn, view: str) -> str:
+        found = translate_expression(column.expression, table.source, self, f"FROM {view}")
+        mark = table.definition.watermark
+        if mark is not None and mark.column == column.name:
+            tables.check_time(table, found.type)
+        return found.text
 
     def _view(self, view: View, *, has_place: bool) -> tuple[Any, Rows]:
         definition = view.definition

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.sql.connectors.jdbc import frames as jdbc
-from penstock.sql.connectors.sessions import first_line, planned_in_one_thread
+from penstock.sql.connectors.sessions import planned_in_one_thread, reason
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
 from penstock.sql.query.rows import HIDDEN, KIND
@@ -200,7 +200,7 @@ class Inserts:
         try:
             self._write_batch(write)
         except Exception as error:
-            message = first_line(error)
+            message = reason(error)
             if message is None:
                 raise
             raise source.failure(f"the INSERT failed: {message}", write.offset) from error

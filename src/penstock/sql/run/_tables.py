@@ -245,19 +245,44 @@ def column_texts(
     return texts
 
 
-def with_watermark(frame: Any, table: Table) -> Any:
-    """Return a stream with the watermark of its table.
+def check_watermark(table: Table) -> None:
+    """Check the watermark of a table, without reading it.
 
     Raises:
-        SqlError: Spark has no such watermark.
+        SqlError: its column does not exist or is not a time, or Spark has no such watermark.
     """
     mark = table.definition.watermark
     if mark is None:
-        return frame
-    if "." in mark.column or mark.column not in [column.name for column in table.definition.columns]:
+        return
+    column = next((each for each in table.definition.columns if each.name == mark.column), None)
+    if column is None:
+        message = f"the watermark's column '{mark.column}' is not a column of the table."
+        raise table.source.error(message, mark.expression.offset)
+    if not isinstance(column, ComputedColumn):
+        check_time(table, spark_type(column.type))
+    delay_ms(table)
+
+
+def check_time(table: Table, kind: str) -> None:
+    """Check the type (as Spark has it) of the watermark's column, because Spark makes times of numbers too.
+
+    Raises:
+        SqlError: it is not a time.
+    """
+    mark = table.definition.watermark
+    if mark is not None and kind.lower() not in ("timestamp", "timestamp_ntz"):
         raise table.source.error(
-            f"the watermark's column '{mark.column}' is not a column of the table.", mark.expression.offset
+            f"the watermark's column '{mark.column}' is {kind.upper()}. Expected TIMESTAMP(3) or "
+            "TIMESTAMP_LTZ(3): add a computed column, such as ts AS TO_TIMESTAMP_LTZ(ms, 3).",
+            mark.expression.offset,
         )
+
+
+def with_watermark(frame: Any, table: Table) -> Any:
+    """Return a stream with the watermark of its table, which `check_watermark` has checked."""
+    mark = table.definition.watermark
+    if mark is None:
+        return frame
     return frame.withWatermark(mark.column, f"{delay_ms(table)} milliseconds")
 
 

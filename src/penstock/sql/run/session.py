@@ -53,7 +53,7 @@ from penstock.sql.run._explain import (
     write_warnings,
 )
 from penstock.sql.run._inserts import Inserts, print_line
-from penstock.sql.run._tables import read_schema
+from penstock.sql.run._tables import check_watermark, read_schema
 from penstock.sql.run.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
@@ -472,12 +472,17 @@ def check_parts(table: Table) -> None:
 
     Raises:
         ValueError: a type is not served, or a key names a column that does not exist.
+        SqlError: Spark has no such watermark.
     """
     read_schema(table.definition)
     names = {column.name for column in table.definition.columns}
     missing = [name for name in table.definition.primary_key if name not in names]
     if missing:
         raise ValueError(f"the PRIMARY KEY names the column '{missing[0]}', which the table does not have.")
+    missing = [name for name in table.definition.partitioned_by if name not in names]
+    if missing:
+        raise ValueError(f"PARTITIONED BY names the column '{missing[0]}', which the table does not have.")
+    check_watermark(table)
 
 
 def _shown_fields(frame: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
-from penstock.sql.connectors.sessions import first_line
+from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.run.job import Job
@@ -46,8 +46,8 @@ def failures() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        message = "Stopped. The jobs continue from their checkpoints when the script runs again."
-        raise StoppedError(message, INTERRUPTED) from None
+        stopped = "Stopped. The jobs continue from their checkpoints when the script runs again."
+        raise StoppedError(stopped, INTERRUPTED) from None
     except SqlFailedError as error:
         raise StoppedError(str(error), FAILED) from error
     except (SqlError, OptionError, SchemaError) as error:
@@ -55,11 +55,11 @@ def failures() -> Iterator[None]:
     except PenstockError as error:
         raise StoppedError(str(error), FAILED) from error
     except Exception as error:
-        message_of_spark = first_line(error)
-        if message_of_spark is None:
+        message = reason(error)
+        if message is None:
             raise
         _log.debug("a job failed", exc_info=error)
-        raise StoppedError(f"A job failed: {message_of_spark}", FAILED) from error
+        raise StoppedError(f"A job failed: {message}", FAILED) from error
 
 
 @dataclass(frozen=True)

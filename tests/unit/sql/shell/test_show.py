@@ -70,6 +70,17 @@ class JavaError(Exception):
             return "java.sql.SQLException: no jdbc:x://u:hunter2@h\n\tat a.b(C.java)"
 
 
+OF_A_TASK = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/x/read.py", line 3, in read
+    raise error
+penstock.errors.DecodeError: Offset 7 of orders-0 is not JSON at http://u:hunter2@h. Nothing was written.
+Set 'json.ignore-parse-errors'.
+
+SQLSTATE: 38000
+\tat org.apache.spark.x(y.scala)
+"""
+
+
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
@@ -78,6 +89,12 @@ class JavaError(Exception):
         (SqlFailedError("it failed"), 1, "it failed"),
         (BrokerUnavailableError("no broker"), 1, "no broker"),
         (PySparkException("a job\nand its stack"), 1, "A job failed: a job"),
+        (
+            PySparkException(OF_A_TASK),
+            1,
+            "A job failed: Offset 7 of orders-0 is not JSON at http://u:*******@h. Nothing was written.\n"
+            "Set 'json.ignore-parse-errors'.",
+        ),
         (JavaError(), 1, "A job failed: java.sql.SQLException: no jdbc:x://u:*******@h"),
         (
             KeyboardInterrupt(),

@@ -17,6 +17,24 @@ from penstock.sql.query.rows import Feature
 from penstock.sql.query.scope import Scope
 
 Subquery = Callable[[exp.Expr], str]
+_SIGNS: dict[type, str] = {
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    exp.IntDiv: "DIV",
+    exp.RegexpLike: "RLIKE",
+    exp.SimilarTo: "SIMILAR TO",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.Tuple: "a list of values in brackets",
+    exp.Concat: "a text behind a text",
+    exp.IgnoreNulls: "IGNORE NULLS",
+    exp.RespectNulls: "RESPECT NULLS",
+    exp.WithinGroup: "WITHIN GROUP",
+}
+_CLAUSES = {"locks": "FOR UPDATE", "pivots": "PIVOT", "sample": "TABLESAMPLE", "windows": "WINDOW"}
+"""Names of SQL for parts of a query that have another name in sqlglot."""
 
 
 class Base:
@@ -76,7 +94,8 @@ class Base:
         for name, value in node.args.items():
             if name not in parts and value not in (None, False, [], ""):
                 shown = value if isinstance(value, exp.Expr) else node
-                self.refuse(shown, f"{name.strip('_').upper()} is not served here.")
+                said = _CLAUSES.get(name, name.strip("_").upper())
+                self.refuse(shown, f"{said} is not served here.")
 
     def _asked(self, text: str) -> Piece:
         return Piece(text, lambda: self._type_of(text))
@@ -97,4 +116,4 @@ def boolean(text: str) -> Piece:
 
 
 def _shown(node: exp.Expr) -> str:
-    return type(node).__name__.upper()
+    return _SIGNS.get(type(node), type(node).__name__.upper())

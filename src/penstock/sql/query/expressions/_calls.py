@@ -26,6 +26,9 @@ from penstock.sql.query.expressions._values import NO_TEXTS, Values
 from penstock.sql.query.piece import Piece, quoted
 
 _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentDate: "CURRENT_DATE"}
+_ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
+_WITH_WORDS = ("_IN", "_FROM", "_FOR", "_TO", "_BOTH", "_LEADING", "_TRAILING")
+"""Ends of the names of functions whose arguments have words between them. Flink does not have these names."""
 _TEXTS_OF_TIMES = ("DATE_FORMAT", "FROM_UNIXTIME")
 _NEEDS_UTC = (
     "is served in the time zone UTC only, because a day of Spark's may have 23 hours. SET "
@@ -37,6 +40,8 @@ class Calls(Values):
     """Translates calls of functions and aggregates."""
 
     def _call(self, node: exp.Expr) -> Piece:
+        if str(node.this).upper().endswith(_WITH_WORDS) and not node.meta.get("words"):
+            return self._other_function(node, str(node.this), node.expressions, "")
         return self._function(node, str(node.this), node.expressions)
 
     def _word(self, node: exp.Expr) -> Piece:
@@ -115,7 +120,7 @@ class Calls(Values):
                 self.refuse(node, f"DISTINCT is not served in {name}.")
             self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
             args = args[0].expressions
-        pieces = [self._argument(each) for each in args]
+        pieces = self._arguments(node, name, args, is_distinct=distinct)
         self.check_count(node, name, found, len(pieces))
         if found.type == "string" and name not in _TEXTS_OF_TIMES:
             self._check_texts(node, name, pieces)
@@ -126,6 +131,19 @@ class Calls(Values):
         except ValueError as error:
             self.refuse(node, f"{name}: {error}")
         return self._typed(found, text, pieces)
+
+    def _arguments(
+        self, node: exp.Expr, name: str, args: list[exp.Expr], *, is_distinct: bool
+    ) -> list[Piece]:
+        stars = [each for each in args if isinstance(each, exp.Star)]
+        if stars and (name != "COUNT" or is_distinct):
+            self.refuse(node, f"{name} does not take *. Write a column.")
+        pieces = [self._argument(each) for each in args]
+        if name in _ONE_KIND:
+            self.check_kinds(node, name, *pieces)
+        if name == "IF":
+            self.check_kinds(node, name, *pieces[1:])
+        return pieces
 
     def _typed(self, found: Function, text: str, pieces: list[Piece]) -> Piece:
         if found.type == "{0}":
@@ -159,7 +177,13 @@ class Calls(Values):
             self.refuse(node, f"{name} is not served: {REFUSED[name]}")
         if name in OVER_ONLY:
             self.refuse(node, f"{name} needs OVER (...).")
-        known = [*FUNCTIONS, *AGGREGATES, *OVER_ONLY, *self._special]
+        if suffix and (own is not None or name in FUNCTIONS or name in self._special):
+            self.refuse(node, f"FILTER and OVER are for aggregates, which {written} is not.")
+        known = [
+            each
+            for each in (*FUNCTIONS, *AGGREGATES, *OVER_ONLY, *self._special)
+            if not each.endswith(_WITH_WORDS)
+        ]
         return self.refuse(
             node,
             f"the function {written} is not one of those that are served.{nearest(name, known)} docs/sql.md "

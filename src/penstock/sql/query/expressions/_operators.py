@@ -5,7 +5,9 @@ Runs on the driver. Invariant: an operator of Spark stands only for operands for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -31,6 +33,9 @@ _NEED_BRACKETS = (*_COMPARISONS, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 """Conditions whose order beside a comparison Flink and our parser read differently."""
 _UNITS_US = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
 _LITERALS = {"DATE": ("DATE", "date"), "TIMESTAMP": ("TIMESTAMP_NTZ", "timestamp_ntz")}
+_A_DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)", re.ASCII)
+_A_TIME = re.compile(rf"{_A_DATE.pattern} (\d\d?):(\d\d?):(\d\d?)(?:\.\d{{0,6}}0*)?", re.ASCII)
+"""Spark also reads other texts, such as DATE 'today', and leaves out digits behind the microseconds."""
 _LITERAL_TIMES = {**_LITERALS, "TIMESTAMPLTZ": ("TIMESTAMP_LTZ", "timestamp")}
 
 
@@ -57,9 +62,14 @@ class Operators(Base):
 
     def _time_literal(self, node: exp.Expr) -> Piece:
         kind = node.args["to"].this.name
+        if kind == "INTERVAL":
+            self.refuse(node, "the number of an interval stands in quotes: INTERVAL '1' DAY.")
         if not (isinstance(node.this, exp.Literal) and node.this.is_string and kind in _LITERAL_TIMES):
             self.refuse(node, f"{kind} is not served here. Use CAST(... AS ...).")
         name, found = _LITERAL_TIMES[kind]
+        shape, example = (_A_DATE, "2026-01-02") if kind == "DATE" else (_A_TIME, "2026-01-02 03:04:05.678")
+        if not _is_time(node.this.this, shape):
+            self.refuse(node, f"expected a {kind} such as {kind} '{example}', got '{node.this.this}'.")
         return Piece(f"{name} {literal(node.this.this)}", lambda: found)
 
     def _interval(self, node: exp.Expr) -> Piece:
@@ -76,8 +86,10 @@ class Operators(Base):
     def _arithmetic(self, node: exp.Expr) -> Piece:
         left, right = self._operands(node)
         for each, part in ((left, node.this), (right, node.expression)):
-            if isinstance(part, exp.Literal) and each.type == "string":
+            if each.type == "string":
                 self.refuse(part, "expected a number or an interval, got a text. Write CAST(... AS ...).")
+        if {left.type, right.type} & {"date"} and {left.type, right.type} & {*INTEGERS}:
+            self.refuse(node, "expected an interval beside a DATE, e.g. INTERVAL '1' DAY.")
         sign = _ARITHMETIC[type(node)]
         text = f"({left.text} {sign} {right.text})"
         if {left.type, right.type} & {"date"} and any(
@@ -116,6 +128,9 @@ class Operators(Base):
 
     def _modulo(self, node: exp.Expr) -> Piece:
         left, right = self._operands(node)
+        for each in (left, right):
+            if each.type == "string":
+                self.refuse(node, "expected a number, got STRING. Write CAST(... AS ...).")
         text = f"({left.text} % {right.text})"
         if left.is_integer and right.is_integer:  # Flink's has the type of the second one
             return Piece(f"CAST({text} AS {right.type.upper()})", right.find_type)
@@ -138,6 +153,8 @@ class Operators(Base):
 
     def _negative(self, node: exp.Expr) -> Piece:
         inner = self.piece(node.this)
+        if inner.type == "string":
+            self.refuse(node.this, "expected a number or an interval, got a text. Write CAST(... AS ...).")
         return Piece(f"(- {inner.text})", inner.find_type)
 
     def _joined_text(self, node: exp.Expr) -> Piece:
@@ -154,10 +171,7 @@ class Operators(Base):
                 self.refuse(node, f"expected brackets around one of the two comparisons beside {sign}.")
         left, right = self.piece(node.this), self.piece(node.expression)
         text = f"({left.text} {sign} {right.text})"
-        kinds = [self._known_type(each) for each in (left, right)]
-        if "string" in kinds and any(kind.startswith(NUMBERS) for kind in kinds):
-            shown = " and ".join(kind.upper() for kind in kinds)
-            self.refuse(node, f"expected two values of one kind beside {sign}, got {shown}. Write a CAST.")
+        self.check_kinds(node, sign, left, right)
         if self.is_join or left.text == right.text:  # Flink takes x = x as x IS NOT NULL
             return boolean(text)
         may_be_nan = [
@@ -171,6 +185,16 @@ class Operators(Base):
             and (sign in unlike or not isinstance(_other(node, part), exp.Literal))
         ]
         return boolean(not_a_number(text, sign, left, right, may_be_nan) if may_be_nan else text)
+
+    def check_kinds(self, node: exp.Expr, name: str, *pieces: Piece) -> None:
+        """Refuse a text beside a number or a BOOLEAN, because Spark makes a number of the text."""
+        kinds = [self._known_type(each) for each in pieces]
+        number = next((kind for kind in kinds if kind.startswith(NUMBERS)), None)
+        if number is not None and "string" in kinds:
+            first, second = sorted(("string", number), key=kinds.index)
+            shown = f"{first.upper()} and {second.upper()}"
+            count = "two values" if len(pieces) == 2 else "values"
+            self.refuse(node, f"expected {count} of one kind beside {name}, got {shown}. Write a CAST.")
 
     def _known_type(self, piece: Piece) -> str:
         try:
@@ -191,22 +215,31 @@ class Operators(Base):
         return boolean(f"({self.text(node.this)} IS {self.text(node.expression)})")
 
     def _distinct_from(self, node: exp.Expr) -> Piece:
-        equal = f"({self.text(node.this)} <=> {self.text(node.expression)})"
+        left, right = self.piece(node.this), self.piece(node.expression)
+        self.check_kinds(node, "IS DISTINCT FROM", left, right)
+        equal = f"({left.text} <=> {right.text})"
         return boolean(equal if isinstance(node, exp.NullSafeEQ) else f"(NOT {equal})")
 
     def _between(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "low", "high")
-        low, high = self.text(node.args["low"]), self.text(node.args["high"])
-        return boolean(f"({self.text(node.this)} BETWEEN {low} AND {high})")
+        low, high = self.piece(node.args["low"]), self.piece(node.args["high"])
+        this = self.piece(node.this)
+        self.check_kinds(node, "BETWEEN", this, low, high)
+        return boolean(f"({this.text} BETWEEN {low.text} AND {high.text})")
 
     def _in(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "expressions", "query")
-        this = self.text(node.this)
+        this = self.piece(node.this)
         if node.args.get("query") is not None:
             self.batch_only(node, "IN (SELECT ...)", "Use a JOIN on distinct values.")
             # Spark takes a query in two pairs of brackets for one value.
-            return boolean(f"({this} IN ({self._subquery(_without_brackets(node.args['query']))}))")
-        return boolean(f"({this} IN ({', '.join(map(self.text, node.expressions))}))")
+            inner = self._subquery(_without_brackets(node.args["query"]))
+            return boolean(f"({this.text} IN ({inner}))")
+        if not node.expressions:
+            self.refuse(node, "IN takes at least one value.")
+        values = [self.piece(each) for each in node.expressions]
+        self.check_kinds(node, "IN", this, *values)
+        return boolean(f"({this.text} IN ({', '.join(each.text for each in values)}))")
 
     def _exists(self, node: exp.Expr) -> Piece:
         self.batch_only(node, "EXISTS", "Use a JOIN on distinct values.")
@@ -263,6 +296,19 @@ class Operators(Base):
         exp.Like: _like,
         exp.Escape: _escape,
     }
+
+
+def _is_time(text: str, shape: re.Pattern[str]) -> bool:
+    """Return whether a text is a date, or a date and a time, that exists."""
+    found = shape.fullmatch(text)
+    if found is None:
+        return False
+    try:
+        year, month, day, *clock = map(int, found.groups())
+        datetime(year, month, day, *clock)  # type: ignore[arg-type]  # noqa: DTZ001 - it has no zone
+    except ValueError:
+        return False
+    return True
 
 
 def _other(node: exp.Expr, part: exp.Expr) -> exp.Expr:

@@ -24,15 +24,20 @@ class Values(Operators):
 
     def _case(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "ifs", "default")
-        this = f" {self.text(node.this)}" if node.this is not None and node.this != "" else ""
-        whens = " ".join(
-            f"WHEN {self.text(each.this)} THEN {self.text(each.args['true'])}" for each in node.args["ifs"]
-        )
-        default = node.args.get("default")
-        return self._asked(f"CASE{this} {whens}{f' ELSE {self.text(default)}' if default else ''} END")
+        this = self.piece(node.this) if node.this is not None and node.this != "" else None
+        ifs = [(self.piece(each.this), self.piece(each.args["true"])) for each in node.args["ifs"]]
+        default = self.piece(node.args["default"]) if node.args.get("default") else None
+        if this is not None:
+            self.check_kinds(node, "CASE", this, *(when for when, _ in ifs))
+        self.check_kinds(node, "CASE", *(then for _, then in ifs), *([default] if default else []))
+        shown = f" {this.text}" if this is not None else ""
+        whens = " ".join(f"WHEN {when.text} THEN {then.text}" for when, then in ifs)
+        return self._asked(f"CASE{shown} {whens}{f' ELSE {default.text}' if default else ''} END")
 
     def _array(self, node: exp.Expr) -> Piece:
-        return self._asked(f"array({', '.join(map(self.text, node.expressions))})")
+        pieces = [self.piece(each) for each in node.expressions]
+        self.check_kinds(node, "ARRAY", *pieces)
+        return self._asked(f"array({', '.join(each.text for each in pieces)})")
 
     def _bracket(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "expressions", "offset", "safe")
