@@ -72,6 +72,20 @@ def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
             SELECT shop, COUNT(*) AS n FROM orders WHERE id > 0 GROUP BY shop HAVING COUNT(*) < 7
         ) GROUP BY n;
     """
+    explained = "\n".join(row[0] for row in script(f"EXPLAIN STATEMENT SET BEGIN {inserts} END")[0].rows)
+    for line in (
+        "INSERT INTO totals: connector upsert-kafka, at-least-once",
+        "The last record of each key is right.",
+        "aggregate, because Spark streams GROUP BY",
+        "[I] becomes [I,UB,UA].",
+        "[I,UB,UA,D] becomes [I,UB,UA,D].",
+        "orders gives [I] append",
+        "the query gives [I,UB,UA,D] upsert by (shop)",
+        "totals takes inserts, updates and deletes by its PRIMARY KEY (shop)",
+        "one entry for each group",
+    ):
+        assert line in explained, explained
+    assert explained.count(": aggregate, because") == 3
     for part in (orders(10), orders(20)[10:]):
         judge.produce(bootstrap, source, *part)
         run(script, inserts)

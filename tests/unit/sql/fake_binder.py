@@ -55,7 +55,7 @@ class FakeBinder:
     def window_parts(self, select: str) -> dict[str, str]:
         return self.parts
 
-    def cut(self, step: Step) -> str:
+    def cut(self, step: Step, place: str = "") -> str:
         self.steps.append(step)
         return f"`cut{len(self.steps)}`"
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.sql.run._explain import Explanation, option_text, read_warnings, states, write_warnings
+from penstock.sql.query.rows import Feature, Rows
+from penstock.sql.query.steps import Aggregation, Deduplication, RegularJoin, Step, Top, VersionJoin
+from penstock.sql.run._cuts import Notes, cut_of, mode_of, normalize_of
+from penstock.sql.run._explain import (
+    Explanation,
+    add_changes,
+    guarantee,
+    option_text,
+    read_warnings,
+    states,
+    write_warnings,
+)
 
 AGGREGATE = "StateStoreSave [window#1]\n+- EventTimeWatermark ts#2"
 JOIN = "StreamingSymmetricHashJoin [a#1], [b#2], Inner, condition = [], state cleanup [ left = null, right = null ]"
@@ -13,7 +24,7 @@ JOIN = "StreamingSymmetricHashJoin [a#1], [b#2], Inner, condition = [], state cl
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        ("*(1) Project [a#1]", ["none"]),
+        ("*(1) Project [a#1]", []),
         (AGGREGATE, ["an aggregation keeps one entry for each group: until the watermark has passed"]),
         ("StateStoreSave [a#1]", ["an aggregation keeps one entry for each group: it grows without an end"]),
         (JOIN, ["a join keeps the rows of both sides: it grows without an end"]),
@@ -62,3 +73,65 @@ def test_an_explanation_shows_no_secret() -> None:
         "    a",
         "    b",
     ]
+
+
+GROUPS = Aggregation("SELECT 1", ("g0",), (("r0", "count(*)"),))
+LAST = Deduplication("SELECT 1", ("p0",), ("o0",), keep_last=True)
+TOP = Top("SELECT 1", 3, ("p0",), (("o0", True),))
+JOIN_OF_ALL = RegularJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "left")
+VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_000, "inner")
+
+
+@pytest.mark.parametrize(
+    ("step", "inputs", "changes", "expected"),
+    [
+        (GROUPS, [False], True, "[I] becomes [I,UB,UA]."),
+        (GROUPS, [True], True, "[I,UB,UA,D] becomes [I,UB,UA,D]."),
+        (LAST, [False], True, "[I] becomes [I,UB,UA]."),
+        (TOP, [True], True, "[I,UB,UA,D] becomes [I,D]."),
+        (JOIN_OF_ALL, [False, True], True, "[I] and [I,UB,UA,D] becomes [I,D]."),
+        (VERSIONS, [False, True], False, "[I] and [I,UB,UA,D] becomes [I]."),
+    ],
+)
+def test_the_changelog_mode_of_a_cut(step: Step, inputs: list[bool], changes: bool, expected: str) -> None:
+    cut = cut_of("x", step, "line 1, column 2", inputs, changes=changes)
+    assert cut.line.startswith("line 1, column 2: x, because Spark ")
+    assert cut.line.endswith(expected)
+    assert "row" in cut.keeps or "entry" in cut.keeps
+
+
+def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
+    feature = Feature("GroupAggregate", "", 0)
+    notes = Notes({(("orders",), ()): Rows(), (("t",), ()): Rows(feature)}, [normalize_of("table t")])
+    found = Explanation("SELECT")
+    add_changes(found, notes, Rows(feature, frozenset({"shop", "day"})))
+    assert found.sections["Cuts"][0].startswith("table t: normalize, because the records are upserts")
+    assert found.sections["Changes"] == [
+        "orders gives [I] append: rows are only inserted",
+        "t gives [I,UB,UA,D] retract: rows change, and no columns are known by which they differ",
+        "the query gives [I,UB,UA,D] upsert by (day, shop): rows change",
+    ]
+    add_changes(nothing := Explanation("SELECT"), Notes(), Rows())
+    assert nothing.sections["Cuts"] == ["none"]
+    assert mode_of(Rows()).startswith("[I] append")
+
+
+@pytest.mark.parametrize(
+    ("connector", "options", "keys", "expected"),
+    [
+        ("kafka", {"sink.delivery-guarantee": "EXACTLY_ONCE"}, (), "Each row is written once"),
+        ("kafka", {"sink.delivery-guarantee": "none"}, (), "Rows may be lost"),
+        ("kafka", {}, (), "No row is lost. After a failure the rows of a micro-batch may be written twice."),
+        ("upsert-kafka", {}, ("id",), "The last record of each key is right."),
+        ("jdbc", {}, ("id",), "one transaction has its rows and its marker"),
+        ("jdbc", {}, (), "may come twice"),
+        ("filesystem", {}, (), "_spark_metadata"),
+        ("print", {}, (), "may come twice"),
+    ],
+)
+def test_the_guarantee_from_end_to_end(
+    connector: str, options: dict[str, str], keys: tuple[str, ...], expected: str
+) -> None:
+    first, last = guarantee(connector, options, keys)
+    assert "read again with the same records" in first
+    assert expected in last

@@ -126,7 +126,8 @@ class Query:
         """
         self._cuts += 1
         try:
-            return self.binder.cut(step)
+            line, column = self.script.source.line_and_column(self.script.offset + (place_of(tree) or 0))
+            return self.binder.cut(step, f"line {line}, column {column}")
         except (SchemaError, OptionError, UnknownTypeError, ValueError) as error:
             self.refuse(tree, str(error))
 

@@ -39,8 +39,13 @@ class Binder(Protocol):
     def is_streaming(self, select: str) -> bool:
         """Return whether the rows of a query are a stream."""
 
-    def cut(self, step: Step) -> str:
-        """Return the name of a view of the rows that an operator makes of queries."""
+    def cut(self, step: Step, place: str = "") -> str:
+        """Return the name of a view of the rows that an operator makes of queries.
+
+        Args:
+            step: what the operator does.
+            place: line and column of its clause, for EXPLAIN.
+        """
 
     def window_parts(self, select: str) -> dict[str, str]:
         """Return the columns of a stream that are the "end" or the "time" of a window; see `WindowEnds`."""

@@ -19,14 +19,15 @@ from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
 from penstock.sql.query.piece import Translated, UnknownTypeError, quoted
-from penstock.sql.query.rows import Relation, Rows, shaped
-from penstock.sql.query.steps import Step
+from penstock.sql.query.rows import KIND, Relation, Rows, shaped
+from penstock.sql.query.steps import Step, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
+from penstock.sql.run._cuts import Notes, cut_of, normalize_of
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
-from penstock.sql.run._steps import run_step
+from penstock.sql.run._steps import name_of, run_step
 from penstock.sql.run._windows import window_parts
 from penstock.sql.run.catalog import Catalog, Table, View
 
@@ -67,6 +68,7 @@ class SparkBinder:
         self._definitions: dict[str, str] = {}
         """Those that the query of now uses."""
         self._states: States | None = None
+        self._notes: Notes | None = None
         self._temporary = TemporaryFolders()
         self._created: list[str] = []
         self._numbers = itertools.count(1)
@@ -77,10 +79,27 @@ class SparkBinder:
         """Return whether the times of the session are those of UTC."""
         return self._spark.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[Notes]:
+        """Return a context in which the tables and the cuts of queries are noted, for EXPLAIN."""
+        self._notes = notes = Notes()
+        try:
+            yield notes
+        finally:
+            self._notes = None
+
     def table(
         self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
     ) -> Relation | None:
         """Return a table or view; None if there is no such table."""
+        found = self._relation(parts, options, has_place=has_place, is_raw=is_raw)
+        if self._notes is not None and found is not None:
+            self._notes.reads.setdefault((parts, options), found.rows)
+        return found
+
+    def _relation(
+        self, parts: tuple[str, ...], options: Options, *, has_place: bool, is_raw: bool
+    ) -> Relation | None:
         found = self._catalog.find(parts)
         if found is None:
             return self._table_of_spark(".".join(map(quoted, parts)))
@@ -131,9 +150,19 @@ class SparkBinder:
         """Return whether the rows of a query are a stream."""
         return not self._settings.is_batch and bool(self._analysed(select).isStreaming)
 
-    def cut(self, step: Step) -> str:
+    def cut(self, step: Step, place: str = "") -> str:
         """Return the name of a view of the rows that an operator makes of queries."""
-        frame = run_step(step, self._analysed, self._folder, self._settings.ttl)
+        inputs: list[bool] = []
+
+        def frame_of(query: str) -> Any:
+            frame = self._analysed(query)
+            inputs.append(KIND in frame.columns)
+            return frame
+
+        frame = run_step(step, frame_of, self._folder, self._settings.ttl)
+        if self._notes is not None and not isinstance(step, WindowEnds):
+            changes = KIND in frame.columns
+            self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, changes=changes))
         return self._named(frame)
 
     def window_parts(self, select: str) -> dict[str, str]:
@@ -218,6 +247,8 @@ class SparkBinder:
             normal = opened.is_normalized(streaming=streaming, drops_duplicates=settings.drops_duplicates)
             frame = opened.frame(self._spark, streaming=streaming, is_normalized=normal)
             rows = opened.rows(streaming=frame.isStreaming, is_normalized=normal)
+            if normal and frame.isStreaming and self._notes is not None:
+                self._notes.cuts.append(normalize_of(f"table {table.definition.name}"))
             if normal:
                 frame = opened.normalized(frame, self._folder, settings.ttl)
         except ValueError as error:

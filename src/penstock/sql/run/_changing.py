@@ -36,6 +36,16 @@ def changes_of(table: Table, options: dict[str, str]) -> Changes:
     return Changes.ALL if format_of_changes(options) is not None else Changes.INSERTS
 
 
+def taken(table: Table, options: dict[str, str], connector: str) -> str:
+    """Return in words which rows a table takes."""
+    kind = changes_of(table, options)
+    if kind is Changes.UPSERTS:
+        return f"inserts, updates and deletes by its PRIMARY KEY ({', '.join(table.definition.primary_key)})"
+    if kind is Changes.ALL or connector in ("print", "blackhole"):
+        return "all changes"
+    return "rows that are only inserted"
+
+
 def has_kind_column(table: Table) -> bool:
     """Return whether the table declares a column for the row kind."""
     return any(

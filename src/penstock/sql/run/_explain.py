@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
-from penstock.sql.language.statements import Options
-from penstock.sql.query.piece import Binder
-from penstock.sql.query.rows import Relation
+from penstock.sql.query.rows import Rows
+from penstock.sql.run._changing import UPSERT
+from penstock.sql.run._cuts import Cut, Notes, mode_of
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
@@ -56,29 +56,10 @@ class Explanation:
             yield from (f"    {line}" for line in lines)
 
 
-class ReadTables:
-    """A binder that notes the tables that a translation asks for."""
-
-    def __init__(self, binder: Binder) -> None:
-        self._binder = binder
-        self.found: list[tuple[tuple[str, ...], Options]] = []
-
-    def table(
-        self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
-    ) -> Relation | None:
-        """Return a table, and note it."""
-        if (parts, options) not in self.found:
-            self.found.append((parts, options))
-        return self._binder.table(parts, options, has_place=has_place, is_raw=is_raw)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._binder, name)
-
-
-def add_reads(explanation: Explanation, reads: ReadTables, catalog: Catalog) -> list[Mapping[str, str]]:
+def add_reads(explanation: Explanation, notes: Notes, catalog: Catalog) -> list[Mapping[str, str]]:
     """Add the tables that a query reads, and return their options."""
     all_options: list[Mapping[str, str]] = []
-    for parts, hinted in reads.found:
+    for parts, hinted in notes.reads:
         found = catalog.find(parts)
         options = {**found.options, **dict(hinted)} if isinstance(found, Table) else {}
         name = ".".join(parts)
@@ -92,20 +73,31 @@ def add_reads(explanation: Explanation, reads: ReadTables, catalog: Catalog) -> 
     return all_options
 
 
+def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
+    """Add how the rows of a stream change, from the tables to the result, and its cuts."""
+    reads = dict.fromkeys(f"{'.'.join(parts)} gives {mode_of(of)}" for (parts, _), of in notes.reads.items())
+    explanation.add("Cuts", [cut.line for cut in notes.cuts] or ["none"])
+    explanation.add("Changes", [*reads, f"the query gives {mode_of(rows)}"])
+
+
 def option_text(key: str, value: str) -> str:
     """Return an option as it is written in WITH."""
     quoted = value.replace("'", "''")
     return f"'{key}' = '{quoted}'"
 
 
-def add_plan(explanation: Explanation, frame: Any, reads: list[Mapping[str, str]]) -> None:
+def add_plan(
+    explanation: Explanation, frame: Any, reads: list[Mapping[str, str]], cuts: Sequence[Cut] = ()
+) -> None:
     """Add what a query keeps, warnings about its input, and Spark's plan."""
+    own = [f"{cut.name} ({cut.place}): {cut.keeps}" for cut in cuts]
     plan = plan_text(frame)
     if plan is None:
+        explanation.add("State", own)
         explanation.add("Plan of Spark", ["Spark shows the plan of this stream only when it runs."])
         return
     if frame.isStreaming:
-        explanation.add("State", states(plan))
+        explanation.add("State", [*own, *states(plan)] or ["none"])
         explanation.add("Warnings", read_warnings(plan, reads))
     explanation.add("Plan of Spark", plan.strip().splitlines())
 
@@ -138,7 +130,7 @@ def states(plan: str) -> list[str]:
         else:
             until = "until the watermark has passed"
         found.append(f"{keeps}: {until}")
-    return found or ["none"]
+    return found
 
 
 def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
@@ -157,6 +149,28 @@ def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
     if _ENDLESS_JOIN.search(plan):
         found.append("the join has no condition on times, so its state grows without an end.")
     return found
+
+
+def guarantee(connector: str, options: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[str]:
+    """Return what holds from the records that are read to the rows that are written, also after failures."""
+    yield (
+        "A micro-batch that failed is read again with the same records, and the state of operators goes back "
+        "with it. So each record counts once in the rows of the query."
+    )
+    given = options.get(_GUARANTEE, "at-least-once").lower().replace("_", "-")
+    if connector in KAFKA and given == "exactly-once":
+        yield "Each row is written once, for readers with isolation.level = read_committed."
+    elif connector in KAFKA and given == "none":
+        yield "Rows may be lost, and may be written twice."
+    elif connector in KAFKA:
+        end = " The last record of each key is right." if connector == UPSERT else ""
+        yield f"No row is lost. After a failure the rows of a micro-batch may be written twice.{end}"
+    elif connector == JDBC and keys:
+        yield "Each micro-batch changes the table once: one transaction has its rows and its marker."
+    elif connector == "filesystem":
+        yield "Each row is written once, for readers that follow Spark's folder _spark_metadata."
+    else:
+        yield "After a failure the rows of a micro-batch may come twice."
 
 
 def write_warnings(

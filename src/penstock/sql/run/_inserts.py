@@ -17,11 +17,11 @@ from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import planned_in_one_thread, reason
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
-from penstock.sql.query.rows import HIDDEN, KIND
+from penstock.sql.query.rows import HIDDEN, INSERTS, KIND, Rows
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
-from penstock.sql.run._changing import changes_of
+from penstock.sql.run._changing import changes_of, taken
 from penstock.sql.run._lines import line, with_session_times
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
@@ -43,6 +43,7 @@ class Write:
     sql: str = ""
     definitions: Mapping[str, str] = field(default_factory=dict)
     operators: int = 0
+    known: Rows = INSERTS
 
     @property
     def name(self) -> str:
@@ -111,7 +112,17 @@ class Inserts:
             tables.check_write(self._spark, table, connector, options, rows)
         except ValueError as error:
             raise source.error(str(error), insert.table.offset) from None
-        return Write(key, rows, connector, options, insert, found.sql, found.definitions, found.operators)
+        return Write(
+            key,
+            rows,
+            connector,
+            options,
+            insert,
+            found.sql,
+            found.definitions,
+            found.operators,
+            found.rows,
+        )
 
     def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[Any]:
         """Run the batches, start the streams, and return the queries of the streams.
@@ -251,6 +262,11 @@ class Inserts:
         except AnalysisException as error:
             message = f"Spark cannot stream the query: {spark_message(error)}"
             raise source.error(message, write.offset) from None
+
+    def taken(self, write: Write) -> str:
+        """Return in words which rows the table of a write takes."""
+        table = self._catalog.objects[write.key]
+        return taken(table, write.options, write.connector) if isinstance(table, Table) else ""
 
     def keys_of(self, write: Write) -> tuple[str, ...]:
         """Return the primary key of a table."""

@@ -36,6 +36,11 @@ _NAMES: dict[type, str] = {
 _WITH_TTL = (Deduplication,)
 
 
+def name_of(step: Operation) -> str:
+    """Return the name of an operator, which is also that of its folder."""
+    return _NAMES[type(step)]
+
+
 def run_step(
     step: Step, frame_of: Callable[[str], Any], folder: Callable[[str], str], ttl: str | None
 ) -> Any:

@@ -41,18 +41,18 @@ from penstock.sql.language.statements import (
 from penstock.sql.language.write import statement_text, type_text
 from penstock.sql.query.functions import is_flinks
 from penstock.sql.query.rows import HIDDEN, KIND
-from penstock.sql.query.translate import translate_query
 from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._described import described, flink_type, promise
 from penstock.sql.run._explain import (
     Explanation,
-    ReadTables,
+    add_changes,
     add_plan,
     add_reads,
+    guarantee,
     option_text,
     write_warnings,
 )
-from penstock.sql.run._inserts import Inserts, print_line
+from penstock.sql.run._inserts import Inserts, Write, print_line
 from penstock.sql.run._tables import check_watermark, read_schema
 from penstock.sql.run.catalog import (
     DEFAULT_CATALOG,
@@ -378,23 +378,32 @@ class Session:
         return Result(columns=("plan",), rows=tuple((line,) for line in lines))
 
     def _explained(self, statement: Select | Insert, source: Source) -> Explanation:
-        reads = ReadTables(self._binder)
-        with self._binder.states_in(None):
-            translated = translate_query(statement.query, source, reads)
-        if not isinstance(statement, Insert):
-            found, frame = Explanation("SELECT"), self._query(statement.query, source)
-        else:
-            write = self._inserts.prepare(statement, source, is_explained=True)
-            frame = write.rows
-            found = Explanation(f"INSERT INTO {statement.table}: {promise(write.connector, write.options)}")
-            found.add("Writes", [option_text(*each) for each in write.options.items() if each[1]])
-            if frame.isStreaming:
-                keys = self._inserts.keys_of(write)
-                folder = self._settings.values.get(FOLDER)
-                found.add("Warnings", write_warnings(write.connector, write.options, keys, folder=folder))
-        options = add_reads(found, reads, self._catalog)
-        found.add("SQL of Spark", [translated.sql])
-        add_plan(found, frame, options)
+        with self._binder.noting() as notes:
+            if isinstance(statement, Insert):
+                write = self._inserts.prepare(statement, source, is_explained=True)
+                found, frame = self._explained_write(write), write.rows
+                sql, rows = write.sql, write.known
+            else:
+                query = self._found(statement.query, source)
+                found, frame, sql, rows = Explanation("SELECT"), query.frame, query.sql, query.rows
+        options = add_reads(found, notes, self._catalog)
+        if frame.isStreaming:
+            add_changes(found, notes, rows)
+            if isinstance(statement, Insert):
+                found.add("Changes", [f"{statement.table} takes {self._inserts.taken(write)}"])
+        found.add("SQL of Spark", [sql])
+        add_plan(found, frame, options, notes.cuts)
+        return found
+
+    def _explained_write(self, write: Write) -> Explanation:
+        connector, options = write.connector, write.options
+        found = Explanation(f"INSERT INTO {write.insert.table}: {promise(connector, options)}")
+        found.add("Writes", [option_text(*each) for each in options.items() if each[1]])
+        if write.rows.isStreaming:
+            keys = self._inserts.keys_of(write)
+            found.add("Guarantee", guarantee(connector, options, keys))
+            folder = self._settings.values.get(FOLDER)
+            found.add("Warnings", write_warnings(connector, options, keys, folder=folder))
         return found
 
     def drop(self, statement: Drop, source: Source) -> Result:

@@ -1,0 +1,119 @@
+"""What EXPLAIN says about the cuts of a query: why, which changes go in and come out, and the state.
+
+Runs on the driver. Invariant: nothing here changes how a query runs. The kinds of rows are written as in
+Flink's plans: I a new row, UB and UA the old and the new row of an update, D a row that goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.sql.language.statements import Options
+from penstock.sql.query.rows import Rows
+from penstock.sql.query.steps import (
+    Aggregation,
+    Deduplication,
+    Operation,
+    OverRows,
+    RegularJoin,
+    Top,
+    VersionJoin,
+)
+
+INSERTS, ALL = "[I]", "[I,UB,UA,D]"
+_UPDATES, _NO_PAIRS = "[I,UB,UA]", "[I,D]"
+_WHY: dict[type, str] = {
+    Aggregation: "Spark streams GROUP BY and DISTINCT without the rows that they replace",
+    Deduplication: "Spark does not stream ROW_NUMBER()",
+    Top: "Spark does not stream ROW_NUMBER()",
+    RegularJoin: "Spark streams neither joins of rows that change nor outer joins without times",
+    OverRows: "Spark does not stream OVER",
+    VersionJoin: "Spark has no join with the version that was valid at a time",
+}
+_KEEPS: dict[type, str] = {
+    Aggregation: "one entry for each group; for MIN, MAX and COUNT(DISTINCT) also each different value. It "
+    "grows with the groups that have rows",
+    Deduplication: "one row of each key. It grows with the keys, until 'table.exec.state.ttl'",
+    Top: "all rows of each group, because a row of the top may go. It grows with the rows that are there",
+    RegularJoin: "all rows of both sides. It grows with the rows that are there",
+    OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
+    VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
+}
+_NORMALIZE = (
+    "the last row of each key. It grows with the keys, also deleted ones, until 'table.exec.state.ttl'"
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An operator of penstock in a query.
+
+    Attributes:
+        name: of the operator.
+        place: line and column, or the table.
+        why: it is there.
+        reads: the kinds of rows of each input.
+        gives: those of its own rows.
+        keeps: its state, and with what it grows.
+    """
+
+    name: str
+    place: str
+    why: str
+    reads: tuple[str, ...]
+    gives: str
+    keeps: str
+
+    @property
+    def line(self) -> str:
+        """Return what EXPLAIN shows."""
+        reads = " and ".join(self.reads)
+        return f"{self.place}: {self.name}, because {self.why}. {reads} becomes {self.gives}."
+
+
+@dataclass
+class Notes:
+    """What was found while a query was bound: the tables that it reads, and its cuts."""
+
+    reads: dict[tuple[tuple[str, ...], Options], Rows] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+
+
+def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, changes: bool) -> Cut:
+    """Return the cut of a step.
+
+    Args:
+        name: of the operator.
+        step: what it does.
+        place: of its clause.
+        inputs: for each input, whether its rows change.
+        changes: whether the rows of the operator change.
+    """
+    kind = type(step)
+    why = _WHY.get(kind, "Spark does not stream it")
+    keeps = _KEEPS.get(kind, "see docs/changelogs.md")
+    reads = tuple(ALL if each else INSERTS for each in inputs)
+    return Cut(name, place, why, reads, _given(step, any(inputs), changes=changes), keeps)
+
+
+def _given(step: Operation, is_of_changes: bool, *, changes: bool) -> str:
+    if not changes:
+        return INSERTS
+    if isinstance(step, (Top, RegularJoin)):
+        return _NO_PAIRS
+    return _UPDATES if isinstance(step, (Aggregation, Deduplication)) and not is_of_changes else ALL
+
+
+def normalize_of(table: str) -> Cut:
+    """Return the cut that makes a correct changelog of the records of a table."""
+    why = "the records are upserts or may come twice, so the old row of each change has to be found"
+    return Cut("normalize", table, why, ("upserts",), ALL, _NORMALIZE)
+
+
+def mode_of(rows: Rows) -> str:
+    """Return the changelog mode of rows in words."""
+    if rows.changes is None:
+        return f"{INSERTS} append: rows are only inserted"
+    if rows.keys is None:
+        return f"{ALL} retract: rows change, and no columns are known by which they differ"
+    return f"{ALL} upsert by ({', '.join(sorted(rows.keys))}): rows change"
