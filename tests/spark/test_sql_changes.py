@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,7 @@ def written(bootstrap: str, topic: str) -> list[dict[str, Any]]:
 
 
 def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
-    script: Script, bootstrap: str, make_topic: MakeTopic
+    script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source, target, counts = make_topic(2), make_topic(2, suffix="t"), make_topic(suffix="c")
     script(
@@ -63,10 +65,13 @@ def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
         CREATE TABLE orders {ORDERS} {kafka(bootstrap, source)};
         CREATE TABLE totals (shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT, total DECIMAL(38, 2))
             {upsert(bootstrap, target)};
+        CREATE TABLE few (shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT)
+            WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/few.db', 'table-name' = 'few');
         CREATE TABLE counts (n BIGINT, shops BIGINT, PRIMARY KEY (n) NOT ENFORCED) {upsert(bootstrap, counts)};
         """
     )
     inserts = """
+        INSERT INTO few SELECT shop, COUNT(*) FROM orders GROUP BY shop HAVING COUNT(*) < 7;
         INSERT INTO totals SELECT shop, COUNT(*), SUM(amount) FROM orders GROUP BY shop;
         INSERT INTO counts SELECT n, COUNT(*) FROM (
             SELECT shop, COUNT(*) AS n FROM orders WHERE id > 0 GROUP BY shop HAVING COUNT(*) < 7
@@ -83,9 +88,11 @@ def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
         "the query gives [I,UB,UA,D] upsert by (shop)",
         "totals takes inserts, updates and deletes by its PRIMARY KEY (shop)",
         "one entry for each group",
+        "few takes inserts, updates and deletes by its PRIMARY KEY (shop)",
+        "one transaction has its rows and its marker",
     ):
         assert line in explained, explained
-    assert explained.count(": aggregate, because") == 3
+    assert explained.count(": aggregate, because") == 4
     for part in (orders(10), orders(20)[10:]):
         judge.produce(bootstrap, source, *part)
         run(script, inserts)
@@ -95,6 +102,8 @@ def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
         {"shop": "s2", "n": 6, "total": 14.25},
     ]
     assert written(bootstrap, counts) == [{"n": 6, "shops": 2}]
+    with closing(sqlite3.connect(tmp_path / "few.db")) as connection:
+        assert connection.execute("SELECT * FROM few").fetchall() == [("s2", 6)]
     script("SET 'execution.runtime-mode' = 'batch'")
     assert script.rows("SELECT shop, n FROM totals WHERE n > 6 ORDER BY shop") == [("s0", 7), ("s1", 7)]
 

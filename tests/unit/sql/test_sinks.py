@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import MagicMock
 
 import pyarrow as pa
@@ -13,8 +14,13 @@ from penstock.errors import RowError
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
+<<<<<<< HEAD
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows
 from penstock.sql.run._changing import Changes
+=======
+from penstock.sql.query.rows import Feature, Rows
+from penstock.sql.run._changing import Changes, written_as
+>>>>>>> e19ce1b (feat: SQL writes changes into jdbc tables, and warns of rows of slow topic partitions)
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import Opened
 from penstock.sql.run._places import InPlace
@@ -71,6 +77,24 @@ def test_a_table_that_only_takes_new_rows_refuses_updates(
 def test_rows_of_one_key_in_no_order_are_refused(rows: Rows, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fitted(MagicMock(isStreaming=True), rows, table_of(UPSERT), dict(table_of(UPSERT).definition.options))
+
+
+JDBC = "'connector' = 'jdbc', 'url' = 'jdbc:sqlite:x', 'table-name' = 'x'"
+
+
+def test_a_table_of_a_database_takes_changes_by_its_primary_key() -> None:
+    keyed, frame = table_of(JDBC), MagicMock(isStreaming=True)
+    assert written_as(keyed, keyed.options) is Changes.UPSERTS
+    check_updates(keyed, "jdbc", KEYED, Changes.UPSERTS)
+    fitted(frame, Rows(), keyed, keyed.options)  # as before: two tasks with one key stop the job
+    fitted(frame, replace(KEYED, is_together=True), keyed, keyed.options)
+    assert not frame.repartition.called
+    with pytest.raises(ValueError, match=r"they differ by \(id, v\)"):
+        fitted(frame, Rows(NODE, frozenset({"id", "v"})), keyed, keyed.options)
+    open_table = replace(keyed, definition=replace(keyed.definition, primary_key=()))
+    assert written_as(open_table, open_table.options) is Changes.INSERTS
+    with pytest.raises(ValueError, match="or 'jdbc' with a PRIMARY KEY"):
+        check_updates(open_table, "jdbc", KEYED, Changes.INSERTS)
 
 
 def test_rows_that_are_in_order_are_written_as_they_come() -> None:

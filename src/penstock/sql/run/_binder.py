@@ -25,6 +25,7 @@ from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._cuts import Notes, cut_of, normalize_of
+from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import name_of, run_step
@@ -242,6 +243,8 @@ class SparkBinder:
             options = {**table.options, **hinted}
             connector = tables.check_connector(table, options, is_read=True, is_batch=settings.is_batch)
             options = tables.with_idle_timeout(connector, options, settings.idle_timeout)
+            if not settings.is_batch:
+                check_drift(table, options)
             opened = Opened(table, options, connector, has_place=has_place, is_raw=is_raw)
             streaming = not settings.is_batch
             normal = opened.is_normalized(streaming=streaming, drops_duplicates=settings.drops_duplicates)
@@ -313,6 +316,8 @@ class SparkBinder:
         rows = replace(translated.rows, has_place=has_place and translated.rows.has_place)
         changes = rows.changes is not None
         sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)
+        if self._notes is not None:
+            self._notes.queries.append(sql)
         frame = self.frame(sql, source, fragment.offset)
         check_streamed(translated, frame, source)
         operators = self._states.count if self._states is not None else 0

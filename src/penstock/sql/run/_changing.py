@@ -11,7 +11,7 @@ from enum import Enum
 from penstock.sql.language.statements import MetadataColumn
 from penstock.sql.run.catalog import Table
 
-UPSERT = "upsert-kafka"
+UPSERT, JDBC = "upsert-kafka", "jdbc"
 _PLAIN = ("kafka", "penstock")
 _FORMATS = ("debezium", "canal", "maxwell", "ogg")
 
@@ -36,9 +36,16 @@ def changes_of(table: Table, options: dict[str, str]) -> Changes:
     return Changes.ALL if format_of_changes(options) is not None else Changes.INSERTS
 
 
+def written_as(table: Table, options: dict[str, str]) -> Changes:
+    """Return which rows a table takes. A table of a database with a primary key takes changes by its key."""
+    if options.get("connector") == JDBC and table.definition.primary_key:
+        return Changes.UPSERTS
+    return changes_of(table, options)
+
+
 def taken(table: Table, options: dict[str, str], connector: str) -> str:
     """Return in words which rows a table takes."""
-    kind = changes_of(table, options)
+    kind = written_as(table, options)
     if kind is Changes.UPSERTS:
         return f"inserts, updates and deletes by its PRIMARY KEY ({', '.join(table.definition.primary_key)})"
     if kind is Changes.ALL or connector in ("print", "blackhole"):

@@ -73,10 +73,11 @@ class Cut:
 
 @dataclass
 class Notes:
-    """What was found while a query was bound: the tables that it reads, and its cuts."""
+    """What was found while a query was bound: the tables that it reads, its cuts, and Spark's queries."""
 
     reads: dict[tuple[tuple[str, ...], Options], Rows] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
 
 
 def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, changes: bool) -> Cut:

@@ -18,10 +18,11 @@ from penstock.sql.language.source import without_secrets
 from penstock.sql.query.rows import Rows
 from penstock.sql.run._changing import UPSERT
 from penstock.sql.run._cuts import Cut, Notes, mode_of
+from penstock.sql.run._late_rows import late_rows, uses_event_time
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
-_GUARANTEE, _DRIFT = "sink.delivery-guarantee", "scan.watermark.alignment.max-drift"
+_GUARANTEE = "sink.delivery-guarantee"
 _BOUNDED = "scan.bounded.mode"
 _WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
 _STATES = {
@@ -80,6 +81,17 @@ def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
     explanation.add("Changes", [*reads, f"the query gives {mode_of(rows)}"])
 
 
+def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
+    """Return what a user should know of a stream before it starts: rows that Spark may drop."""
+    if not any(map(uses_event_time, notes.queries)):
+        return
+    for parts, hinted in notes.reads:
+        found = catalog.find(parts)
+        warning = late_rows(found, {**found.options, **dict(hinted)}) if isinstance(found, Table) else None
+        if warning is not None:
+            yield warning
+
+
 def option_text(key: str, value: str) -> str:
     """Return an option as it is written in WITH."""
     quoted = value.replace("'", "''")
@@ -136,13 +148,7 @@ def states(plan: str) -> list[str]:
 def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
     """Return what a user should know about the input of a streaming query."""
     found = []
-    kafka = [options for options in reads if options.get("connector") in KAFKA]
     if "EventTimeWatermark" in plan:
-        if any(_DRIFT not in options for options in kafka):
-            found.append(
-                "Spark's watermark follows the fastest topic partition, so rows of slower ones may be "
-                f"dropped. Set '{_DRIFT}' in WITH of the table."
-            )
         is_bounded = [_BOUNDED in options or options.get("connector") == DATAGEN for options in reads]
         if is_bounded and all(is_bounded) and _WINDOWS.search(plan):
             found.append("the tables are bounded: windows that no later record closes are not written.")

@@ -21,7 +21,7 @@ from penstock.sql.query.rows import HIDDEN, INSERTS, KIND, Rows
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
-from penstock.sql.run._changing import changes_of, taken
+from penstock.sql.run._changing import taken, written_as
 from penstock.sql.run._lines import line, with_session_times
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
@@ -93,9 +93,9 @@ class Inserts:
         try:
             options = {**table.options, **dict(insert.hints)}
             connector = tables.check_connector(table, options, is_read=False)
-            changes = changes_of(table, options)
+            changes = written_as(table, options)
+            has_place = has_last_rows(table, options)
             with self._binder.states_in(folder):
-                has_place = has_last_rows(table, options)
                 found = self._binder.query(insert.query, source, has_place=has_place)
             check_updates(table, connector, found.rows, changes)
             rows = tables.rows_for(found.frame, table, insert.columns)

@@ -35,8 +35,8 @@ def check_updates(table: Table, connector: str, rows: Rows, changes: Changes) ->
     hint = (
         "Leave out its column for the row kind"
         if has_kind_column(table)
-        else "Write into a table of 'upsert-kafka' with a PRIMARY KEY, into a format such as 'debezium-json' "
-        "or into 'print'"
+        else "Write into a table of 'upsert-kafka' or 'jdbc' with a PRIMARY KEY, into a format such as "
+        "'debezium-json' or into 'print'"
     )
     raise ValueError(
         f"Table sink '{table.definition.name}' doesn't support consuming {_kind_of(rows.changes)} changes "

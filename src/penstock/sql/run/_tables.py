@@ -47,7 +47,7 @@ _HIDDEN_TYPES = {"row-kind": "string", "partition": "int", "offset": "bigint"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MARK = "penstock.metadata"
 _MONITORED = "source.monitor-interval"
-_DRIFT, _IDLE = "scan.watermark.alignment.max-drift", "scan.idle-timeout"
+DRIFT, _IDLE = "scan.watermark.alignment.max-drift", "scan.idle-timeout"
 _OF_FILES = ("connector", "path", "format", _MONITORED)
 
 
@@ -201,7 +201,7 @@ def with_idle_timeout(connector: str, options: dict[str, str], idle_timeout: str
     fastest one, so an idle one holds nothing.
     """
     names = {key.lower() for key in options}
-    if connector in KAFKA and idle_timeout is not None and _DRIFT in names and _IDLE not in names:
+    if connector in KAFKA and idle_timeout is not None and DRIFT in names and _IDLE not in names:
         return {**options, _IDLE: idle_timeout}
     return options
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,6 +43,7 @@ from penstock.sql.language.write import statement_text, type_text
 from penstock.sql.query.functions import is_flinks
 from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.run._binder import Found, SparkBinder
+from penstock.sql.run._cuts import Notes
 from penstock.sql.run._described import described, flink_type, promise
 from penstock.sql.run._explain import (
     Explanation,
@@ -50,6 +52,7 @@ from penstock.sql.run._explain import (
     add_reads,
     guarantee,
     option_text,
+    warnings_of,
     write_warnings,
 )
 from penstock.sql.run._inserts import Inserts, Write, print_line
@@ -66,6 +69,7 @@ from penstock.sql.run.catalog import (
 from penstock.sql.run.job import Job
 from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
+_log = logging.getLogger("penstock.sql")
 Row = tuple[str, ...]
 _SPARK_KEYS = {ZONE: "spark.sql.session.timeZone", PARALLELISM: "spark.sql.shuffle.partitions"}
 """Options of Flink that are options of Spark under another name."""
@@ -204,8 +208,11 @@ class Session:
 
     def select(self, statement: Select, source: Source) -> Result:
         """Return a SELECT as a DataFrame."""
-        found = self._found(statement.query, source)
+        with self._binder.noting() as notes:
+            found = self._found(statement.query, source)
         frame = _with_kind(found.frame)
+        if frame.isStreaming:
+            self._warn(notes)
         return Result(columns=tuple(frame.columns), frame=frame, is_changing=found.rows.changes is not None)
 
     def insert(self, statement: Insert, source: Source) -> Result:
@@ -217,7 +224,10 @@ class Session:
         return self._start(list(statement.inserts), source, in_set=True)
 
     def _start(self, inserts: list[Insert], source: Source, *, in_set: bool) -> Result:
-        writes = [self._inserts.prepare(insert, source, in_set=in_set) for insert in inserts]
+        with self._binder.noting() as notes:
+            writes = [self._inserts.prepare(insert, source, in_set=in_set) for insert in inserts]
+        if any(write.rows.isStreaming for write in writes):
+            self._warn(notes)
         job = Job(self._inserts.job_name(writes), self._inserts.start(writes, source, in_set=in_set))
         if job.queries:
             self.jobs.append(job)
@@ -225,6 +235,10 @@ class Session:
         if self._settings.values.get(SYNC, "false").lower() == "true":
             job.wait()
         return Result("The job was started." if job.is_active else "The INSERT is done.", job=job)
+
+    def _warn(self, notes: Notes) -> None:
+        for warning in warnings_of(notes, self._catalog):
+            _log.warning("%s", warning)
 
     def create_table(self, statement: CreateTable, source: Source) -> Result:
         """Create a table; with AS SELECT also fill it."""
@@ -389,6 +403,7 @@ class Session:
         options = add_reads(found, notes, self._catalog)
         if frame.isStreaming:
             add_changes(found, notes, rows)
+            found.add("Warnings", warnings_of(notes, self._catalog))
             if isinstance(statement, Insert):
                 found.add("Changes", [f"{statement.table} takes {self._inserts.taken(write)}"])
         found.add("SQL of Spark", [sql])

@@ -10,10 +10,12 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import MaterializeError, PenstockError
 from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for, jdbc_settings
 from penstock.sql.connectors.sessions import first_line, is_connect
 from penstock.sql.query.piece import quoted
+from penstock.sql.query.rows import KIND
 
 
 def open_jdbc(spark: Any, options: dict[str, str], schema: Any) -> Any:
@@ -51,8 +53,11 @@ def check_target(spark: Any, options: dict[str, str], keys: tuple[str, ...], row
     from penstock.spark.materialize import last_rows_of  # noqa: PLC0415 - this module loads without Spark
 
     connect_for(settings).check()
+    named = next((name for name in rows.columns if name.lower() == ROW_KIND), None)
+    if named is not None:
+        raise ValueError(f"the column '{named}' has the name of the row kind. Give it another name.")
     try:
-        last_rows_of(rows, _target(settings), keys)
+        last_rows_of(_changes(rows), _target(settings), keys)
     except PenstockError as error:
         raise ValueError(str(error)) from None
 
@@ -89,7 +94,12 @@ def stream_writer(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> 
         return rows.writeStream.foreachBatch(_Append(settings))
     from penstock.spark.materialize import materialize  # noqa: PLC0415 - this module loads without Spark
 
-    return materialize(rows, _target(settings), keys)
+    return materialize(_changes(rows), _target(settings), keys)
+
+
+def _changes(rows: Any) -> Any:
+    """Return rows with the row kind under the name that `penstock.changelog` gives it."""
+    return rows.withColumnRenamed(KIND, ROW_KIND)
 
 
 @dataclass(frozen=True)
