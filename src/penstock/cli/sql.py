@@ -20,6 +20,7 @@ import typer
 
 from penstock.sql.shell.formats import Format
 
+_LOCAL_TASKS = "4"
 _note = partial(typer.echo, err=True)
 
 
@@ -104,9 +105,21 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
     spark = builder.getOrCreate()
     if is_ours and hasattr(spark, "sparkContext"):
         spark.sparkContext.setLogLevel("ERROR")
+        _use_few_tasks(spark)
         # PySpark's handler calls Spark while another call may be open, which breaks the connection.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return spark, is_ours
+
+
+def _use_few_tasks(spark: Any) -> None:
+    """Give each shuffle of a Spark on this machine few tasks, unless the user has chosen a number.
+
+    Spark's default of 200 tasks is for a cluster. Here they would take seconds in each micro-batch. The
+    number does not depend on the machine, because the states of operators are divided by it.
+    """
+    context, option = spark.sparkContext, "spark.sql.shuffle.partitions"
+    if context.master.startswith("local") and context.getConf().get(option) is None:
+        spark.conf.set(option, _LOCAL_TASKS)
 
 
 def _is_no_interruption(record: logging.LogRecord) -> bool:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from penstock.sql.query.rows import Feature, Rows
-from penstock.sql.query.steps import Aggregation, Deduplication, RegularJoin, Step, Top, VersionJoin
+from penstock.sql.query.steps import (
+    Aggregation,
+    Deduplication,
+    Operation,
+    OverRows,
+    RegularJoin,
+    Top,
+    VersionJoin,
+)
 from penstock.sql.run._cuts import Notes, cut_of, mode_of, normalize_of
 from penstock.sql.run._explain import (
     Explanation,
@@ -77,6 +85,7 @@ GROUPS = Aggregation("SELECT 1", ("g0",), (("r0", "count(*)"),))
 LAST = Deduplication("SELECT 1", ("p0",), ("o0",), keep_last=True)
 TOP = Top("SELECT 1", 3, ("p0",), (("o0", True),))
 JOIN_OF_ALL = RegularJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "left")
+OVER = OverRows("SELECT 1", ("k0",), "t", 1_000, (), (("r0", "sum(a0)"),), "rows", 2)
 VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_000, "inner")
 
 
@@ -88,10 +97,13 @@ VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_00
         (LAST, [False], True, "[I] becomes [I,UB,UA]."),
         (TOP, [True], True, "[I,UB,UA,D] becomes [I,D]."),
         (JOIN_OF_ALL, [False, True], True, "[I] and [I,UB,UA,D] becomes [I,D]."),
+        (OVER, [False], False, "[I] becomes [I]."),
         (VERSIONS, [False, True], False, "[I] and [I,UB,UA,D] becomes [I]."),
     ],
 )
-def test_the_changelog_mode_of_a_cut(step: Step, inputs: list[bool], changes: bool, expected: str) -> None:
+def test_the_changelog_mode_of_a_cut(
+    step: Operation, inputs: list[bool], changes: bool, expected: str
+) -> None:
     cut = cut_of("x", step, "line 1, column 2", inputs, changes=changes)
     assert cut.line.startswith("line 1, column 2: x, because Spark ")
     assert cut.line.endswith(expected)

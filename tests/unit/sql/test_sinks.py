@@ -14,13 +14,8 @@ from penstock.errors import RowError
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
-<<<<<<< HEAD
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows
-from penstock.sql.run._changing import Changes
-=======
-from penstock.sql.query.rows import Feature, Rows
 from penstock.sql.run._changing import Changes, written_as
->>>>>>> e19ce1b (feat: SQL writes changes into jdbc tables, and warns of rows of slow topic partitions)
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import Opened
 from penstock.sql.run._places import InPlace
@@ -86,7 +81,6 @@ def test_a_table_of_a_database_takes_changes_by_its_primary_key() -> None:
     keyed, frame = table_of(JDBC), MagicMock(isStreaming=True)
     assert written_as(keyed, keyed.options) is Changes.UPSERTS
     check_updates(keyed, "jdbc", KEYED, Changes.UPSERTS)
-    fitted(frame, Rows(), keyed, keyed.options)  # as before: two tasks with one key stop the job
     fitted(frame, replace(KEYED, is_together=True), keyed, keyed.options)
     assert not frame.repartition.called
     with pytest.raises(ValueError, match=r"they differ by \(id, v\)"):

@@ -235,16 +235,6 @@ def test_a_named_window_stands_in_each_call() -> None:
     )
 
 
-WRONG = [
-    ("SELECT SUM(i) OVER v FROM t WINDOW w AS (ORDER BY i)", 8, "there is no window 'v' in WINDOW"),
-    ("SELECT SUM(i) OVER w FROM t", 8, "there is no window 'w' in WINDOW"),
-    (
-        "SELECT SUM(i) OVER (w ORDER BY i) FROM t WINDOW w AS (PARTITION BY s)",
-        8,
-        "adds something to the window 'w'",
-    ),
-
-
 NAMES_OF_WITH = [
     ("WITH T AS (SELECT l FROM u) SELECT i FROM t", "FROM `t` AS `t`"),
     ("WITH t AS (SELECT i FROM t) SELECT i FROM t", "FROM `__with0_t` AS `t`"),
@@ -269,6 +259,13 @@ def test_a_name_of_with_has_its_case_and_hides_a_table(flink: str, end: str) -> 
 
 
 WRONG = [
+    ("SELECT SUM(i) OVER v FROM t WINDOW w AS (ORDER BY i)", 8, "there is no window 'v' in WINDOW"),
+    ("SELECT SUM(i) OVER w FROM t", 8, "there is no window 'w' in WINDOW"),
+    (
+        "SELECT SUM(i) OVER (w ORDER BY i) FROM t WINDOW w AS (PARTITION BY s)",
+        8,
+        "adds something to the window 'w'",
+    ),
     ("WITH x AS (SELECT i FROM t) SELECT i FROM X", 43, "there is no table or view 'X'. Did you mean 'x'?"),
     ("WITH x AS (SELECT i FROM t), x AS (SELECT 1) SELECT i FROM x", 30, "WITH names 'x' twice"),
     ("SELECT i FROM (WITH x AS (SELECT i FROM t) SELECT i FROM x), x", 62, "there is no table or view 'x'"),

@@ -8,6 +8,7 @@ on.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -370,8 +371,9 @@ def _read(text: str, source: Source, offset: int, method: str) -> exp.Expr:
 
 
 def _shown(error: Exception, text: str, source: Source, offset: int) -> Exception:
-    for token in tokenize(Source(text)):
-        if token.kind is Kind.WORD and token.value.upper() in _UNREAD:
+    tokens = tokenize(Source(text))
+    for token, following in itertools.pairwise(tokens):
+        if token.kind is Kind.WORD and token.value.upper() in _UNREAD and following.is_("("):
             name = token.value.upper()
             return source.error(f"{name} is not served: {_UNREAD[name]}", offset + token.start)
     details = getattr(error, "errors", None) or [{}]
