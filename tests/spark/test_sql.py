@@ -256,51 +256,6 @@ def test_names_and_settings_of_a_session(script: Script, spark: SparkSession) ->
         spark.conf.set("spark.sql.ansi.enabled", "true")
 
 
-SEED = [
-    ("'format' = 'csv'", "user_id BIGINT, item_id BIGINT, behavior STRING, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'", b"1,2,buy", (1, 2, "buy")),
-    (
-        "'format' = 'csv'",
-        "event_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', `partition` BIGINT METADATA VIRTUAL, `offset` BIGINT METADATA VIRTUAL, "
-        "user_id BIGINT, item_id BIGINT, behavior STRING",
-        b"1,2,buy",
-        (0, 0, 1, 2, "buy"),
-    ),
-    ("'format' = 'json', 'json.ignore-parse-errors' = 'true'", "user_id BIGINT, behavior STRING", b'{"user_id": 1, "behavior": "buy"}', (1, "buy")),
-    (
-        "'key.format' = 'json', 'key.json.ignore-parse-errors' = 'true', 'key.fields' = 'user_id;item_id', 'value.format' = 'json', "
-        "'value.json.fail-on-missing-field' = 'false', 'value.fields-include' = 'ALL'",
-        "user_id BIGINT, item_id BIGINT, behavior STRING",
-        b'{"user_id": 1, "item_id": 2, "behavior": "buy"}',
-        (1, 2, "buy"),
-    ),
-    (
-        "'key.format' = 'json', 'key.fields-prefix' = 'k_', 'key.fields' = 'k_version;k_user_id;k_item_id', 'value.format' = 'json', "
-        "'value.fields-include' = 'EXCEPT_KEY'",
-        "k_version INT, k_user_id BIGINT, k_item_id BIGINT, version INT, behavior STRING",
-        b'{"version": 7, "behavior": "buy"}',
-        (1, 2, 3, 7, "buy"),
-    ),
-]  # fmt: skip
-"""The tables of Flink's page about its Kafka connector, the record of each, and its row without times."""
-
-
-def test_the_tables_of_flinks_page_are_read(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
-    script("SET 'execution.runtime-mode' = 'batch'")
-    for number, (options, columns, value, expected) in enumerate(SEED):
-        topic = make_topic(suffix=str(number))
-        judge.produce(bootstrap, topic, (b'{"version": 1, "user_id": 2, "item_id": 3}', value))
-        script(
-            f"CREATE TABLE t{number} ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}', "
-            f"'properties.bootstrap.servers' = '{bootstrap}', 'properties.group.id' = 'testGroup', "
-            f"'scan.startup.mode' = 'earliest-offset', {options})"
-        )
-        rows = script.rows(f"SELECT * FROM t{number}")
-        assert [tuple(v for v in row if not isinstance(v, datetime)) for row in rows] == [expected]
-    # A second query reads what was written after the first one.
-    judge.produce(bootstrap, topic, (b'{"version": 1, "user_id": 2, "item_id": 3}', value))
-    assert len(script.rows(f"SELECT * FROM t{number}")) == 2
-
-
 def test_the_command_line(bootstrap: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path) -> None:
     source, target = make_topic(), make_topic()
     judge.produce(bootstrap, source, *orders(3))
