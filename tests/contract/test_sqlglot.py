@@ -108,3 +108,10 @@ def test_backslashes_are_plain_and_names_keep_their_case() -> None:
     found = expression("f('a\\', `B``c`)")
     assert found.expressions[0].this == "a\\"
     assert found.expressions[1].name == "B`c"
+
+
+def test_nested_arrays_and_maps_are_read_once() -> None:
+    """As parts of a type they would be read twice for each level: 16 levels took more than 8 seconds."""
+    for word in ("ARRAY", "MAP"):
+        found = expression(f"{f'{word}[' * 30}1{']' * 30}")
+        assert len(list(found.find_all(exp.Bracket, exp.Array))) == 30

@@ -131,7 +131,7 @@ CREATE TABLE KafkaTable (
   'properties.sasl.mechanism' = 'PLAIN',
   'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.plain.PlainLoginModule required username=\"username\" password=\"password\";'
 )
-"""  # noqa: E501 - word for word
+"""
 SCRAM = r"""
 CREATE TABLE KafkaTable (
   `user_id` BIGINT,
@@ -155,7 +155,7 @@ CREATE TABLE KafkaTable (
   /* Set JAAS configurations */
   'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.scram.ScramLoginModule required username=\"username\" password=\"password\";'
 )
-"""  # noqa: E501 - word for word
+"""
 TIME_MS = 1_700_000_000_123
 TIME = datetime.fromtimestamp(TIME_MS // 1_000, UTC).replace(tzinfo=None, microsecond=123_000)
 LTZ = f"TO_TIMESTAMP_LTZ({TIME_MS}, 3)"

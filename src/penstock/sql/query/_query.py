@@ -17,9 +17,10 @@ from sqlglot import exp
 from penstock.errors import OptionError, SchemaError
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
+from penstock.sql.query._hints import Hint
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
-from penstock.sql.query._sqlglot import Hint, place_of
+from penstock.sql.query._sqlglot import place_of
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
 from penstock.sql.query.rows import KIND, Feature, Relation, Rows, Selected, shaped

@@ -11,7 +11,6 @@ import functools
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sqlglot import ErrorLevel, exp, parser, tokens
@@ -94,8 +93,22 @@ class _Parser(parser.Parser):
         "JSON_EXISTS": lambda self: self.flink_json("JSON_EXISTS"),
     }
 
+    def flink_value(self) -> Any:
+        """Read an expression, which has to be there."""
+        return self.flink_needed(self._parse_disjunction())
+
+    def flink_operand(self) -> Any:
+        """Read an expression without comparisons, which has to be there."""
+        return self.flink_needed(self._parse_bitwise())
+
+    def flink_needed(self, found: Any) -> Any:
+        """Return what was read. Refuse nothing, which sqlglot would leave in the tree."""
+        if found is None:
+            self.raise_error("Expecting a value")
+        return found
+
     def flink_cast(self, *, is_try: bool) -> Any:
-        this = self._parse_disjunction()
+        this = self.flink_value()
         if not self._match(TokenType.ALIAS):
             self.raise_error("Expecting AS")
         first, depth = self._curr, 0
@@ -125,11 +138,11 @@ class _Parser(parser.Parser):
         unit = self.flink_word()
         if not self._match(TokenType.FROM):
             self.raise_error("Expecting FROM")
-        return exp.Anonymous(this="EXTRACT", expressions=[exp.var(unit), self._parse_disjunction()])
+        return exp.Anonymous(this="EXTRACT", expressions=[exp.var(unit), self.flink_value()])
 
     def flink_words(self, name: str, words: tuple[str, ...]) -> Any:
         """Read arguments with commas, or the words of the SQL standard, between them."""
-        parse = self._parse_bitwise if "IN" in words else self._parse_disjunction
+        parse = self.flink_operand if "IN" in words else self.flink_value
         args = [parse()]
         said: list[str] = []
         while not self._match(TokenType.R_PAREN, advance=False):
@@ -160,7 +173,7 @@ class _Parser(parser.Parser):
             if said == "RETURNING":
                 args.append(exp.Literal.string(f"RETURNING {self.flink_word().upper()}"))
                 continue
-            value = [self._parse_disjunction()] if said == "DEFAULT" else []
+            value = [self.flink_value()] if said == "DEFAULT" else []
             words = [said]
             while not value and not (self._match_text_seq("ON") or self._match_text_seq("WRAPPER")):
                 words.append(self.flink_word().upper())
@@ -174,13 +187,13 @@ class _Parser(parser.Parser):
 
     def flink_trim(self) -> Any:
         side = next((each for each in ("BOTH", "LEADING", "TRAILING") if self._match_text_seq(each)), "")
-        first = None if self._match(TokenType.FROM, advance=False) else self._parse_bitwise()
+        first = None if self._match(TokenType.FROM, advance=False) else self.flink_operand()
         if self._match(TokenType.FROM):
-            args = [self._parse_bitwise(), *([first] if first is not None else [])]
+            args = [self.flink_operand(), *([first] if first is not None else [])]
             return self.flink_marked(f"TRIM_{side or 'BOTH'}", args)
         args = [first]
         while self._match(TokenType.COMMA):
-            args.append(self._parse_bitwise())
+            args.append(self.flink_operand())
         return exp.Anonymous(this="TRIM", expressions=args)
 
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
@@ -213,7 +226,7 @@ class _Parser(parser.Parser):
         if self._curr and following == TokenType.FARROW:
             name = self.flink_word()
             self._advance()
-            return NamedArgument(this=exp.var(name), expression=self._parse_lambda())
+            return NamedArgument(this=exp.var(name), expression=self.flink_needed(self._parse_lambda()))
         return super()._parse_lambda(alias=alias)
 
     def flink_table_argument(self) -> Any:
@@ -225,6 +238,16 @@ class _Parser(parser.Parser):
             if wrapped:
                 self._match_r_paren()
         return node
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        """Return nothing before ARRAY[ and MAP[, which make values here.
+
+        sqlglot would read their values as parts of a type, and then again: twice as often for each level.
+        """
+        kinds = (self._curr and self._curr.token_type, self._next and self._next.token_type)
+        if kinds in ((TokenType.ARRAY, TokenType.L_BRACKET), (TokenType.MAP, TokenType.L_BRACKET)):
+            return None
+        return super()._parse_types(*args, **kwargs)
 
     def _parse_string_as_identifier(self) -> Any:
         """Return nothing: a text in quotes is not a name."""
@@ -322,34 +345,11 @@ def place_of(node: exp.Expr) -> int | None:
     return min(starts) if starts else None
 
 
-@dataclass(frozen=True)
-class Hint:
-    """A hint: its text, its offset, and the offset where the token before it ends."""
-
-    text: str
-    start: int
-    before: int
-
-
 def is_without_brackets(node: exp.Expr, kinds: tuple[type, ...]) -> bool:
     """Return whether a node is of one of the kinds, and no brackets were written around it."""
     while isinstance(node, exp.Paren) and not node.meta.get("written"):
         node = node.this
     return isinstance(node.this if isinstance(node, exp.Not) else node, kinds)
-
-
-def without_hints(text: str) -> tuple[str, list[Hint]]:
-    """Return the text with spaces for its hints, and the hints."""
-    hints: list[Hint] = []
-    before = 0
-    for token in tokenize(Source(text)):
-        if token.kind is Kind.HINT:
-            hints.append(Hint(token.value, token.start, before))
-            spaces = "".join(c if c == "\n" else " " for c in token.value)
-            text = text[: token.start] + spaces + text[token.stop :]
-        else:
-            before = token.stop
-    return text, hints
 
 
 def _read(text: str, source: Source, offset: int, method: str) -> exp.Expr:

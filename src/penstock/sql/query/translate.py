@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
+from penstock.sql.query._hints import without_hints
 from penstock.sql.query._query import Query
-from penstock.sql.query._sqlglot import read_expression, read_query, without_hints
+from penstock.sql.query._sqlglot import read_expression, read_query
 from penstock.sql.query._windows import interval_ms
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Piece, Script, Translated
