@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.sql.language.cursor import Cursor
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.source import nearest
-from penstock.sql.language.tokens import Kind
+from penstock.sql.language.tokens import MAX_DEPTH, Kind
 
 _SYNONYMS = {"DEC": "DECIMAL", "NUMERIC": "DECIMAL", "INTEGER": "INT"}
 _ARGUMENTS = {
@@ -30,16 +30,28 @@ _LIMITS = {"DECIMAL": 38, "TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9}
 _FROM_ONE = ("CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL")
 
 
-def parse_type(cursor: Cursor) -> FlinkType:
+def parse_type(cursor: Cursor, depth: int = 0) -> FlinkType:
     """Read a type with its NULL or NOT NULL.
 
+    Args:
+        cursor: stands before the type.
+        depth: how many types it is in.
+
     Raises:
-        SqlError: the name is not a type of Flink's, or a part of the type is missing.
+        SqlError: the name is not a type of Flink's, a part is missing, or types are nested too deeply.
     """
-    found = _nullability(cursor, _base(cursor))
+    _check_depth(cursor, depth)
+    found = _nullability(cursor, _base(cursor, depth + 1))
     while cursor.token.kind is Kind.WORD and cursor.token.value.upper() in ("ARRAY", "MULTISET"):
+        depth += 1
+        _check_depth(cursor, depth)
         found = _nullability(cursor, FlinkType(cursor.advance().value.upper(), elements=(found,)))
     return found
+
+
+def _check_depth(cursor: Cursor, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        cursor.refuse(f"more than {MAX_DEPTH} types are nested.")
 
 
 def _nullability(cursor: Cursor, found: FlinkType) -> FlinkType:
@@ -49,7 +61,7 @@ def _nullability(cursor: Cursor, found: FlinkType) -> FlinkType:
     return found
 
 
-def _base(cursor: Cursor) -> FlinkType:
+def _base(cursor: Cursor, depth: int) -> FlinkType:
     token = cursor.token
     name = token.value.upper() if token.kind is Kind.WORD else ""
     name = _SYNONYMS.get(name, name)
@@ -57,7 +69,7 @@ def _base(cursor: Cursor) -> FlinkType:
         cursor.fail(["a type"], nearest(token.value, TYPE_NAMES).strip())
     cursor.advance()
     if name in _NESTED:
-        return _nested(cursor, name)
+        return _nested(cursor, name, depth)
     if name == "DOUBLE":
         cursor.take("PRECISION")
     args = _arguments(cursor, name) if name in _ARGUMENTS and cursor.at("(") else ()
@@ -88,39 +100,39 @@ def _with_zone(cursor: Cursor, name: str) -> str:
     return name
 
 
-def _nested(cursor: Cursor, name: str) -> FlinkType:
+def _nested(cursor: Cursor, name: str, depth: int) -> FlinkType:
     if name == "INTERVAL":
         return FlinkType(name, unit=_interval(cursor))
     if name == "RAW":
         cursor.refuse("RAW types hold serialized Java objects, which Spark cannot read. Use BYTES.")
     if name == "ROW":
-        return FlinkType(name, fields=_fields(cursor))
+        return FlinkType(name, fields=_fields(cursor, depth))
     cursor.expect("<")
-    elements = [parse_type(cursor)]
+    elements = [parse_type(cursor, depth)]
     if name == "MAP":
         cursor.expect(",")
-        elements.append(parse_type(cursor))
+        elements.append(parse_type(cursor, depth))
     cursor.expect(">")
     return FlinkType(name, elements=tuple(elements))
 
 
-def _fields(cursor: Cursor) -> tuple[Field, ...]:
+def _fields(cursor: Cursor, depth: int) -> tuple[Field, ...]:
     if cursor.at("("):
-        return cursor.listed(lambda: _field(cursor))
+        return cursor.listed(lambda: _field(cursor, depth))
     if cursor.take("<>"):
         return ()
     cursor.expect("<")
-    fields = [_field(cursor)]
+    fields = [_field(cursor, depth)]
     while not cursor.take(">"):
         if not cursor.take(","):
             cursor.fail([",", ">"])
-        fields.append(_field(cursor))
+        fields.append(_field(cursor, depth))
     return tuple(fields)
 
 
-def _field(cursor: Cursor) -> Field:
+def _field(cursor: Cursor, depth: int) -> Field:
     name = cursor.identifier("the name of a field")
-    kind = parse_type(cursor)
+    kind = parse_type(cursor, depth)
     comment = cursor.text("a comment in quotes") if cursor.token.kind is Kind.TEXT else None
     return Field(name, kind, comment)
 
