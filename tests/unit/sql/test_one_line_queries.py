@@ -247,6 +247,17 @@ TRANSLATED = [
 ]  # fmt: skip
 
 REFUSED = [
+    ("SELECT , i FROM t", 8, "expected something before the comma, got ','."),
+    ("SELECT i,, l FROM t", 10, "expected something before the comma, got ','."),
+    ("SELECT ABS(, i) FROM t", 12, "expected something before the comma, got ','."),
+    ("SELECT i FROM ..t", 17, "expected a name between two dots."),
+    ("SELECT i FROM t ORDER BY , i", 26, "expected something before the comma, got ','."),
+    ("SELECT JSON_VALUE(s, '$.a' DEFAULT ON EMPTY) FROM t", 36, "expected a value, got 'ON'."),
+    ("SELECT TRIM(FROM) FROM t", 17, "expected a value, got ')'."),
+    ("SELECT POSITION('x' IN) FROM t", 23, "expected a value, got ')'."),
+    ("SELECT CAST( AS INT) FROM t", 14, "expected a value, got 'AS'."),
+    ("SELECT EXTRACT(YEAR FROM) FROM t", 25, "expected a value, got ')'."),
+    ("SELECT f(x => ) FROM t", 15, "expected a value, got ')'."),
     ("SELECT x'00ff' FROM t", 9, "did not expect '00ff' here."),
     ("SELECT U&'\\\\0041' FROM t", 8, "& is not served here."),
     ("SELECT _UTF16'a' FROM t", 14, "did not expect 'a' here."),

@@ -264,9 +264,10 @@ class Query:
         """Return a table, view or query of WITH that stands in FROM."""
         if not isinstance(tree.this, exp.Identifier):
             expressions.refuse(tree, "expected at most three parts: catalog, database and name.")
-        parts = tuple(
-            tree.args[key].name for key in ("catalog", "db", "this") if tree.args.get(key) is not None
-        )
+        names_of = [tree.args[key] for key in ("catalog", "db", "this") if tree.args.get(key) is not None]
+        if "" in names_of:
+            expressions.refuse(tree, "expected a name between two dots.")
+        parts = tuple(each.name for each in names_of)
         if len(parts) == 1 and parts[0] in names:
             return self._named(parts[0], names[parts[0]])
         options = self._options_of(tree)

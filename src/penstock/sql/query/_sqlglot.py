@@ -267,8 +267,15 @@ class _Parser(parser.Parser):
         return found
 
     def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> Any:
-        """Refuse a list that ends with a comma."""
-        found = super()._parse_csv(parse_method, sep)
+        """Refuse a list in which nothing stands before or behind a comma."""
+
+        def parsed() -> Any:
+            item = parse_method()
+            if item is None and self._match(sep, advance=False):
+                self.raise_error("Expecting something before the comma", self._curr)
+            return item
+
+        found = super()._parse_csv(parsed, sep)
         if found and self._prev and self._prev.token_type == sep:
             self.raise_error("Expecting something behind the comma", self._prev)
         return found
