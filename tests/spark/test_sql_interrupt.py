@@ -31,5 +31,5 @@ def test_ctrl_c_stops_the_command(tmp_path: Path) -> None:
         child.stdout.read()
         assert child.wait(WAIT_S) == 130, errors.read_text()
     assert first == "+I[1]\n"
-    assert "Stopped. The jobs continue" in errors.read_text()
+    assert "Stopped. Each INSERT continues" in errors.read_text()
     assert "Traceback" not in errors.read_text()

@@ -46,7 +46,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        stopped = "Stopped. The jobs continue from their checkpoints when the script runs again."
+        stopped = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
         raise StoppedError(stopped, INTERRUPTED) from None
     except SqlFailedError as error:
         raise StoppedError(str(error), FAILED) from error

@@ -99,7 +99,7 @@ SQLSTATE: 38000
         (
             KeyboardInterrupt(),
             130,
-            "Stopped. The jobs continue from their checkpoints when the script runs again.",
+            "Stopped. Each INSERT continues from its checkpoint when the script runs again.",
         ),
     ],
 )
