@@ -6,7 +6,7 @@ Each table is written and read. SQL's `\"` stays as the page has it.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from penstock.devbroker import DevCluster
@@ -157,7 +157,8 @@ CREATE TABLE KafkaTable (
 )
 """
 TIME_MS = 1_700_000_000_123
-TIME = datetime.fromtimestamp(TIME_MS // 1_000, UTC).replace(tzinfo=None, microsecond=123_000)
+TIME = datetime.fromtimestamp(TIME_MS // 1_000).replace(microsecond=123_000)  # noqa: DTZ006 - see below
+"""PySpark gives times of the zone of the machine."""
 LTZ = f"TO_TIMESTAMP_LTZ({TIME_MS}, 3)"
 BUY = {"user_id": 1, "item_id": 2, "behavior": "buy"}
 WRITTEN: list[tuple[str, str, tuple[Any, ...], bytes | None, bytes]] = [
