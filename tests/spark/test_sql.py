@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,14 @@ BATCHES = [
     ("WITH x AS (SELECT 1 AS i) SELECT a.i, x.i / 2 FROM (WITH x AS (SELECT 7 AS i) SELECT i / 2 AS i FROM x) AS a, x", [(3, 0)]),
     ("SELECT x FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[3, 4]) AS e (x) ORDER BY x", [(3,), (4,)]),
     ("SELECT k, v FROM (VALUES (1)) AS t (i) LEFT JOIN UNNEST(MAP['a', 1]) AS e (k, v) ON TRUE", [("a", 1)]),
+    ("SELECT x, n FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[3, 4]) WITH ORDINALITY AS e (x, n) ORDER BY n", [(3, 1), (4, 2)]),
+    ("SELECT y, x, n FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[ROW(3, 'a'), ROW(4, 'b')]) WITH ORDINALITY AS e (x, y, n) "
+     "ORDER BY n DESC", [("b", 4, 2), ("a", 3, 1)]),
+    ("SELECT k, v, n FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(MAP['a', 1]) WITH ORDINALITY AS e (k, v, n)", [("a", 1, 1)]),
+    ("SELECT x FROM (VALUES (3), (1), (2)) AS t (x) ORDER BY x LIMIT 1 OFFSET 1", [(2,)]),
+    ("WITH w AS (SELECT x FROM (VALUES (3), (1)) AS t (x)) SELECT x FROM w WHERE x > 2 UNION ALL SELECT x FROM w ORDER BY x", [(1,), (3,), (3,)]),
+    ("SELECT s, GROUPING(s) AS g FROM (VALUES ('a')) AS t (s) GROUP BY CUBE (s) ORDER BY g", [("a", 0), (None, 1)]),
+    ("SELECT CEIL(CAST(9.5 AS DECIMAL(2, 1))) AS x", [(Decimal(10),)]),
     ("SELECT 1 EXCEPT SELECT 2", [(1,)]),
     ("SELECT 1 WHERE 1 IN (SELECT i FROM (VALUES (1), (2)) AS t (i))", [(1,)]),
     ("SELECT 1 WHERE 1 NOT IN (SELECT i FROM (VALUES (1)) AS t (i) WHERE i > 5)", [(1,)]),

@@ -196,12 +196,19 @@ def partition_of(bootstrap: str, topic: str, key: bytes) -> int | None:
 
 def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
     source, target = make_topic(), make_topic(suffix="t")
+    ranks, ends = make_topic(2, suffix="r"), make_topic(suffix="e")
     judge.produce(bootstrap, source, *orders(9))
     script(
         f"""
         CREATE TABLE orders {ORDERS} {kafka(bootstrap, source, scan_max__records__per__batch="4")};
         CREATE TABLE last (shop STRING PRIMARY KEY NOT ENFORCED, id BIGINT) {upsert(bootstrap, target)};
-        CREATE TABLE top (shop STRING, id BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE top (shop STRING, id BIGINT, place BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE sets (shop STRING, half BIGINT, g BIGINT, n BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE newest (id BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE ranks (shop STRING, n BIGINT, id BIGINT, PRIMARY KEY (shop, n) NOT ENFORCED)
+            {upsert(bootstrap, ranks)};
+        CREATE TABLE ends (shop STRING PRIMARY KEY NOT ENFORCED, a BIGINT, b BIGINT, c BIGINT, d BIGINT)
+            {upsert(bootstrap, ends)};
         """
     )
     run(
@@ -210,9 +217,16 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
         INSERT INTO last SELECT shop, id FROM (
             SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY at DESC) AS n FROM orders
         ) WHERE n = 1;
-        INSERT INTO top SELECT shop, id FROM (
+        INSERT INTO top SELECT * FROM (
             SELECT shop, id, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY id DESC) AS n FROM orders
         ) WHERE n <= 2 AND shop <> 's2';
+        INSERT INTO sets SELECT NULLIF(shop, 's2') AS s, id / 5 AS half, GROUPING(NULLIF(shop, 's2')), COUNT(*)
+            FROM orders GROUP BY GROUPING SETS ((NULLIF(shop, 's2'), id / 5), (id / 5), ());
+        INSERT INTO newest SELECT id FROM orders ORDER BY id DESC LIMIT 2;
+        INSERT INTO ranks SELECT shop, n, id FROM (SELECT shop, id, ROW_NUMBER() OVER (
+            PARTITION BY shop ORDER BY NULLIF(id, 6) DESC, id) AS n FROM orders) WHERE n <= 3;
+        INSERT INTO ends SELECT shop, FIRST_VALUE(NULLIF(id, 0)), LAST_VALUE(id) FILTER (WHERE id <> 8),
+            SUM(DISTINCT id / 6), AVG(DISTINCT id / 6 * 4) FROM orders GROUP BY shop;
         """,
     )
     assert written(bootstrap, target) == [
@@ -220,7 +234,22 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
         {"shop": "s1", "id": 7},
         {"shop": "s2", "id": 8},
     ]
-    assert table(script.lines) == ["s0, 3", "s0, 6", "s1, 4", "s1, 7"]
+    assert table(script.lines) == [
+        *("7", "8", "null, 0, 0, 1", "null, 0, 1, 5", "null, 1, 0, 2", "null, 1, 1, 4", "null, null, 1, 9"),
+        *("s0, 0, 0, 2", "s0, 1, 0, 1", "s0, 3, 2", "s0, 6, 1", "s1, 0, 0, 2", "s1, 1, 0, 1"),
+        *("s1, 4, 2", "s1, 7, 1"),
+    ]
+    assert "-D[s1, 1, 1]" in script.lines, "another row takes the rank"
+    assert [(row["shop"], row["n"], row["id"]) for row in written(bootstrap, ranks)] == [
+        *(("s0", place, number) for place, number in ((1, 3), (2, 0), (3, 6))),
+        *(("s1", place, number) for place, number in ((1, 7), (2, 4), (3, 1))),
+        *(("s2", place, number) for place, number in ((1, 8), (2, 5), (3, 2))),
+    ]
+    assert [tuple(row.values()) for row in written(bootstrap, ends)] == [
+        ("s0", 3, 6, 1, 2),
+        ("s1", 1, 7, 1, 2),
+        ("s2", 2, 5, 1, 2),
+    ]
 
 
 def test_joins_of_streams(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:

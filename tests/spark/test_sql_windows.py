@@ -47,6 +47,7 @@ def tables(script: Script, orders: Path, closed: Path) -> None:
     monitored = f"{connector}, 'source.monitor-interval' = '1 s'"
     script(
         f"""
+        CREATE FUNCTION words AS 'tests.spark.sql_table_functions.Words' LANGUAGE PYTHON;
         CREATE TABLE orders ({COLUMNS}, {WATERMARK}) WITH ({monitored}, 'path' = '{orders}');
         CREATE TABLE all_orders ({COLUMNS}, {WATERMARK}) WITH ({connector}, 'path' = '{closed}');
         """
@@ -76,6 +77,13 @@ QUERIES = {
     "WHERE place <= 2",
     "newest": "SELECT window_end, shop, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, shop "
     f"ORDER BY ts DESC) AS place FROM {TUMBLE}) WHERE place = 1",
+    "sessions": f"SELECT window_start, window_end, COUNT(*), SUM(amount) FROM TABLE(SESSION({WINDOW} '10' MINUTE)) "
+    "GROUP BY window_start, window_end",
+    "group_sessions": "SELECT SESSION_START(ts, INTERVAL '12' MINUTE), COUNT(*) FROM orders "
+    "GROUP BY SESSION(ts, INTERVAL '12' MINUTE)",
+    "words": "SELECT id, w, n FROM orders, LATERAL TABLE(words(COALESCE(shop, 'x y'))) AS f (w, n) WHERE id < 90",
+    "many_hops": f"SELECT window_start, window_end, COUNT(*) FROM TABLE(HOP({WINDOW} '20' SECOND, INTERVAL '15' MINUTE, "
+    "INTERVAL '7' SECOND)) GROUP BY window_start, window_end",
     "groups": "SELECT window_end, COUNT(*), MAX(s) FROM (SELECT window_start, window_end, shop, SUM(amount) AS s "
     f"FROM {TUMBLE} GROUP BY window_start, window_end, shop) GROUP BY window_start, window_end",
     "cascade": "WITH w AS (SELECT window_time AS t, shop, COUNT(*) AS n FROM TABLE(TUMBLE("

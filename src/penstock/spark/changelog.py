@@ -12,7 +12,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
@@ -107,7 +114,7 @@ def deduplicate(
     Args:
         df: the rows. If it has the column `row_kind`, all of them are +I.
         keys: rows with equal keys are the same row.
-        order_by: columns that say which row of a key is first.
+        order_by: columns that say which row of a key is first. Null is before all values.
         keep: which row stays.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
@@ -139,6 +146,7 @@ def top_n(
     keys: Sequence[str],
     *,
     order_by: Sequence[str],
+    rank: str | None = None,
     state: str | None = None,
     partitions: int | None = None,
     collapse: bool = False,
@@ -148,17 +156,20 @@ def top_n(
     A row that leaves the first n is -D, a row that comes into them +I. Equal rows count as often as they are
     there. Of rows at the same place in `order_by` the same ones are chosen each time.
 
+    With `rank` the change of a row moves the rows below it: a rank that another row has now gives -U and +U.
+
     Args:
         df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
         n: at least 1. To change it, start with a new checkpoint.
         keys: the columns of the group.
-        order_by: columns, each as `name`, `name asc` or `name desc`.
+        order_by: columns, each as `name`, `name asc` or `name desc`. Null is the lowest value.
+        rank: the name of a new BIGINT column with the rank of a row in its group, from 1.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         collapse: emit no row as -D and +I in one batch. A batch never does.
 
     Returns:
-        The columns of `df`, with `row_kind` as the last one.
+        The columns of `df`, that of `rank`, and `row_kind` as the last one.
 
     Raises:
         SchemaError: a column does not exist, or is nested.
@@ -170,10 +181,13 @@ def top_n(
     if n < 1:
         raise OptionError(f"Expected at least 1 for `n`, got {n}.", option="n")
     ordered = tuple(map(_direction, order_by))
-    operator = TopN(arrow(columns), tuple(keys), ordered, n)
+    if rank is not None and rank in columns.fieldNames():
+        raise OptionError(f"The rows have the column {rank!r} already. Choose another `rank`.", option="rank")
+    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
-    out = StructType([*columns.fields, _KIND_FIELD])
-    net = collapsed(operator, None, collapse=collapse)
+    ranked = [] if rank is None else [StructField(rank, LongType(), nullable=False)]
+    out = StructType([*columns.fields, *ranked, _KIND_FIELD])
+    net = collapsed(operator, None if rank is None else [*keys, rank], collapse=collapse)
     return apply(df, net, out, state, partitions, Lifetime(remembers_deleted=False))
 
 
@@ -195,9 +209,10 @@ def aggregate(
         df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
         keys: the columns of the group.
         calls: the name of each column of the output, and its aggregate: `count(*)`, or `count`, `sum`, `avg`,
-            `min`, `max` or `count(distinct ...)` of a column, `first(x order by y)`, `last(x order by y)`,
-            `listagg(x, ',' order by y)`. Sums of integers are BIGINT, averages DOUBLE. Null values do not
-            count.
+            `min`, `max`, `count(distinct ...)` or `sum(distinct ...)` of a column, `first(x order by y)`,
+            `last(x order by y)`, `listagg(x, ',' order by y)`; of rows that are only inserted also
+            `first_arrived(x order by y)` and `last_arrived(x order by y)`. Sums of integers are BIGINT,
+            averages DOUBLE. Null values do not count.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         collapse: emit at most one change of each group in a batch. A batch never gives more.

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.ordering import groups_of
 from penstock.state.columns import DELETED, KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW, Hashes, state_schema
 from penstock.state.merge import run_in_memory
 from penstock.state.snapshot import Lifetime, Snapshot
@@ -24,10 +25,16 @@ class Running:
         self.columns = columns
         schema = state_schema(operator.kept_columns)
         lifetime = lifetime or Lifetime(remembers_deleted=operator.remembers_deleted)
+        self._asked: list[Hashes] = []
         self.snapshot = Snapshot(schema, [], lifetime, has_parts=operator.has_parts)
+
+    def all_keys(self) -> Hashes:
+        """Return the keys of all batches so far."""
+        return groups_of(Hashes.joined(*self._asked))[1]
 
     def step(self, rows: Iterable[Row], now_ms: int = 0) -> list[Row]:
         def find(keys: Hashes) -> pa.Table:
+            self._asked.append(keys)
             return self.snapshot.find(keys, now_ms)
 
         batch = pa.Table.from_pylist(list(rows), self.columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from decimal import Decimal
@@ -40,6 +41,9 @@ CALLS = {
     "low": "min(s)",
     "high": "max(d)",
     "different": "count(DISTINCT s)",
+    "i_once": "sum(distinct i)",
+    "d_once": "sum(DISTINCT d)",
+    "f_once": "sum(distinct f)",
     "first_s": "first(s order by d)",
     "last_s": "last(s ORDER BY d)",
     "sorted": "listagg(s)",
@@ -62,6 +66,11 @@ def make(chance: random.Random) -> Row:
     }
 
 
+def once(numbers: list[float]) -> set[float]:
+    """Return the different numbers: NaN equals NaN."""
+    return {float("nan")} if any(map(math.isnan, numbers)) else set(numbers)
+
+
 def reference(rows: list[Row]) -> Row:
     def of(name: str) -> list[Any]:
         return [row[name] for row in rows if row[name] is not None]
@@ -77,6 +86,9 @@ def reference(rows: list[Row]) -> Row:
         "low": min(of("s"), default=None),
         "high": max(of("d"), default=None),
         "different": len(set(of("s"))),
+        "i_once": sum(set(of("i"))) if of("i") else None,
+        "d_once": sum(set(of("d")), Decimal("0.00")) if of("d") else None,
+        "f_once": str(float(sum(once(of("f")))) if of("f") else None),
         "first_s": ordered[0][1] if ordered else None,
         "last_s": ordered[-1][1] if ordered else None,
         "sorted": ",".join(sorted(of("s"))) if ordered else None,
@@ -93,7 +105,8 @@ def test_it_is_the_aggregate_of_the_table(seed: int, length: int) -> None:
     result: list[Row] = []
     for batch in in_batches(chance, changelog(chance, length, make), 5):
         apply(table, batch)
-        out = [{**row, "f_sum": str(row["f_sum"])} for row in tested.step(batch)]
+        texts = ("f_sum", "f_once")
+        out = [{**row, **{name: str(row[name]) for name in texts}} for row in tested.step(batch)]
         result = as_changelog([*({**row, "row_kind": "+I"} for row in result), *out])["rows"]
         groups = {(row["g"], row["h"]) for row in table}
         expected = [
@@ -169,6 +182,34 @@ def test_a_decimal_that_does_not_fit_is_an_error() -> None:
 def test_a_place_that_is_null_is_an_error() -> None:
     with pytest.raises(RowError, match="'d', which is in the order of an aggregate, is null in 1 rows"):
         running({"x": "first(s order by d)"}).step([row("+I", s="x"), row("+I")])
+
+
+@settings(max_examples=examples(20))
+@given(seed=st.integers(0, 10_000), length=st.integers(1, 40))
+def test_the_first_and_the_last_to_arrive(seed: int, length: int) -> None:
+    chance = random.Random(seed)
+    calls = {"a": "first_arrived(s order by d)", "b": "last_arrived(s order by d)", "n": "count(*)"}
+    tested = running(calls)
+    found: list[Row] = []
+    expected: dict[Any, list[Any]] = {}
+    for batch in in_batches(chance, [make(chance) for _ in range(length)], 5):
+        out = tested.step([{**each, "row_kind": "+I"} for each in batch])
+        found = as_changelog([*({**each, "row_kind": "+I"} for each in found), *out])["rows"]
+        for each in sorted(batch, key=lambda each: (each["d"], each["s"] or "")):
+            arrived = expected.setdefault((each["g"], each["h"]), [None, None, 0])
+            arrived[2] += 1
+            if each["s"] is not None:
+                arrived[:2] = [each["s"] if arrived[0] is None else arrived[0], each["s"]]
+        assert {(each["g"], each["h"]): [each["a"], each["b"], each["n"]] for each in found} == expected
+    kept = tested.snapshot.find(tested.all_keys(), 0)
+    assert kept.num_rows <= 3 * len(expected), "one value of each kind is kept"
+
+
+def test_only_inserts_arrive() -> None:
+    tested = running({"x": "last_arrived(s order by d)"})
+    tested.step([row("+I", s="x", d=Decimal(1))])
+    with pytest.raises(RowError, match="take rows that are only inserted"):
+        tested.step([row("-D", s="x", d=Decimal(1))])
 
 
 def test_first_without_an_order_is_refused() -> None:

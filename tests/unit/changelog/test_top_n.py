@@ -24,7 +24,16 @@ SEEDS = st.integers(0, 10_000)
 
 
 def make(chance: random.Random) -> Row:
-    return {"g": chance.choice(["a", "b", None]), "v": chance.randint(0, 5), "s": chance.choice("xyz")}
+    return {
+        "g": chance.choice(["a", "b", None]),
+        "v": chance.choice([None, *range(6)]),
+        "s": chance.choice("xyz"),
+    }
+
+
+def number(value: int | None) -> int:
+    """Return a number for which null is the lowest value."""
+    return -1 if value is None else value
 
 
 def counted(rows: list[Row]) -> Counter[str]:
@@ -32,12 +41,15 @@ def counted(rows: list[Row]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("rank", [None, "place"])
 @settings(max_examples=examples(15))
 @given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
-def test_the_top_is_that_of_a_sorted_list(is_descending: bool, seed: int, count: int, length: int) -> None:
+def test_the_top_is_that_of_a_sorted_list(
+    is_descending: bool, rank: str | None, seed: int, count: int, length: int
+) -> None:
     chance = random.Random(seed)
     order_by = (("v", is_descending), ("s", False))
-    tested = Running(TopN(COLUMNS, ("g",), order_by, count), WITH_KIND)
+    tested = Running(TopN(COLUMNS, ("g",), order_by, count, rank), WITH_KIND)
     table: list[Row] = []
     top: list[Row] = []
     for batch in in_batches(chance, changelog(chance, length, make), 4):
@@ -47,9 +59,29 @@ def test_the_top_is_that_of_a_sorted_list(is_descending: bool, seed: int, count:
         expected: list[Row] = []
         for group in ("a", "b", None):
             rows = [row for row in table if row["g"] == group]
-            rows.sort(key=lambda row: (-row["v"] if is_descending else row["v"], row["s"]))
-            expected += rows[:count]
+            rows.sort(key=lambda row: (number(row["v"]) * (-1 if is_descending else 1), row["s"]))
+            ranks = ({} if rank is None else {rank: place} for place in range(1, count + 1))
+            expected += [{**row, **ranked} for row, ranked in zip(rows, ranks, strict=False)]
         assert counted(top) == counted(expected)
+
+
+def test_a_rank_that_another_row_takes_is_an_update() -> None:
+    tested = Running(TopN(COLUMNS, ("g",), (("v", True),), 2, "n"), WITH_KIND)
+    rows = [{"g": "a", "v": value, "s": "x"} for value in (5, 7, 7)]
+    assert [
+        (row["row_kind"], row["v"], row["n"]) for row in tested.step([{**rows[0], "row_kind": "+I"}])
+    ] == [("+I", 5, 1)]
+    out = tested.step([{**row, "row_kind": "+I"} for row in rows[1:]])
+    assert [(row["row_kind"], row["v"], row["n"]) for row in out] == [
+        ("-U", 5, 1),
+        ("+U", 7, 1),
+        ("+I", 7, 2),
+    ]
+    assert tested.step([{**rows[0], "row_kind": "+I"}]) == []
+    out = tested.step([{**row, "row_kind": "-D"} for row in (rows[0], rows[0], rows[1])])
+    assert [(row["row_kind"], row["v"], row["n"]) for row in out] == [("-D", 7, 2)]
+    operators = [TopN(COLUMNS, ("g",), (("v", True),), 2, rank) for rank in (None, "n")]
+    assert operators[0].arguments != operators[1].arguments
 
 
 def test_nothing_comes_out_below_the_top() -> None:
@@ -79,7 +111,7 @@ def test_one_row_of_each_key_stays(keep: Any, seed: int, length: int) -> None:
         out += tested.step(batch)
     best = min if keep == "first" else max
     expected = [
-        best((row for row in rows if row["g"] == group), key=lambda row: (row["v"], row["s"]))
+        best((row for row in rows if row["g"] == group), key=lambda row: (number(row["v"]), row["s"]))
         for group in {row["g"] for row in rows}
     ]
     assert counted(as_changelog(out)["rows"]) == counted(expected)

@@ -171,11 +171,136 @@ def test_groups_of_a_field_are_not_those_of_the_column() -> None:
         )
 
 
-def test_a_rank_is_no_column_of_a_top_n() -> None:
-    with pytest.raises(SqlError, match="the rank 'n' is not served as a column"):
-        cut(
-            "SELECT * FROM (SELECT i, ROW_NUMBER() OVER (PARTITION BY s ORDER BY l) AS n FROM t) WHERE n <= 3"
+@pytest.mark.parametrize(
+    ("columns", "group", "keys"),
+    [
+        ("s, n", "s", {"s", "n"}),
+        ("*", "s", {"s", "n"}),
+        ("i, n", "s", None),
+        ("n", "", {"n"}),
+        ("s", "s", None),
+    ],
+)
+def test_the_rank_is_a_column_of_a_top_n_and_of_its_key(
+    columns: str, group: str, keys: set[str] | None
+) -> None:
+    window = f"{f'PARTITION BY {group} ' if group else ''}ORDER BY l"
+    steps, rows, sql = cut(
+        f"SELECT {columns} FROM (SELECT i, s, ROW_NUMBER() OVER ({window}) AS n FROM t) WHERE n <= 3"
+    )
+    assert [each.rank for each in steps if isinstance(each, Top)] == [None if columns == "s" else "n"]
+    assert ("`n` AS `n`" in sql) == (columns != "s")
+    assert rows.keys == (None if keys is None else frozenset(keys))
+    assert rows.is_together == (keys is not None)
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"),
+    [
+        ("l NULLS FIRST", (("o0", False),)),
+        ("l NULLS LAST", (("o0n", False), ("o0", False))),
+        ("l DESC NULLS LAST", (("o0", True),)),
+        ("i, l DESC NULLS FIRST", (("o0", False), ("o1n", False), ("o1", True))),
+    ],
+)
+def test_the_place_of_nulls_in_a_top_n(order: str, wanted: tuple[tuple[str, bool], ...]) -> None:
+    steps, _, _ = cut(
+        f"SELECT i FROM (SELECT i, ROW_NUMBER() OVER (PARTITION BY s ORDER BY {order}) AS n FROM t) WHERE n <= 3"
+    )
+    assert [each.order_by for each in steps if isinstance(each, Top)] == [wanted]
+    nulls = [name for name, _ in wanted if name.endswith("n")]
+    assert all(f"END AS `{name}`" in getattr(steps[0], "query", "") for name in nulls)
+
+
+def test_the_first_value_of_a_group_is_the_first_to_arrive() -> None:
+    steps, _, sql = cut(
+        "SELECT s, LAST_VALUE(i) FILTER (WHERE b), FIRST_VALUE(i), SUM(DISTINCT i), AVG(DISTINCT d) FROM t GROUP BY s"
+    )
+    step = steps[0]
+    assert isinstance(step, Aggregation)
+    assert "`__offset` AS `a0`" in step.query
+    assert dict(step.calls) == {
+        "r0": "last_arrived(a1 order by a0)",
+        "r1": "first_arrived(a2 order by a0)",
+        "r2": "sum(distinct a2)",
+        "r3": "sum(distinct a3)",
+        "r4": "count(distinct a3)",
+    }
+    assert len(list(parse_calls(dict(step.calls)))) == 5
+    assert "CAST(`r3` / nullif(`r4`, 0) AS DOUBLE)" in sql
+
+
+def test_rows_without_a_place_arrive_in_the_order_of_their_times() -> None:
+    binder = FakeBinder({"w": Relation("`w`", Rows(), ("ltz", 0))})
+    translated("SELECT s, FIRST_VALUE(i) FROM w GROUP BY s", binder)
+    assert "`ltz` AS `a0`" in getattr(binder.steps[0], "query", "")
+
+
+def test_the_first_rows_of_a_stream_are_a_top_n() -> None:
+    steps, rows, sql = cut("SELECT s AS name, x.i FROM t AS x ORDER BY x.i DESC NULLS FIRST, name LIMIT 3")
+    assert steps == [
+        Top(
+            "SELECT `name` AS `c0`, `i` AS `c1`, `i` AS `o0`, CASE WHEN `i` IS NULL THEN 0 ELSE 1 END AS `o0n`, "
+            "`name` AS `o1`, 0 AS `p0` FROM (SELECT `s` AS `name`, `x`.`i` AS `i` FROM `t` AS `x`)",
+            3,
+            ("p0",),
+            (("o0n", False), ("o0", True), ("o1", False)),
         )
+    ]
+    assert sql == f"SELECT `c0` AS `name`, `c1` AS `i`, `{KIND}` FROM `cut1`"
+    assert (rows.changes is not None, rows.keys) == (True, None)
+    steps, rows, _ = cut("SELECT s, COUNT(*) AS n FROM t GROUP BY s ORDER BY n FETCH FIRST 2 ROWS ONLY")
+    assert [type(each) for each in steps] == [Aggregation, Top]
+    assert (rows.keys, rows.is_together) == (frozenset({"s"}), True)
+
+
+@pytest.mark.parametrize("order", ["l", "i + 1", "y.s"])
+def test_the_first_rows_are_in_the_order_of_columns_of_select(order: str) -> None:
+    with pytest.raises(SqlError, match=r"takes columns of SELECT\. Give the value a name by AS"):
+        cut(f"SELECT i, l + 1 AS s FROM t AS y ORDER BY {order} LIMIT 1")
+
+
+@pytest.mark.parametrize(
+    ("group", "sets"),
+    [
+        ("GROUPING SETS ((s, i), (s), ())", [{0, 1}, {0}, set()]),
+        ("ROLLUP (s, i)", [{0, 1}, {0}, set()]),
+        ("CUBE (s, i)", [{0, 1}, {0}, {1}, set()]),
+        ("s, ROLLUP (i)", [{0, 1}, {0}]),
+        ("CUBE ((s, i), s)", [{0, 1}, {0, 1}, {0}, set()]),
+    ],
+)
+def test_each_row_counts_in_each_set(group: str, sets: list[set[int]]) -> None:
+    steps, rows, sql = cut(f"SELECT s, i, GROUPING(s, i) AS g, SUM(i) AS x FROM t GROUP BY {group}")
+    step = steps[0]
+    assert isinstance(step, Aggregation)
+    assert step.keys == ("g0", "g1", "gs")
+    of = ", ".join(str(number) for number, each in enumerate(sets) if 1 in each)
+    assert step.query == (
+        f"SELECT CASE WHEN `gs` IN ({', '.join(str(number) for number, each in enumerate(sets) if 0 in each)}) THEN `g0` "
+        f"END AS `g0`, CASE WHEN `gs` IN ({of}) THEN `g1` END AS `g1`, `gs`, `a0` FROM (SELECT `s` AS `g0`, `i` AS `g1`, "
+        f"`i` AS `a0` FROM `t` AS `t`) LATERAL VIEW explode(array({', '.join(map(str, range(len(sets))))})) `__sets` AS `gs`"
+    )
+    bits = [2 * (0 not in each) + (1 not in each) for each in sets]
+    assert " ".join(f"WHEN {number} THEN {bit}" for number, bit in enumerate(bits)) in sql
+    assert (rows.keys, rows.changes is not None) == (None, True)
+
+
+def test_with_stands_before_a_set_operation() -> None:
+    sql = translated("WITH a AS (SELECT i FROM t) SELECT i FROM a UNION ALL SELECT i FROM a").sql
+    assert sql.startswith("WITH ")
+    assert sql.count("(SELECT `i` AS `i` FROM `t` AS `t`)") == 1
+
+
+def test_a_session_of_all_rows_has_a_column_that_spark_groups_by() -> None:
+    session = "TABLE(SESSION(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"
+    zero = "(unix_micros(CAST(`ltz` AS TIMESTAMP)) & 0)"
+    _, _, sql = cut(f"SELECT COUNT(*) FROM {session} GROUP BY window_start, window_end")
+    assert sql.endswith(f" GROUP BY `__window`, {zero}")
+    _, _, sql = cut("SELECT COUNT(*) FROM t GROUP BY SESSION(ltz, INTERVAL '1' HOUR)")
+    assert sql.endswith(f" GROUP BY session_window(`ltz`, '3600000 milliseconds'), {zero}")
+    _, _, sql = cut("SELECT s FROM t GROUP BY s, SESSION(ltz, INTERVAL '1' HOUR)")
+    assert "unix_micros" not in sql
 
 
 def test_an_outer_join_and_a_join_of_changes_are_cut() -> None:
@@ -265,8 +390,9 @@ def test_versions_are_joined_by_their_times() -> None:
         ),
         ("SELECT COUNT(*) FROM c", "an aggregate without GROUP BY over rows that change"),
         ("SELECT s, STDDEV_POP(i) FROM t GROUP BY s", "STDDEV_POP is not served in a stream"),
-        ("SELECT s, SUM(DISTINCT i) FROM t GROUP BY s", "DISTINCT is served in COUNT"),
-        ("SELECT s, COUNT(*) FROM t GROUP BY ROLLUP (s, i)", "CUBE and ROLLUP need a window in a stream"),
+        ("SELECT s, LISTAGG(DISTINCT s) FROM t GROUP BY s", "DISTINCT is served in COUNT, SUM, AVG"),
+        ("SELECT s, GROUPING(l) FROM t GROUP BY ROLLUP (s, i)", "GROUPING takes columns of GROUP BY"),
+        ("SELECT COUNT(*) FROM t GROUP BY CUBE (s, i, l, d, p, b, ts)", "has 128 sets; at most 64"),
         (
             f"SELECT s FROM {TUMBLE} GROUP BY CUBE (window_start, window_end, s)",
             "each set of GROUPING SETS needs",
@@ -275,7 +401,8 @@ def test_versions_are_joined_by_their_times() -> None:
             f"SELECT s FROM {TUMBLE} GROUP BY GROUPING SETS ((window_start, window_end, s), (s))",
             "a group without them never ends",
         ),
-        ("SELECT s, LAST_VALUE(i) FROM t GROUP BY s", "rows of several tasks have no order. Use ROW_NUMBER"),
+        ("SELECT s, LAST_VALUE(i) FROM u GROUP BY s", "needs the order in which rows arrive.*Use ROW_NUMBER"),
+        ("SELECT s, FIRST_VALUE(i) FROM c GROUP BY s", "needs the order in which rows arrive"),
         ("SELECT s, LISTAGG(i) FROM t GROUP BY s", "LISTAGG: expected a STRING, got INT"),
         ("SELECT s, LISTAGG(s, s) FROM t GROUP BY s", "a text in quotes as the separator"),
         ("SELECT u.i FROM u LEFT JOIN c ON u.l > c.l", "needs ON with a comparison of both sides by ="),
@@ -453,8 +580,8 @@ def test_frames_of_over(calls: str, frame: str, preceding: int | None) -> None:
         ("SELECT SUM(i) OVER (ORDER BY i) FROM t", "ORDER BY the column of its WATERMARK"),
         ("SELECT SUM(i) OVER (ORDER BY ltz DESC) FROM t", "ascending"),
         ("SELECT SUM(i) OVER (PARTITION BY s) FROM t", "ORDER BY the column of its WATERMARK"),
-        ("SELECT RANK() OVER (ORDER BY ltz) FROM t", "RANK is not served with OVER in a stream"),
-        ("SELECT LEAD(i) OVER (ORDER BY ltz) FROM t", "LEAD is not served with OVER in a stream"),
+        ("SELECT RANK() OVER (ORDER BY ltz) FROM t", "RANK is not served with OVER in a stream. Use"),
+        ("SELECT LEAD(i) OVER (ORDER BY ltz) FROM t", "LEAD is not served .* Flink does not serve it either"),
         ("SELECT LAG(i, 1, 0) OVER (ORDER BY ltz) FROM t", "Use COALESCE for a default"),
         ("SELECT LAG(i, 0) OVER (ORDER BY ltz) FROM t", "a number of rows from 1"),
         ("SELECT COUNT(DISTINCT i) OVER (ORDER BY ltz) FROM t", "DISTINCT ...\\) is not served with OVER"),

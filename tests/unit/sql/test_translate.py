@@ -70,6 +70,7 @@ EXPRESSIONS = [
         "TIMESTAMPDIFF(DAY, ts, ts)",
         "CAST(((CAST(`ts` AS TIMESTAMP_NTZ) - CAST(`ts` AS TIMESTAMP_NTZ)) div INTERVAL '1' DAY) AS INT)",
     ),
+    ("CEIL(p)", "CAST(ceil(`p`) AS DECIMAL(10,0))"),
     ("FLOOR(ts TO HOUR)", "(`ts` - make_dt_interval(0, 0, minute(`ts`), extract(SECOND FROM `ts`)))"),
     ("DATE_FORMAT(ltz, 'yyyy-MM-dd')", "date_format(`ltz`, 'yyyy-MM-dd')"),
     (
@@ -206,6 +207,60 @@ def test_a_window_with_an_offset(function: str, window: str) -> None:
     sql = translated(f"SELECT window_start FROM TABLE({function}) GROUP BY window_start, window_end").sql
     rows = f"SELECT *, window(`ts`, {window}) AS `__window` FROM `t`"
     assert sql == f"SELECT {_START} AS `window_start` FROM ({rows}) AS `_window` GROUP BY `__window`"
+
+
+def test_rows_are_left_out_in_a_batch() -> None:
+    found = translated("SELECT i FROM t ORDER BY i LIMIT 3 OFFSET 2")
+    assert found.sql.endswith(" LIMIT 3 OFFSET 2")
+    assert [each.name for each in found.batch_only] == ["ORDER BY", "OFFSET"]
+    with pytest.raises(SqlError, match="Write LIMIT count OFFSET start"):
+        translated("SELECT i FROM t LIMIT 5, 10")
+
+
+def test_grouping_is_a_bit_for_each_column() -> None:
+    sql = translated("SELECT GROUPING(s, i) AS g, COUNT(*) AS n FROM t GROUP BY ROLLUP (s, i)").sql
+    bits = "(CAST(grouping(`i`) AS BIGINT) * 1 + CAST(grouping(`s`) AS BIGINT) * 2)"
+    assert sql.startswith(f"SELECT {bits} AS `g`, ")
+
+
+def test_the_rows_of_an_array_have_numbers() -> None:
+    sql = translated("SELECT i FROM t CROSS JOIN UNNEST(a) WITH ORDINALITY AS e (x, n)").sql
+    rows = "inline(transform(`a`, (e, i) -> named_struct('f0', e, 'o', i + 1)))"
+    assert sql.endswith(f"CROSS JOIN LATERAL {rows} AS `e`(`x`, `n`)")
+    with pytest.raises(SqlError, match="WITH ORDINALITY needs names"):
+        translated("SELECT i FROM t CROSS JOIN UNNEST(a) WITH ORDINALITY")
+
+
+def test_a_table_function_of_the_user() -> None:
+    sql = translated("SELECT i, w FROM t, LATERAL TABLE(py_upper(s, 2)) AS f (w)").sql
+    assert (
+        sql == "SELECT `i` AS `i`, `w` AS `w` FROM `t` AS `t` CROSS JOIN LATERAL py_upper(`s`, 2) AS `f`(`w`)"
+    )
+    sql = translated("SELECT f.* FROM t LEFT JOIN LATERAL TABLE(py_upper(s)) AS f ON TRUE").sql
+    assert sql.endswith("`t` LEFT JOIN LATERAL py_upper(`s`) AS `f` ON TRUE")
+    for query, message in (
+        ("SELECT i FROM t, LATERAL TABLE(split(s)) AS f (w)", "there is no table function 'split'"),
+        ("SELECT t.i FROM t, LATERAL (SELECT i FROM u) AS f", r"LATERAL takes TABLE\(function"),
+        (
+            "SELECT i FROM t LEFT JOIN LATERAL TABLE(py_upper(s)) AS f ON i = 1",
+            "LATERAL is served with CROSS",
+        ),
+    ):
+        with pytest.raises(SqlError, match=message):
+            translated(query)
+
+
+def test_a_hop_of_many_windows_does_not_write_them_into_the_plan() -> None:
+    hop = (
+        "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '{}' SECOND, INTERVAL '5' MINUTE, INTERVAL '3' SECOND))"
+    )
+    query = "SELECT window_end FROM {} GROUP BY window_start, window_end"
+    assert " window(" in translated(query.format(hop.format(10))).sql
+    sql = translated(query.format(hop.format(1))).sql
+    time = "unix_micros(CAST(`ts` AS TIMESTAMP))"
+    last = f"{time} - pmod({time} - 3000000, 1000000)"
+    assert f"explode(sequence({last} - 299000000, {last}, 1000000L))" in sql
+    assert "'end', timestamp_micros(`__step` + 300000000)) AS `__window`" in sql
 
 
 def test_a_cumulated_window() -> None:

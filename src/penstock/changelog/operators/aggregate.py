@@ -1,4 +1,4 @@
-"""`aggregate`: count, sum, avg, min, max, count distinct, first, last and listagg with retraction.
+"""`aggregate`: count, sum, avg, min, max, distinct values, first, last and listagg with retraction.
 
 Runs on executors; made on the driver. Invariant: downstream has for each group that has rows exactly one row,
 the aggregates of the rows that are there now; each -U and -D is the row that was emitted before it.
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from penstock.changelog.operators.base import Find, Step, collision
-from penstock.changelog.operators.calls import Call
+from penstock.changelog.operators.calls import ARRIVED, Call
 from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.operators.sums import (
     SPECIALS,
@@ -108,7 +108,7 @@ class Aggregate:
         if call.column is None or call.function.startswith("count"):
             return pa.int64()
         kind = self.columns.field(call.column).type
-        if call.function in ("min", "max", "first", "last"):
+        if call.function in ("min", "max", "first", "last", *ARRIVED):
             return kind
         if call.function == "listagg":
             if not (kinds.is_string(kind) or kinds.is_large_string(kind)):
@@ -116,7 +116,7 @@ class Aggregate:
                     f"Expected a STRING for listagg, got {kind} ({call.name}). Cast it.", column=call.column
                 )
             return pa.string()
-        if call.function == "sum":
+        if call.function.startswith("sum"):
             is_decimal = kinds.is_decimal(kind)
             return pa.decimal128(min(38, kind.precision + 10), kind.scale) if is_decimal else sum_type(kind)
         if kinds.is_decimal(kind):
@@ -142,13 +142,14 @@ class Aggregate:
 
     def _slots(self) -> list[Slot]:
         """Return the columns whose values are kept. Those of 0.1.0 come first, in its order."""
-        plain = [(name, None) for name in self._named("min", "max", "count_distinct")]
+        valued = self._named("min", "max", "count_distinct", "sum_distinct")
+        plain: list[tuple[str, str | None, str | None]] = [(name, None, None) for name in valued]
         others = {
-            (call.column, call.order)
+            _of_slot(call)
             for call in self.calls
-            if call.function in ("first", "last", "listagg") and call.column is not None
+            if call.function in ("first", "last", *ARRIVED, "listagg") and call.column is not None
         }
-        more = sorted(others - set(plain), key=lambda each: (each[0], each[1] or ""))
+        more = sorted(others - set(plain), key=lambda each: (each[2] or "", each[0], each[1] or ""))
         return [Slot(number, *each) for number, each in enumerate([*plain, *more])]
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
@@ -159,6 +160,7 @@ class Aggregate:
         slots = one_array(kept.column(_SLOT)).to_numpy()
         is_group = slots == _GROUP_ROW
         signs = signs_of(batch)
+        self._check_arrived(signs)
         old = self._old_groups(kept.filter(pa.array(is_group)), batch, groups, keys)
         new = self._new_groups(old, batch, signs, groups)
         values = [
@@ -179,6 +181,15 @@ class Aggregate:
         before, after = self._results(old, values, "before"), self._results(new, values, "after")
         out = self._out(before, after, was > 0, is_there > 0)
         return Step(out, self._kept(new, is_there == 0, keys, values, now_ms))
+
+    def _check_arrived(self, signs: Places) -> None:
+        """Raise RowError if a row goes, and an aggregate keeps one value of each group only."""
+        if np.any(signs < 0) and any(call.function in ARRIVED for call in self.calls):
+            raise RowError(
+                f"{' and '.join(ARRIVED)} take rows that are only inserted, and got an update or a delete. "
+                "Nothing of this batch was written. Use first(x order by y) or last(x order by y).",
+                column=ROW_KIND,
+            )
 
     def _old_groups(self, kept: pa.Table, batch: pa.Table, groups: Places, keys: Hashes) -> pa.Table:
         """Return the row of each group before the batch; zeros for a new one."""
@@ -224,7 +235,7 @@ class Aggregate:
     def _results(self, rows: pa.Table, values: list[Values], when: str) -> pa.Table:
         """Return the keys and aggregates of each group."""
         found = [rows.column(name) for name in self.keys]
-        slots = {(slot.column, slot.order): values[slot.number] for slot in self._slots()}
+        slots = {(slot.column, slot.order, slot.arrived): values[slot.number] for slot in self._slots()}
         for call in self.calls:
             if call.column is None:
                 result = rows.column(_COUNT)
@@ -233,7 +244,7 @@ class Aggregate:
             elif call.function in ("sum", "avg"):
                 result = self._sum_or_avg(call, rows)
             else:
-                each = slots[call.column, call.order]
+                each = slots[_of_slot(call)]
                 result = each.result(call, each.before if when == "before" else each.after, rows.num_rows)
             found.append(_fitting(result, self._type(call)))
         return pa.Table.from_arrays(found, schema=pa.schema(list(self.out_columns)[:-1]))
@@ -292,6 +303,12 @@ class Aggregate:
         return pc.divide(
             sums.cast(pa.float64(), safe=False), pc.if_else(some, counts, None).cast(pa.float64())
         )
+
+
+def _of_slot(call: Call) -> tuple[str, str | None, str | None]:
+    """Return the column of a call, its order, and whether one value is kept, which is a slot of the state."""
+    arrived = call.function if call.function in ARRIVED else None
+    return call.column or "", call.order, arrived
 
 
 def _one_zero(keys: pa.Table) -> pa.Table:

@@ -9,8 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-FUNCTIONS = ("count", "sum", "avg", "min", "max", "count_distinct", "first", "last", "listagg")
-_ORDERED = ("first", "last", "listagg")
+FUNCTIONS = (
+    *("count", "sum", "avg", "min", "max", "count_distinct", "sum_distinct"),
+    *("first", "last", "first_arrived", "last_arrived", "listagg"),
+)
+ARRIVED = ("first_arrived", "last_arrived")
+"""The first and the last value to come, by the order of the batches. They take inserts only."""
+_ORDERED = ("first", "last", *ARRIVED, "listagg")
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _ORDER_BY = re.compile(r"\s+order\s+by\s+", re.IGNORECASE)
 _SEPARATOR = re.compile(r"(.*?)\s*,\s*'((?:[^']|'')*)'", re.DOTALL)
@@ -52,7 +57,7 @@ def parse_calls(given: Mapping[str, str]) -> Iterator[Call]:
             raise ValueError(
                 f"expected one of {', '.join(FUNCTIONS)} of a column, such as sum(amount); got {text!r}"
             )
-        if call.function in ("first", "last") and call.order is None:
+        if call.function in _ORDERED[:-1] and call.order is None:
             raise ValueError(
                 f"{call.function} needs the order, because rows come in any order: write "
                 f"{call.function}({call.column} order by ...); got {text!r}"
@@ -70,8 +75,8 @@ def _parse(name: str, text: str) -> Call | None:
     function, column = split_call(text)
     if function not in FUNCTIONS:
         return None
-    if function == "count" and column.lower().startswith("distinct "):
-        function, column = "count_distinct", column[9:].strip()
+    if function in ("count", "sum") and column.lower().startswith("distinct "):
+        function, column = f"{function}_distinct", column[9:].strip()
     order, separator = None, ","
     if function in _ORDERED:
         column, *orders = _ORDER_BY.split(column)

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
-from penstock.changelog.operators.ordering import groups_of, ranks, same_as_before
+from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
+from penstock.changelog.operators.ordering import descending, groups_of, ranks_with_nulls, same_as_before
 from penstock.changelog.row_kinds import (
     INSERT,
     ROW_KIND,
@@ -45,7 +45,7 @@ class Deduplicate:
     Attributes:
         columns: of the input, without `row_kind`.
         keys: rows with equal keys are the same row.
-        order_by: says which row of a key is first. Never null.
+        order_by: says which row of a key is first. Null is before all values.
         keep: which row of a key stays. Of two rows at the same place it is the one that came in an earlier
             batch; within a batch the values decide.
     """
@@ -76,7 +76,6 @@ class Deduplicate:
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the changes of one batch and the rows to keep."""
-        check_not_null(batch, self.order_by, "in order_by")
         _check_inserts(batch)
         new = batch.select(self.columns.names).cast(self.kept_columns)
         hashes = hash_columns(new, self.keys)
@@ -100,10 +99,9 @@ class Deduplicate:
     def _order(self, rows: pa.Table, groups: Places, is_new: np.ndarray) -> Places:
         """Return the order in which the row that stays is the first of its group."""
         content = hash_values(rows)
-        ranked = ranks(rows, self.order_by)
+        ranked = ranks_with_nulls(rows, self.order_by)
         if self.keep == "last":
-            dense = [np.unique(values, return_inverse=True)[1] for values in ranked]
-            ranked = [-values for values in dense]
+            ranked = [descending(values) for values in ranked]
         return np.lexsort((content.low, content.high, is_new, *reversed(ranked), groups))
 
 

@@ -65,6 +65,26 @@ def rank(array: pa.Array) -> npt.NDArray[Any]:
     return values
 
 
+def ranks_with_nulls(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """Return `rank` of each of the columns, for which null is the lowest value."""
+    return [_rank_with_nulls(one_array(table.column(name))) for name in columns]
+
+
+def _rank_with_nulls(array: pa.Array) -> npt.NDArray[Any]:
+    if not array.null_count:
+        return rank(array)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    dense = np.zeros(len(array), np.int64)
+    dense[valid] = descending(rank(array.drop_null()))
+    return -dense
+
+
+def descending(ranked: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return numbers below 0 with the opposite order of `ranked`."""
+    found: npt.NDArray[np.int64] = -1 - np.unique(ranked, return_inverse=True)[1]
+    return found
+
+
 def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
     """Return integers in the order of the floats."""
     numbers = array.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # turns -0.0 into 0.0

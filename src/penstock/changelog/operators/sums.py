@@ -48,7 +48,7 @@ def specials_in(values: pa.Array) -> dict[str, Mask]:
     return dict(zip(SPECIALS, found, strict=True))
 
 
-def with_specials(sums: pa.ChunkedArray, counts: list[pa.ChunkedArray]) -> pa.Array:
+def with_specials(sums: pa.ChunkedArray | pa.Array, counts: list[pa.ChunkedArray | pa.Array]) -> pa.Array:
     """Return sums of groups with the values that were counted, in the order of SPECIALS."""
     nan, infinity, minus_infinity = (each.to_numpy() > 0 for each in counts)
     found = sums.to_numpy().copy()
@@ -56,6 +56,26 @@ def with_specials(sums: pa.ChunkedArray, counts: list[pa.ChunkedArray]) -> pa.Ar
     found[minus_infinity] = -np.inf
     found[nan | (infinity & minus_infinity)] = np.nan
     return pa.array(found)
+
+
+def sums_of(values: pa.Array, groups: Places, count: int) -> pa.Array:
+    """Return the sum of each of `count` groups; null for a group without values.
+
+    Args:
+        values: without nulls.
+        groups: the number of the group of each value.
+        count: of groups.
+
+    Raises:
+        RowError: a sum does not fit into its type.
+    """
+    kind = sum_type(values.type)
+    zeros = pa.array([pa.scalar(0).cast(kind).as_py()] * count, kind)
+    sums = add_groups(zeros, values, np.ones(len(values), np.int64), groups)
+    if kinds.is_floating(kind):
+        special = [np.bincount(groups[each], minlength=count) for each in specials_in(values).values()]
+        sums = with_specials(sums, [pa.array(each) for each in special])
+    return pc.if_else(pa.array(np.bincount(groups, minlength=count) > 0), sums, None)
 
 
 def add_groups(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -> pa.Array:

@@ -1,7 +1,8 @@
-"""`top_n`: the first n rows of each group of a changelog, in an order.
+"""`top_n`: the first n rows of each group of a changelog, in an order, also with their ranks.
 
 Runs on executors; made on the driver. Invariant: downstream has exactly the first n rows of each group, by
-the order and then by the hash of the row; equal rows count as often as they are there.
+the order and then by the hash of the row; equal rows count as often as they are there. With ranks it has at
+most one row of each rank of a group.
 
 It keeps all rows of each group with the number of times that each is there, because a row may leave the top.
 """
@@ -14,10 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_not_null, with_nullable
+from penstock.changelog.operators.base import Find, Step, with_nullable
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
-from penstock.changelog.operators.ordering import ranks
-from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
+from penstock.changelog.operators.ordering import descending, ranks_with_nulls
+from penstock.changelog.row_kinds import (
+    DELETE,
+    INSERT,
+    ROW_KIND,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    kind_column,
+    signs_of,
+)
 from penstock.errors import RowError
 from penstock.state.columns import Hashes, Places
 
@@ -29,14 +38,16 @@ class TopN:
     Attributes:
         columns: of the input, without `row_kind`; none of them is nested.
         keys: the groups.
-        order_by: columns, and whether each is descending. Never null.
+        order_by: columns, and whether each is descending. Null is the lowest value.
         count: n.
+        rank: the column of the output with the rank of a row, from 1; None for none.
     """
 
     columns: pa.Schema
     keys: tuple[str, ...]
     order_by: tuple[tuple[str, bool], ...]
     count: int
+    rank: str | None = None
     name: str = "top_n"
     version: int = 1
     has_parts: bool = True
@@ -45,7 +56,8 @@ class TopN:
     @property
     def arguments(self) -> str:
         """Return the arguments that decide what it keeps."""
-        return json.dumps({"keys": self.keys, "order_by": self.order_by, "count": self.count})
+        given = {"keys": self.keys, "order_by": self.order_by, "count": self.count}
+        return json.dumps(given if self.rank is None else {**given, "rank": True})
 
     @property
     def kept_columns(self) -> pa.Schema:
@@ -55,11 +67,11 @@ class TopN:
     @property
     def out_columns(self) -> pa.Schema:
         """Return the columns of the output."""
-        return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
+        ranked = [] if self.rank is None else [pa.field(self.rank, pa.int64(), nullable=False)]
+        return pa.schema([*self.columns, *ranked, pa.field(ROW_KIND, pa.string(), nullable=False)])
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the changes of one batch and the rows to keep."""
-        check_not_null(batch, [name for name, _ in self.order_by], "in order_by")
         new = batch.select(self.columns.names).cast(with_nullable(self.columns))
         rows = count_rows(CountedRows, new, signs_of(batch), self.keys, find)
         after = self._checked(rows.after, rows.table)
@@ -82,26 +94,91 @@ class TopN:
         return after
 
     def _out(self, rows: pa.Table, keys: Hashes, parts: Hashes, before: Places, after: Places) -> pa.Table:
+        """Return the changes of the tops."""
+        ranked = ranks_with_nulls(rows, [name for name, _ in self.order_by])
+        ranked = [
+            descending(values) if is_down else values
+            for values, (_, is_down) in zip(ranked, self.order_by, strict=True)
+        ]
+        order = np.lexsort((parts.low, parts.high, *reversed(ranked), keys.low, keys.high))
+        starts = keys.take(order).starts()
+        tops = [_Top.of(counts[order], starts, self.count) for counts in (before, after)]
+        if self.rank is not None:
+            return self._with_ranks(rows.take(pa.array(order)), np.cumsum(starts), *tops)
+        return self._without_ranks(rows, order, *tops)
+
+    def _without_ranks(self, rows: pa.Table, order: Places, before: _Top, after: _Top) -> pa.Table:
         """Return -D for rows that leave the top, then +I for rows that come into it.
 
         A row may move to another group. Its +I must be the later one, because a target may have another key.
         """
-        ranked = ranks(rows, [name for name, _ in self.order_by])
-        dense = [np.unique(values, return_inverse=True)[1] for values in ranked]
-        ranked = [-v if is_down else v for v, (_, is_down) in zip(dense, self.order_by, strict=True)]
-        order = np.lexsort((parts.low, parts.high, *reversed(ranked), keys.low, keys.high))
-        starts = keys.take(order).starts()
-        change = self._in_top(after[order], starts) - self._in_top(before[order], starts)
+        change = after.inside - before.inside
         gone, come = np.maximum(-change, 0), np.maximum(change, 0)
         places = np.concatenate([np.repeat(order, gone), np.repeat(order, come)])
         kinds = np.where(np.arange(len(places)) >= gone.sum(), INSERT, DELETE).astype(np.int8)
         out = rows.take(pa.array(places)).append_column(ROW_KIND, kind_column(kinds))
         return out.cast(self.out_columns)
 
-    def _in_top(self, counts: Places, starts: np.ndarray) -> Places:
-        """Return how many of each row are among the first n of its group."""
+    def _with_ranks(self, rows: pa.Table, groups: Places, before: _Top, after: _Top) -> pa.Table:
+        """Return -D for ranks that no row has now, -U and +U for ranks with another row, then +I.
+
+        Args:
+            rows: in their order.
+            groups: the number of the group of each row, ascending.
+            before: the tops before the batch.
+            after: the tops after it.
+        """
+        (old, old_ranks), (new, new_ranks) = before.ranked(), after.ranked()
+        width = 1 + max(old_ranks.max(initial=0), new_ranks.max(initial=0))
+        old_keys, new_keys = groups[old] * width + old_ranks, groups[new] * width + new_ranks
+        # Ranks begin at 1 and have no gaps, so the keys of each top ascend.
+        _, at_old, at_new = np.intersect1d(old_keys, new_keys, assume_unique=True, return_indices=True)
+        is_same = old[at_old] == new[at_new]
+        stage_of_old, stage_of_new = np.zeros(len(old), np.int8), np.full(len(new), 2, np.int8)
+        stage_of_old[at_old], stage_of_new[at_new] = np.where(is_same, -1, 1), np.where(is_same, -1, 1)
+        kinds = np.concatenate(
+            [
+                np.where(stage_of_old == 1, UPDATE_BEFORE, DELETE),
+                np.where(stage_of_new == 1, UPDATE_AFTER, INSERT),
+            ]
+        ).astype(np.int8)
+        stages = np.concatenate([stage_of_old, stage_of_new])
+        order = np.lexsort((np.concatenate([old_keys, new_keys]), stages))  # stable: -U is before its +U
+        order = order[stages[order] >= 0]
+        out = rows.take(pa.array(np.concatenate([old, new])[order]))
+        ranks = pa.array(np.concatenate([old_ranks, new_ranks])[order])
+        out = out.append_column(self.rank, ranks).append_column(ROW_KIND, kind_column(kinds[order]))
+        return out.cast(self.out_columns)
+
+
+@dataclass(frozen=True)
+class _Top:
+    """The first n rows of each group.
+
+    Attributes:
+        above: how many rows of the group stand before each row.
+        inside: how many times each row is among the first n.
+    """
+
+    above: Places
+    inside: Places
+
+    @staticmethod
+    def of(counts: Places, starts: np.ndarray, n: int) -> _Top:
+        """Return the tops of rows in their order.
+
+        Args:
+            counts: how often each row is there.
+            starts: whether it is the first of its group.
+            n: how many rows are in a top.
+        """
         above = np.cumsum(counts) - counts
         first = np.flatnonzero(starts)
         of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
-        inside: Places = np.clip(self.count - of_group, 0, counts)
-        return inside
+        return _Top(of_group, np.clip(n - of_group, 0, counts))
+
+    def ranked(self) -> tuple[Places, Places]:
+        """Return the place and the rank of each row of the tops."""
+        places = np.repeat(np.arange(len(self.inside)), self.inside)
+        within = np.arange(len(places)) - np.repeat(np.cumsum(self.inside) - self.inside, self.inside)
+        return places, self.above[places] + within + 1

@@ -6,15 +6,16 @@ delivered the rows does not change a result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changelog.operators.base import check_not_null
-from penstock.changelog.operators.calls import Call
+from penstock.changelog.operators.calls import ARRIVED, Call
 from penstock.changelog.operators.ordering import groups_of, rank
+from penstock.changelog.operators.sums import sums_of
 from penstock.state.columns import Hashes, Mask, Places, hash_columns, keys_of, one_array, parts_of
 
 VALUE, PLACE = "#value ", "#place "
@@ -23,11 +24,19 @@ VALUE, PLACE = "#value ", "#place "
 
 @dataclass(frozen=True)
 class Slot:
-    """A column whose values are kept, and the column that orders them, if it is another one."""
+    """A column whose values are kept.
+
+    Attributes:
+        number: of the slot in the state.
+        column: the name of the column.
+        order: the column that orders the values, if it is another one.
+        arrived: one of ARRIVED, if only that value of each group is kept; else None.
+    """
 
     number: int
     column: str
     order: str | None
+    arrived: str | None = None
 
     def fields(self, columns: pa.Schema) -> dict[str, pa.DataType]:
         """Return the columns that it keeps."""
@@ -75,6 +84,8 @@ class Values:
         groups = self.groups[there]
         if call.function == "count_distinct":
             return pa.array(np.bincount(groups, minlength=group_count))
+        if call.function == "sum_distinct":
+            return sums_of(self.values.take(pa.array(there)), groups, group_count)
         if call.function == "listagg":
             return self._joined(call.separator, there, counts, group_count)
         place = np.full(group_count, -1, np.int64)
@@ -82,6 +93,24 @@ class Values:
             groups, there = groups[::-1], there[::-1]
         place[groups] = there  # the last one stays
         return self.values.take(pa.array(place, mask=place < 0))
+
+    def arrived(self, function: str) -> Values:
+        """Return the values, of which one stays in each group: the first or the last to arrive.
+
+        Values that were kept have arrived before those of the batch, which are in the order of their places.
+        """
+        is_old, is_new = self.before > 0, self.after > self.before
+        wanted, other = (is_old, is_new) if function == ARRIVED[0] else (is_new, is_old)
+        group_count = int(self.groups.max(initial=-1)) + 1
+        has_wanted = np.bincount(self.groups[wanted], minlength=group_count) > 0
+        there = np.flatnonzero(np.where(has_wanted[self.groups], wanted, other))
+        if function == ARRIVED[0]:
+            there = there[::-1]
+        place = np.full(group_count, -1, np.int64)
+        place[self.groups[there]] = there  # the last one stays
+        after = np.zeros(len(self.after), np.int64)
+        after[place[place >= 0]] = 1
+        return replace(self, after=after)
 
     def _joined(self, separator: str, there: Places, counts: Places, group_count: int) -> pa.Array:
         each = np.repeat(there, counts[there])
@@ -129,7 +158,7 @@ def values_of(
     )
     at = order[firsts]
     places_taken = pa.array(at)
-    return Values(
+    found = Values(
         numbers[at],
         values.take(places_taken),
         places.take(places_taken),
@@ -137,6 +166,7 @@ def values_of(
         before,
         before + change,
     )
+    return found if slot.arrived is None else found.arrived(slot.arrived)
 
 
 def _starts(parts: Hashes, numbers: Places) -> Mask:

@@ -11,9 +11,10 @@ from sqlglot import exp
 
 from penstock.sql.query._aggregates import Calls, aggregate_text
 from penstock.sql.query._functions import AGGREGATES
+from penstock.sql.query._grouping_sets import FUNCTIONS, KINDS, SET, Sets, sets_of
 from penstock.sql.query._parts import From
-from penstock.sql.query.piece import Piece
-from penstock.sql.query.rows import KIND, Rows, Selected, plain_kind
+from penstock.sql.query.piece import Piece, quoted
+from penstock.sql.query.rows import KIND, OFFSET, Rows, Selected, plain_kind
 from penstock.sql.query.steps import Aggregation
 
 if TYPE_CHECKING:
@@ -56,34 +57,52 @@ def aggregated(parts: Groups, source: From) -> Selected:
             f"an aggregate without GROUP BY over rows that change ({source.rows.changes.name}) is not "
             "served in a stream. Add GROUP BY.",
         )
-    sets = [each for each in items if isinstance(each, (exp.GroupingSets, exp.Cube, exp.Rollup))]
-    if sets:
-        inner.refuse(
-            sets[0],
-            "GROUPING SETS, CUBE and ROLLUP need a window in a stream: GROUP BY window_start, window_end, "
-            "GROUPING SETS (...). Or write UNION ALL of a GROUP BY for each set.",
-        )
+    sets = _sets_of(parts, items)
     source, where = parts.filtered(source)
-    keys = [parts.group_item(each) for each in items]
-    calls, replaced = Calls(), {}
+    keys = [parts.group_item(each) for each in sets.columns]
+    calls, replaced, order = Calls(), {}, _order_of(source)
     for node in aggregate_nodes(tree):
         outer = node.parent if isinstance(node.parent, exp.Filter) else node
-        replaced[id(outer)] = _call(parts, calls, node)
+        replaced[id(outer)] = _call(parts, calls, node, order)
     texts = [f"{text} AS `g{place}`" for place, text in enumerate(keys or ["0"])]
     texts += [f"{text} AS `a{place}`" for place, text in enumerate(calls.arguments)]
     if not calls.calls:
         texts.append("CAST(NULL AS INT) AS `none`")
     texts += [f"`{KIND}`"] if source.rows.changes is not None else []
-    query = parts.query.whole(f"SELECT {', '.join(texts)} FROM {source.text}{where}")
+    rows = f"SELECT {', '.join(texts)} FROM {source.text}{where}"
     names = tuple(f"g{place}" for place in range(len(keys) or 1))
+    if sets.are_many:
+        own = [f"`a{place}`" for place in range(len(calls.arguments))]
+        own += [*([] if calls.calls else ["`none`"]), *([f"`{KIND}`"] if source.rows.changes else [])]
+        rows, names = sets.exploded(rows, own), (*names, SET)
+    query = parts.query.whole(rows)
     # The count of nothing never changes: a group comes once and goes once.
     given = tuple(calls.calls) or (("n", _NO_CALL[1]),)
     view = parts.query.cut(Aggregation(query, names, given), tree)
-    parts.use_columns(view, _bound(parts, items, replaced))
-    return _selected(parts, items, view)
+    parts.use_columns(view, _bound(parts, sets, replaced))
+    return _selected(parts, sets, view)
 
 
-def _call(parts: Groups, calls: Calls, node: exp.Expr) -> str:
+def _sets_of(parts: Groups, items: list[exp.Expr]) -> Sets:
+    for each in items:
+        if isinstance(each, KINDS):
+            parts.inner.only(each, "expressions")
+    try:
+        return sets_of(items)
+    except ValueError as error:
+        parts.inner.refuse(items[0], str(error))
+
+
+def _order_of(source: From) -> str | None:
+    """Return the text that orders the rows of a batch: the offset, or the time of the watermark."""
+    if source.rows.changes is not None:
+        return None
+    if source.rows.has_place:
+        return f"`{OFFSET}`"
+    return quoted(source.time[0]) if source.time is not None else None
+
+
+def _call(parts: Groups, calls: Calls, node: exp.Expr, order: str | None) -> str:
     inner, name, args = parts.inner, str(node.this).upper(), list(node.expressions)
     is_distinct = bool(args) and type(args[0]) is exp.Distinct
     if is_distinct:
@@ -93,20 +112,23 @@ def _call(parts: Groups, calls: Calls, node: exp.Expr) -> str:
     pieces = [Piece("*", lambda: "bigint") if type(each) is exp.Star else inner.piece(each) for each in args]
     condition = inner.text(node.parent.expression.this) if isinstance(node.parent, exp.Filter) else None
     try:
-        return aggregate_text(calls, name, pieces, is_distinct=is_distinct, condition=condition)
+        return aggregate_text(calls, name, pieces, is_distinct=is_distinct, condition=condition, order=order)
     except ValueError as error:
         return inner.refuse(node, f"{name}: {error}")
 
 
-def _bound(parts: Groups, items: list[exp.Expr], replaced: dict[int, str]) -> dict[int, str]:
+def _bound(parts: Groups, sets: Sets, replaced: dict[int, str]) -> dict[int, str]:
     """Return the texts of all parts that stand for a column of the operator."""
 
     def bind(node: exp.Expr) -> None:
         if id(node) in replaced:
             return
-        place = place_in(items, node, parts.aliases)
+        place = place_in(sets.columns, node, parts.aliases)
         if place is not None:
             replaced[id(node)] = f"`g{place}`"
+            return
+        if isinstance(node, exp.Anonymous) and str(node.this).upper() in FUNCTIONS:
+            replaced[id(node)] = _grouping(parts, sets, node)
             return
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             parts.inner.refuse(node, "SELECT * is not served with GROUP BY.")
@@ -119,6 +141,14 @@ def _bound(parts: Groups, items: list[exp.Expr], replaced: dict[int, str]) -> di
     for each in [*parts.tree.expressions, *([having.this] if having is not None else [])]:
         bind(each)
     return replaced
+
+
+def _grouping(parts: Groups, sets: Sets, node: exp.Expr) -> str:
+    places = [place_in(sets.columns, each, parts.aliases) for each in node.expressions]
+    known = [each for each in places if each is not None]
+    if not known or len(known) < len(places):
+        parts.inner.refuse(node, f"{str(node.this).upper()} takes columns of GROUP BY.")
+    return sets.grouping(known)
 
 
 def place_in(items: list[exp.Expr], node: exp.Expr, aliases: frozenset[str]) -> int | None:
@@ -137,8 +167,8 @@ def _is_same_column(one: exp.Expr, other: exp.Expr, aliases: frozenset[str]) -> 
     return one.name.lower() == other.name.lower() and len(tables) < 2 and tables <= aliases
 
 
-def _selected(parts: Groups, items: list[exp.Expr], view: str) -> Selected:
-    tree, inner = parts.tree, parts.inner
+def _selected(parts: Groups, sets: Sets, view: str) -> Selected:
+    tree, inner, items = parts.tree, parts.inner, sets.columns
     having = tree.args.get("having")
     outputs = [parts.output(each, None) for each in tree.expressions]
     names: dict[int, str] = {}
@@ -146,7 +176,8 @@ def _selected(parts: Groups, items: list[exp.Expr], view: str) -> Selected:
         place = place_in(items, each.this if isinstance(each, exp.Alias) else each, parts.aliases)
         if place is not None:
             names[place] = name.lower()
-    keys = frozenset(names.values()) if len(names) == len(items) else None
+    is_key = len(names) == len(items) and not sets.are_many
+    keys = frozenset(names.values()) if is_key else None
     call = tree.args.get("group") or tree
     feature = parts.query.feature("GroupAggregate", call, "Write into a table that takes updates.")
     rows = Rows(feature, keys, is_together=keys is not None and having is None)
@@ -155,4 +186,4 @@ def _selected(parts: Groups, items: list[exp.Expr], view: str) -> Selected:
     sql = f"SELECT {', '.join(outputs)}, {kind} FROM {view}{kept}"
     if tree.args.get("distinct") is not None:
         rows, sql = parts.query.distinct(sql, rows, tree)
-    return Selected(f"{sql}{parts.query.tail(tree, inner, rows)}", rows)
+    return parts.query.ended(sql, tree, inner, rows)

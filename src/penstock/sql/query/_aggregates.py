@@ -13,8 +13,16 @@ from penstock.sql.query.piece import Piece
 
 _NOT_NUMBERS = ("string", "boolean", "timestamp", "timestamp_ntz", "date", "binary")
 _AVG_SCALE_MAX = 6
-_COUNT_DISTINCT = "count distinct"
-_DISTINCT = "DISTINCT is served in COUNT. Elsewhere take the different values first: SELECT DISTINCT in FROM."
+_DISTINCT = (
+    "DISTINCT is served in COUNT, SUM, AVG, MIN and MAX. Elsewhere take the different values first: SELECT "
+    "DISTINCT in FROM."
+)
+_NO_ORDER = (
+    "it needs the order in which rows arrive. Without a window that order is known if FROM has one table "
+    "whose rows are only inserted, and which reads one topic or has a WATERMARK. Use ROW_NUMBER() OVER "
+    "(PARTITION BY ... ORDER BY ...) = 1."
+)
+_ARRIVED = {"FIRST_VALUE": "first_arrived", "LAST_VALUE": "last_arrived"}
 
 
 class Calls:
@@ -25,11 +33,10 @@ class Calls:
         self.calls: list[tuple[str, str]] = []
 
     def add(self, function: str, argument: str | None) -> str:
-        """Return the column of a call; `argument` is None for `*`."""
+        """Return the column of a call, e.g. of `sum distinct`; `argument` is None for `*`."""
         column = "*" if argument is None else self.argument(argument)
-        return self.add_text(
-            f"count(distinct {column})" if function == _COUNT_DISTINCT else f"{function}({column})"
-        )
+        name, _, distinct = function.partition(" ")
+        return self.add_text(f"{name}({distinct} {column})" if distinct else f"{name}({column})")
 
     def add_text(self, text: str) -> str:
         """Return the column of a call, whose arguments are columns already."""
@@ -47,7 +54,13 @@ class Calls:
 
 
 def aggregate_text(
-    calls: Calls, name: str, args: list[Piece], *, is_distinct: bool, condition: str | None
+    calls: Calls,
+    name: str,
+    args: list[Piece],
+    *,
+    is_distinct: bool,
+    condition: str | None,
+    order: str | None = None,
 ) -> str:
     """Return the text of an aggregate over the operator's columns.
 
@@ -57,25 +70,27 @@ def aggregate_text(
         args: its arguments.
         is_distinct: whether DISTINCT stands before them.
         condition: of FILTER, in Spark's SQL.
+        order: the text that orders rows of one batch; None if their order is not known.
 
     Raises:
         ValueError: it is not served. The message says what to do.
     """
-    if name in ("FIRST_VALUE", "LAST_VALUE"):
-        raise ValueError(
-            "it is not served in a stream without a window, because rows of several tasks have no order. Use "
-            "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1."
-        )
-    if name not in _TEXTS:
-        raise ValueError(
-            f"{name} is not served in a stream without a window. Served are {', '.join(_TEXTS)}."
-        )
-    if is_distinct and name not in ("COUNT", "MIN", "MAX"):
+    if name not in _TEXTS and name not in _ARRIVED:
+        served = ", ".join((*_TEXTS, *_ARRIVED))
+        raise ValueError(f"{name} is not served in a stream without a window. Served are {served}.")
+    if is_distinct and name not in ("COUNT", "SUM", "AVG", "MIN", "MAX"):
         raise ValueError(_DISTINCT)
     one = args[0]
     text = one.text if condition is None else f"CASE WHEN {condition} THEN {one.text} END"
     if name == "COUNT":
         return _count(calls, one, condition, is_distinct=is_distinct)
+    if name in _ARRIVED:
+        if order is None:
+            raise ValueError(_NO_ORDER)
+        place = calls.argument(order)
+        return calls.add_text(f"{_ARRIVED[name]}({calls.argument(text)} order by {place})")
+    if is_distinct and name in _OF_DISTINCT:
+        return _OF_DISTINCT[name](calls, one, text, " distinct")
     if name == "LISTAGG":
         return _listagg(calls, one, text, args[1].text if len(args) > 1 else "','")
     return _TEXTS[name](calls, one, text)
@@ -87,25 +102,28 @@ def _count(calls: Calls, one: Piece, condition: str | None, *, is_distinct: bool
         return calls.add("count", None)
     value = "1" if is_star else one.text
     text = value if condition is None else f"CASE WHEN {condition} THEN {value} END"
-    return calls.add(_COUNT_DISTINCT if is_distinct else "count", text)
+    return calls.add("count distinct" if is_distinct else "count", text)
 
 
-def _sum(calls: Calls, one: Piece, text: str) -> str:
+def _sum(calls: Calls, one: Piece, text: str, of: str = "") -> str:
     kind = one.type
     if kind in _NOT_NUMBERS:
         raise ValueError(f"expected a number, got {kind.upper()}.")
     decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", kind)
     wanted = f"DECIMAL(38,{decimal.group(1)})" if decimal else kind.upper()
-    return f"CAST({calls.add('sum', text)} AS {wanted})"
+    return f"CAST({calls.add(f'sum{of}', text)} AS {wanted})"
 
 
-def _avg(calls: Calls, one: Piece, text: str) -> str:
+def _avg(calls: Calls, one: Piece, text: str, of: str = "") -> str:
     kind = one.type
     if kind in _NOT_NUMBERS:
         raise ValueError(f"expected a number, got {kind.upper()}.")
-    if kind in ("float", "double"):
+    is_float = kind in ("float", "double")
+    if is_float and not of:
         return f"CAST({calls.add('avg', text)} AS {kind.upper()})"
-    total, count = calls.add("sum", text), calls.add("count", text)
+    total, count = calls.add(f"sum{of}", text), calls.add(f"count{of}", text)
+    if is_float:
+        return f"CAST({total} / nullif({count}, 0) AS {kind.upper()})"
     if one.is_integer:
         return f"CAST({total} div nullif({count}, 0) AS {kind.upper()})"
     decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", kind)
@@ -140,3 +158,4 @@ _TEXTS: dict[str, Callable[[Calls, Piece, str], str]] = {
     "MIN": _least,
     "MAX": _most,
 }
+_OF_DISTINCT: dict[str, Callable[[Calls, Piece, str, str], str]] = {"SUM": _sum, "AVG": _avg}

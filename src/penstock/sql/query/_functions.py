@@ -156,7 +156,10 @@ def _whole(name: str) -> Callable[[list[Piece]], str]:
                     f"ELSE {x[0]} END"
                 ),
             )
-        return one.text if one.is_integer else f"{name}({one.text})"
+        if one.is_integer:
+            return one.text
+        decimal = re.fullmatch(r"decimal\((\d+),\d+\)", one.type)
+        return f"CAST({name}({one.text}) AS DECIMAL({decimal[1]},0))" if decimal else f"{name}({one.text})"
 
     return text
 
@@ -171,6 +174,12 @@ def _mod(args: list[Piece]) -> str:
     return f"CAST({text} AS {args[1].type.upper()})" if all(each.is_integer for each in args) else text
 
 
+def _grouping(args: list[Piece]) -> str:
+    """Return GROUPING: a bit for each column that is not in the set. Spark's own takes one column, or all."""
+    bits = (f"CAST(grouping({each.text}) AS BIGINT)" for each in reversed(args))
+    return f"({' + '.join(f'{bit} * {2**place}' for place, bit in enumerate(bits))})"
+
+
 def _padded(name: str) -> Callable[[list[Piece]], str]:
     def body(texts: list[str]) -> str:
         return f"CASE WHEN {texts[1]} >= 0 AND {texts[2]} <> '' THEN {name}({', '.join(texts)}) END"
@@ -182,6 +191,8 @@ _POSITION = "locate({0}, {1})"
 FUNCTIONS: dict[str, Function] = {
     **MORE_FUNCTIONS,
     **{name: Function(1, 1, f"{name.lower()}(CAST({{0}} AS DOUBLE))", "double") for name in _DOUBLE},
+    "GROUPING": Function(1, MANY, _grouping, "bigint"),
+    "GROUPING_ID": Function(1, MANY, _grouping, "bigint"),
     "PI": Function(0, 0, "pi()", "double"),
     "E": Function(0, 0, "e()", "double"),
     "POWER": Function(2, 2, "power({all})", "double"),

@@ -43,7 +43,7 @@ class Groups(Outputs):
                 "CUMULATE",
             ):
                 kind, text, name = group_window(self.inner, each)
-                self.window = Window(kind, text)
+                self.window = Window(kind, text, time=self.inner.text(each.expressions[0]))
                 self.window_text = name
                 self.inner.replaced[id(each)] = text
                 self._replace_group_functions(kind, name, each)
@@ -85,10 +85,21 @@ class Groups(Outputs):
                 self.inner.refuse(group, "GROUP BY needs both window_start and window_end.")
             self._check_session(items)
             items.insert(0, self.window.group_text if self.window else "")
+        if self._is_session_of_all(items):
+            items.append(f"(unix_micros(CAST({self.window.time if self.window else ''} AS TIMESTAMP)) & 0)")
         return f" GROUP BY {', '.join(items)}"
 
     def _is_table_window(self) -> bool:
         return self.window is not None and self.window.group_text == f"`{WINDOW}`"
+
+    def _is_session_of_all(self, items: list[str]) -> bool:
+        """Return whether GROUP BY of a stream has a SESSION alone, which Spark does not stream.
+
+        It then gets a column that is always 0, which Spark's optimizer must not recognise.
+        """
+        if self.window is None or self.window.kind != "SESSION" or len(items) > 1:
+            return False
+        return self.query.is_streaming(self.inner.from_text.removeprefix("FROM "))
 
     def _check_session(self, items: list[str]) -> None:
         window = self.window

@@ -28,6 +28,20 @@ if TYPE_CHECKING:
 
 _FREE = ("LAG", "ROW_NUMBER")
 """Functions that have no frame."""
+_NO_RANK = (
+    "Use ROW_NUMBER(). Or write a Top-N: ROW_NUMBER() OVER (...) AS n in FROM, and n <= 10 in WHERE. It has "
+    "the rank as a column, and takes any order."
+)
+_REFUSED = {
+    "LEAD": (
+        "Flink does not serve it either, because the next row is not there yet. Use LAG: it gives each row "
+        "with the one before."
+    ),
+    "RANK": _NO_RANK,
+    "DENSE_RANK": _NO_RANK,
+    "NTILE": "The number of rows of a stream has no end. Use a window or a batch.",
+}
+"""Functions that are known, and what to do instead."""
 _PARTS = ("partition_by", "order", "spec")
 _NEEDS_TIME = (
     "OVER in a stream needs one table with a WATERMARK in FROM, and ORDER BY the column of its WATERMARK, "
@@ -114,7 +128,7 @@ def over_rows(parts: Select, source: From, where: str, nodes: list[exp.Expr]) ->
     sql = f"SELECT {', '.join(outputs)} FROM {behind.text}"
     if tree.args.get("distinct") is not None:
         inner.refuse(tree, "DISTINCT beside OVER is not served in a stream. Write it in a query around it.")
-    return Selected(f"{sql}{parts.query.tail(tree, parts.inner, Rows())}", Rows())
+    return parts.query.ended(sql, tree, parts.inner, Rows())
 
 
 def _time(parts: Select, source: From, nodes: list[exp.Expr]) -> str:
@@ -213,6 +227,8 @@ def _call(parts: Select, calls: Calls, node: exp.Expr) -> str:
     if name in ("FIRST_VALUE", "LAST_VALUE"):
         text = pieces[0].text if condition is None else f"CASE WHEN {condition} THEN {pieces[0].text} END"
         return calls.add(name.removesuffix("_VALUE").lower(), text)
+    if name in _REFUSED:
+        inner.refuse(node, f"{name} is not served with OVER in a stream. {_REFUSED[name]}")
     if name not in ("COUNT", "SUM", "AVG", "MIN", "MAX"):
         inner.refuse(
             node,

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Window:
-    """The window of a SELECT: its kind, its text in GROUP BY, PARTITION BY, and the texts of its parts."""
+    """The window of a SELECT: its kind, its text in GROUP BY, PARTITION BY, and the texts of its parts.
+
+    `time` is the text of the column that the window is over.
+    """
 
     kind: str = ""
     group_text: str = ""
     partition: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    time: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sqlglot import exp
 from penstock.errors import OptionError, SchemaError
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
+from penstock.sql.query._first_rows import first_of_all
 from penstock.sql.query._hints import Hint
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
@@ -63,14 +64,12 @@ class Query:
         """Return SELECT, VALUES, set operations or a query in brackets; `names` are those of WITH."""
         expressions = self.expressions(names)
         if isinstance(tree, exp.Subquery):
-            expressions.only(tree, "this", "order", "limit", "with_")
+            expressions.only(tree, "this", "order", "limit", "offset", "with_")
             inner = self.query(tree.this, names)
-            return Selected(f"({inner.sql}){self.tail(tree, expressions, inner.rows)}", inner.rows)
-        if type(tree) in _SET_WORDS:
-            return self._set_operation(tree, names)
+            return self.ended(f"({inner.sql})", tree, expressions, inner.rows)
         if isinstance(tree, exp.Values):
             return Selected(self.values(tree, expressions))
-        if type(tree) is exp.Select:
+        if type(tree) is exp.Select or type(tree) in _SET_WORDS:
             return self._with(tree, names)
         return expressions.refuse(tree, f"{type(tree).__name__.upper()} is not served here.")
 
@@ -143,7 +142,7 @@ class Query:
     def _with(self, tree: exp.Expr, names: Names) -> Selected:
         clause = tree.args.get("with_")
         if clause is None:
-            return Select(self, tree, names).selected()
+            return self._without_with(tree, names)
         expressions = self.expressions(names)
         expressions.only(clause, "expressions")
         known, first, own = dict(names), len(self._named_queries), set[str]()
@@ -164,14 +163,17 @@ class Query:
             rows = Rows() if columns else inner.rows
             known[name] = Named(shown, rows, each.this if again else None, columns, dict(known))
         parts = self._named_queries[first:]
-        selected = Select(self, tree, known).selected()
+        selected = self._without_with(tree, known)
         return Selected(f"WITH {', '.join(parts)} {selected.sql}" if parts else selected.sql, selected.rows)
+
+    def _without_with(self, tree: exp.Expr, names: Names) -> Selected:
+        if type(tree) in _SET_WORDS:
+            return self._set_operation(tree, names)
+        return Select(self, tree, names).selected()
 
     def _set_operation(self, tree: Any, names: Names) -> Selected:
         expressions = self.expressions(names)
-        expressions.only(tree, "this", "expression", "distinct", "order", "limit", "with_")
-        if tree.args.get("with_") is not None:
-            expressions.refuse(tree, "WITH before a set operation is not served yet. Use a view.")
+        expressions.only(tree, "this", "expression", "distinct", "order", "limit", "offset", "with_")
         word, is_distinct = _SET_WORDS[type(tree)], bool(tree.args.get("distinct"))
         left, right = self.query(tree.this, names), self.query(tree.expression, names)
         left, right = self._same_windows(left, right, tree)
@@ -186,11 +188,11 @@ class Query:
                 rows, sql = set_operation(
                     self, word, texts, tree, changes=changes is not None, is_distinct=is_distinct
                 )
-                return Selected(f"{sql}{self.tail(tree, expressions, rows)}", rows)
+                return self.ended(sql, tree, expressions, rows)
             rows, union = self.distinct(f"({texts[0]}) UNION ALL ({texts[1]})", rows, tree)
-            return Selected(f"{union}{self.tail(tree, expressions, rows)}", rows)
+            return self.ended(union, tree, expressions, rows)
         every = "" if is_distinct else " ALL"
-        return Selected(f"({texts[0]}) {word}{every} ({texts[1]}){self.tail(tree, expressions, rows)}", rows)
+        return self.ended(f"({texts[0]}) {word}{every} ({texts[1]})", tree, expressions, rows)
 
     def _same_windows(self, left: Selected, right: Selected, tree: exp.Expr) -> tuple[Selected, Selected]:
         """Return two queries of which Spark takes a column for the end of a window only if it is one in both.
@@ -237,8 +239,16 @@ class Query:
         names = ", ".join(f"`EXPR${place}`" for place in range(width))
         return f"SELECT * FROM VALUES {', '.join(rows)} AS `_`({names})"
 
-    def tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:
-        """Return ORDER BY and LIMIT."""
+    def ended(self, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows) -> Selected:
+        """Return a query with its ORDER BY, LIMIT and OFFSET."""
+        limit = tree.args.get("limit")
+        is_first = tree.args.get("order") is not None and limit is not None and not tree.args.get("offset")
+        if is_first and self.is_streaming(f"({sql})"):
+            count = int(_row_count(limit, expressions))
+            return first_of_all(self, sql, tree, expressions, rows, count)
+        return Selected(f"{sql}{self._tail(tree, expressions, rows)}", rows)
+
+    def _tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:
         text = ""
         if tree.args.get("order") is not None:
             expressions.batch_only(
@@ -249,13 +259,11 @@ class Query:
         if limit is not None:
             if rows.changes is not None:
                 expressions.batch_only(limit, "LIMIT of rows that change", "Leave it out.")
-            options = limit.args.get("limit_options")
-            if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-                expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
-            count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
-            if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
-                expressions.refuse(limit, "expected a number of rows.")
-            text += f" LIMIT {count.this}"
+            text += f" LIMIT {_row_count(limit, expressions)}"
+        offset = tree.args.get("offset")
+        if offset is not None:
+            expressions.batch_only(offset, "OFFSET", "Leave it out.")
+            text += f" OFFSET {_rows_left_out(offset, limit, expressions)}"
         return text
 
     def table(
@@ -316,6 +324,28 @@ class Query:
             if name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."
             raise self.script.source.error(message, self.script.offset + hint.start)
+
+
+def _row_count(limit: Any, expressions: Expressions) -> str:
+    """Return the number of LIMIT or FETCH."""
+    options = limit.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
+    count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
+    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
+        expressions.refuse(limit, "expected a number of rows.")
+    return str(count.this)
+
+
+def _rows_left_out(offset: exp.Expr, limit: exp.Expr | None, expressions: Expressions) -> str:
+    """Return the number of OFFSET."""
+    count = offset.expression
+    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
+        expressions.refuse(offset, "expected a number of rows.")
+    is_before = limit is not None and (place_of(count) or 0) < (place_of(limit.expression) or 0)
+    if is_before and not isinstance(limit, exp.Fetch):
+        expressions.refuse(offset, "LIMIT takes one number. Write LIMIT count OFFSET start.")
+    return str(count.this)
 
 
 def _without_hidden(selected: Selected) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from penstock.sql.query._first_rows import null_place
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._parts import From
 from penstock.sql.query._window_top import is_of_window, top_of_windows
@@ -20,6 +21,9 @@ from penstock.sql.query.steps import Deduplication, Top
 if TYPE_CHECKING:
     from penstock.sql.query._relations import Relations
     from penstock.sql.query._select import Ranked
+
+_RANK = "n"
+"""The column of the operator with the rank."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +52,26 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
     if found is None:
         return None
     is_window = is_of_window(parts.query, found)
-    _check(parts, tree, rank, has_rank=is_window or rank.count == 1)
+    _check(parts, tree)
     own = {*HIDDEN, *(f"__{name}" for name in (*found.keys, *found.places))}
     columns = [name for name, _ in parts.query.columns(found.sql, tree) if name not in own]
     if is_window:
         return _of_window(parts, tree, rank, found, columns)
-    step = _step(parts, rank, found, columns)
+    is_shown = rank.count > 1 and _uses(parts.tree, rank)
+    step = _step(parts, rank, found, columns, rank_name=_RANK if is_shown else None)
     view = parts.query.cut(step, rank.output)
     shown = [f"`c{place}` AS {quoted(name)}" for place, name in enumerate(columns)]
-    if rank.count == 1:
+    if rank.count == 1 or is_shown:
         place = _place(parts, tree.this.expressions, rank, len(columns))
-        shown.insert(place, f"CAST(1 AS BIGINT) AS {quoted(rank.name)}")
+        shown.insert(place, f"{f'`{_RANK}`' if is_shown else 'CAST(1 AS BIGINT)'} AS {quoted(rank.name)}")
     feature = parts.query.feature("Deduplicate" if isinstance(step, Deduplication) else "Rank", rank.output)
     rows = Rows(feature, found.rows.keys)
     if rank.count == 1 and found.partition_names is not None:
         rows = Rows(feature, frozenset(found.partition_names), is_together=True)
+    elif is_shown:
+        names = found.partition_names
+        keys = frozenset([*names, rank.name.lower()]) if names is not None else None
+        rows = Rows(feature, keys, is_together=keys is not None)
     name = _name(tree)
     parts.done.add(id(rank.condition))
     return From(f"(SELECT {', '.join(shown)}, `{KIND}` FROM {view}) AS {quoted(name)}", rows, (name,))
@@ -84,16 +93,10 @@ def _name(tree: exp.Expr) -> str:
     return alias.this.name if alias is not None and alias.this is not None else "__top"
 
 
-def _check(parts: Relations, tree: exp.Expr, rank: _Rank, *, has_rank: bool) -> None:
+def _check(parts: Relations, tree: exp.Expr) -> None:
     alias = tree.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         parts.inner.refuse(alias, "names of columns are not served here. Write AS in SELECT.")
-    if not has_rank and _uses(parts.tree, rank):
-        parts.inner.refuse(
-            rank.output,
-            f"the rank '{rank.name}' is not served as a column of a Top-N in a stream. Leave it out of "
-            "SELECT.",
-        )
 
 
 def _place(parts: Relations, outputs: list[exp.Expr], rank: _Rank, width: int) -> int:
@@ -107,18 +110,30 @@ def _place(parts: Relations, outputs: list[exp.Expr], rank: _Rank, width: int) -
     return width - len(after)
 
 
-def _step(parts: Relations, rank: _Rank, found: Ranked, columns: list[str]) -> Deduplication | Top:
-    descends = [bool(each.args.get("desc")) for each in rank.over.args["order"].expressions]
+def _step(
+    parts: Relations, rank: _Rank, found: Ranked, columns: list[str], *, rank_name: str | None
+) -> Deduplication | Top:
+    items = rank.over.args["order"].expressions
+    descends = [bool(each.args.get("desc")) for each in items]
+    nulls = [
+        null_place(f"`__{name}`", f"{name}n", each) for name, each in zip(found.places, items, strict=True)
+    ]
     changes = found.rows.changes is not None
-    is_one = rank.count == 1 and not changes and len(set(descends)) == 1
+    is_one = rank.count == 1 and not changes and len(set(descends)) == 1 and not any(nulls)
     place = PLACE if is_one and found.rows.has_place else ()
     texts = [f"{quoted(name)} AS `c{number}`" for number, name in enumerate(columns)]
     texts += [f"`__{name}` AS `{name}`" for name in (*found.keys, *found.places)]
+    texts += [each for each in nulls if each]
     texts += [f"`{name}`" for name in (*((KIND,) if changes else ()), *place)]
     query = parts.query.whole(f"SELECT {', '.join(texts)} FROM ({found.sql})")
     if is_one:
         return Deduplication(query, found.keys, (*found.places, *place), descends[0])
-    return Top(query, rank.count, found.keys, tuple(zip(found.places, descends, strict=True)))
+    ordered = [
+        each
+        for name, is_down, null in zip(found.places, descends, nulls, strict=True)
+        for each in ([(f"{name}n", False)] if null else []) + [(name, is_down)]
+    ]
+    return Top(query, rank.count, found.keys, tuple(ordered), rank_name)
 
 
 def _rank(outer: exp.Expr, tree: exp.Expr) -> _Rank | None:

@@ -84,7 +84,7 @@ class Relations(Parts):
         if isinstance(join.this, exp.Unnest):
             return self._unnest(left, join, side)
         if isinstance(join.this, exp.Lateral):
-            inner.refuse(join, "LATERAL is not served yet. UNNEST is.")
+            return self._table_function(left, join, side)
         if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
             return join_versions(self, left, join, side)
         right = self._relation(join.this)
@@ -152,26 +152,78 @@ class Relations(Parts):
     def _unnest(self, left: From, join: exp.Expr, side: str) -> From:
         inner, unnest = self.inner, join.this
         inner.only(unnest, "expressions", "alias", "offset")
-        on = join.args.get("on")
-        if len(unnest.expressions) != 1 or unnest.args.get("offset"):
-            inner.refuse(unnest, "UNNEST takes one array or map. WITH ORDINALITY is not served yet.")
-        if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
-            inner.refuse(unnest, "UNNEST is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE.")
+        if len(unnest.expressions) != 1:
+            inner.refuse(unnest, "UNNEST takes one array or map.")
         left = self.plain(left)
-        piece = inner.piece(unnest.expressions[0])
-        name = "inline" if piece.type.startswith("array<struct<") else "explode"
-        if not piece.type.startswith(("array", "map")):
-            inner.refuse(unnest, f"UNNEST takes an ARRAY or a MAP, got {piece.type.upper()}.")
-        alias = unnest.args.get("alias")
+        rows, alias = self._elements(left, unnest), unnest.args.get("alias")
+        return self._lateral(left, join, side, rows, _as(alias, unnest.args.get("offset")))
+
+    def _table_function(self, left: From, join: exp.Expr, side: str) -> From:
+        """Return each row with the rows that a table function of the user makes of it."""
+        inner, call = self.inner, join.this.this
+        inner.only(join.this, "this", "alias")
+        is_table = type(call) is exp.Anonymous and call.name.upper() == "TABLE" and len(call.expressions) == 1
+        function = call.expressions[0] if is_table else None
+        if type(function) is not exp.Anonymous:
+            inner.refuse(
+                join.this,
+                "LATERAL takes TABLE(function(...)), a table function of CREATE FUNCTION. For the first rows "
+                "of each group write ROW_NUMBER() OVER (...) AS n in FROM, and n <= 10 in WHERE.",
+            )
+        name = inner.binder.function(str(function.this))
+        if name is None:
+            inner.refuse(
+                function,
+                f"there is no table function '{function.this}'. Make it with pyspark.sql.functions.udtf and "
+                "CREATE FUNCTION ... AS 'module.function' LANGUAGE PYTHON. UNNEST takes arrays and maps.",
+            )
+        left = self.plain(left)
+        rows = f"{name}({', '.join(map(inner.text, function.expressions))})"
+        return self._lateral(left, join, side, rows, _as(join.this.args.get("alias")))
+
+    def _lateral(self, left: From, join: exp.Expr, side: str, rows: str, names: str) -> From:
+        """Return each row with the rows that are made of it.
+
+        Args:
+            left: the rows.
+            join: the join, with UNNEST or LATERAL.
+            side: "" or LEFT.
+            rows: a table function of Spark.
+            names: AS with the names of its columns.
+        """
+        on, alias = join.args.get("on"), join.this.args.get("alias")
+        if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
+            word = "UNNEST" if isinstance(join.this, exp.Unnest) else "LATERAL"
+            self.inner.refuse(join.this, f"{word} is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE.")
         words = "LEFT JOIN" if side else "CROSS JOIN"
         condition = " ON TRUE" if side else ""
-        text = f"{left.text} {words} LATERAL {name}({piece.text}){_as(alias)}{condition}"
+        text = f"{left.text} {words} LATERAL {rows}{names}{condition}"
         right = From("", aliases=(alias.this.name,) if alias is not None and alias.this is not None else ())
         scope = left.scope
         if scope is not None:
             both = replace(left, text=text, scope=None, aliases=right.aliases)
             scope = Scope((*scope.entries, *self.entries(both)))
         return From(text, Rows(left.rows.changes), (*left.aliases, *right.aliases), scope)
+
+    def _elements(self, left: From, unnest: exp.Expr) -> str:
+        """Return the rows of an array or map, also with their numbers from 1 as the last column."""
+        piece = self.inner.piece(unnest.expressions[0])
+        if not piece.type.startswith(("array", "map")):
+            self.inner.refuse(unnest, f"UNNEST takes an ARRAY or a MAP, got {piece.type.upper()}.")
+        text, is_of_rows = piece.text, piece.type.startswith("array<struct<")
+        number = unnest.args.get("offset")
+        if number is None or number is False:
+            return f"{'inline' if is_of_rows else 'explode'}({text})"
+        if not isinstance(number, exp.Expr):
+            self.inner.refuse(unnest, "WITH ORDINALITY needs names: AS t (element, number).")
+        fields = ["e"]
+        if piece.type.startswith("map"):
+            text, fields = f"map_entries({text})", ["e.key", "e.value"]
+        elif is_of_rows:
+            found = self.query.columns(f"SELECT inline({text}) FROM {left.text}", unnest)
+            fields = [f"e.{quoted(name)}" for name, _ in found]
+        named = ", ".join(f"'f{place}', {field}" for place, field in enumerate(fields))
+        return f"inline(transform({text}, (e, i) -> named_struct({named}, 'o', i + 1)))"
 
     def _window_table(self, tree: exp.Expr) -> From:
         inner = self.inner
@@ -185,13 +237,14 @@ class Relations(Parts):
             f"* EXCEPT ({', '.join(f'`{each}`' for each in table.rows.hidden)})" if table.rows.hidden else "*"
         )
         rows = call.rows(star, table.text)
-        if call.kind == "CUMULATE":
+        if call.is_made:
             rows = rows_of_structs(self, rows, tree.this)
         if call.kind == "SESSION" and not _is_grouped_by_window(self.tree):
             inner.refuse(tree.this, "SESSION is served with GROUP BY window_start, window_end only.")
         grouped = _is_grouped_by_window(self.tree)
         shown = parts_of_window(f"`{WINDOW}`")
-        self.window = Window(call.kind, f"`{WINDOW}`", call.partition, shown) if grouped else None
+        window = Window(call.kind, f"`{WINDOW}`", call.partition, shown, quoted(call.column))
+        self.window = window if grouped else None
         if grouped and self.tree.args.get("joins"):
             inner.refuse(tree.this, "a JOIN of a window in the same SELECT is not served. Use a view.")
         if not grouped:
@@ -228,5 +281,9 @@ def _alias(alias: exp.Expr) -> str:
     return f"{quoted(alias.this.name)}{column_list(alias)}"
 
 
-def _as(alias: exp.Expr | None) -> str:
-    return "" if alias is None or alias.this is None else f" AS {_alias(alias)}"
+def _as(alias: exp.Expr | None, number: exp.Expr | bool | None = None) -> str:
+    """Return the names of rows; `number` is the name of one more column."""
+    if alias is None or alias.this is None:
+        return ""
+    names = _alias(alias)
+    return f" AS {names[:-1]}, {quoted(number.name)})" if isinstance(number, exp.Expr) else f" AS {names}"

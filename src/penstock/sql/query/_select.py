@@ -31,9 +31,12 @@ _STARTS = (
     "having",
     "order",
     "limit",
+    "offset",
     "distinct",
     "windows",
 )
+_NOT_RANKED = ("group", "having", "distinct", "limit", "offset", "order", "with_")
+"""Clauses beside ROW_NUMBER() with which a query is not a Top-N."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Select(Groups):
             if self._is_read_on(source) and not is_distinct:
                 more = f"{', '.join(outputs)}, {self.window_text} AS `{WINDOW}`"
                 sql = closed_windows(self, f"SELECT {more}{body}{filtered}{group}{kept}", sql)
-        return Selected(f"{sql}{self.query.tail(tree, inner, rows)}", rows)
+        return self.query.ended(sql, tree, inner, rows)
 
     def _kept_source(self) -> From | None:
         """Return the rows of FROM that queries in WHERE keep, and find windows in GROUP BY."""
@@ -115,7 +118,10 @@ class Select(Groups):
     def ranked(self, output: exp.Expr, over: exp.Expr) -> Ranked | None:
         """Return the rows that ROW_NUMBER() numbers, without it; None if they are not a stream."""
         tree, inner = self.tree, self.inner
-        if any(tree.args.get(each) for each in ("group", "having", "distinct", "limit", "order", "with_")):
+        if any(
+            tree.args.get(each)
+            for each in ("group", "having", "distinct", "limit", "offset", "order", "with_")
+        ):
             return None
         if self.is_aggregation():
             return None

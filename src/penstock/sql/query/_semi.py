@@ -135,7 +135,7 @@ def _other(
 
     tree = condition.query
     if type(tree) is exp.Select and not any(
-        tree.args.get(each) for each in ("group", "having", "limit", "order", "with_")
+        tree.args.get(each) for each in ("group", "having", "limit", "offset", "order", "with_")
     ):
         query = Select(parts.query, tree, parts.names)
         if not query.is_aggregation():

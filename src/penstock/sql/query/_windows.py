@@ -3,8 +3,9 @@
 Runs on the driver. Invariant: a window has the same beginning and end as in Flink. The column `__window` of a
 table function is Spark's own window, by which a stream is grouped.
 
-The windows of CUMULATE are structs of the same form. In a stream, `WindowEnds` tells Spark that they are
-windows.
+The windows of CUMULATE, and those of a HOP with many windows for each row, are structs of the same form. In
+a stream, `WindowEnds` tells Spark that they are windows. Spark's own window writes each window of a row into
+its plan, so a query with hundreds of them takes long to start.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from penstock.sql.query.piece import quoted
 
 WINDOW = "__window"
 _STEP = "__step"
+_MOST_IN_PLAN = 32
+"""A HOP with more windows for each row is computed without Spark's own window."""
 KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 COLUMNS = ("window_start", "window_end", "window_time")
 _PARAMETERS = {
@@ -70,10 +73,16 @@ class WindowCall:
     spans: Spans
     partition: tuple[str, ...]
 
+    @property
+    def is_made(self) -> bool:
+        """Return whether the windows are structs that Spark does not know as windows."""
+        is_hop = self.kind == "HOP"
+        return self.kind == "CUMULATE" or (is_hop and self.spans.size > _MOST_IN_PLAN * self.spans.slide)
+
     def rows(self, star: str, table: str) -> str:
         """Return the rows of a table, each once in every window that has it."""
-        if self.kind == "CUMULATE":
-            return self._cumulated(star, table)
+        if self.is_made:
+            return self._cumulated(star, table) if self.kind == "CUMULATE" else self._hopped(star, table)
         return f"(SELECT {star}, {self.spans.spark_window(quoted(self.column))} AS `{WINDOW}` FROM {table})"
 
     def _cumulated(self, star: str, table: str) -> str:
@@ -84,10 +93,24 @@ class WindowCall:
         numbers = f"sequence({passed} div {step} + 1, {spans.size // spans.slide}L)"
         start, stop = f"{time} - {passed}", f"{time} - {passed} + `{_STEP}` * {step}"
         window = f"named_struct('start', timestamp_micros({start}), 'end', timestamp_micros({stop}))"
-        each = f"LATERAL VIEW explode({numbers}) `__steps` AS `{_STEP}`"
-        return (
-            f"(SELECT * EXCEPT (`{_STEP}`) FROM (SELECT {star}, {window} AS `{WINDOW}` FROM {table} {each}))"
+        return _each_window(star, table, numbers, window)
+
+    def _hopped(self, star: str, table: str) -> str:
+        """Return the rows with the windows of HOP, one of which begins at each slide."""
+        spans, time = self.spans, f"unix_micros(CAST({quoted(self.column)} AS TIMESTAMP))"
+        slide, size = 1_000 * spans.slide, 1_000 * spans.size
+        last = f"{time} - pmod({time} - {1_000 * spans.offset}, {slide})"
+        starts = f"sequence({last} - {size - slide}, {last}, {slide}L)"
+        window = (
+            f"named_struct('start', timestamp_micros(`{_STEP}`), 'end', timestamp_micros(`{_STEP}` + {size}))"
         )
+        return _each_window(star, table, starts, window)
+
+
+def _each_window(star: str, table: str, steps: str, window: str) -> str:
+    """Return the rows, each once for each of its steps, with the window that is made of the step."""
+    each = f"LATERAL VIEW explode({steps}) `__steps` AS `{_STEP}`"
+    return f"(SELECT * EXCEPT (`{_STEP}`) FROM (SELECT {star}, {window} AS `{WINDOW}` FROM {table} {each}))"
 
 
 def interval_ms(node: exp.Expr | None) -> int | None:

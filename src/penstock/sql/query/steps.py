@@ -30,12 +30,16 @@ class Deduplication:
 
 @dataclass(frozen=True)
 class Top:
-    """The first rows of each group, in an order of columns, each with whether it descends."""
+    """The first rows of each group, in an order of columns, each with whether it descends.
+
+    `rank` is the name of a new column with the rank of a row; None for none.
+    """
 
     query: str
     count: int
     keys: tuple[str, ...]
     order_by: tuple[tuple[str, bool], ...]
+    rank: str | None = None
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ def translate_query(
     """
     text, hints = without_hints(fragment.text)
     tree = read_query(text, source, fragment.offset)
-    ranks = re.search(r"\bOVER\b", text.upper()) is not None
-    query = Query(Script(source, fragment.offset), binder, hints, has_place=has_place or ranks)
+    is_ordered = re.search(r"\b(OVER|FIRST_VALUE|LAST_VALUE)\b", text.upper()) is not None
+    query = Query(Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered)
     query.last = None if is_inner else tree
     try:
         selected = query.query(tree, {})

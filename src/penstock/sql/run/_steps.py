@@ -77,7 +77,8 @@ def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str |
         return changelog.deduplicate(rows, step.keys, order_by=step.order_by, keep=keep, state=state, ttl=ttl)
     if isinstance(step, Top):
         order = [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in step.order_by]
-        return changelog.top_n(frame_of(step.query), step.count, step.keys, order_by=order, state=state)
+        rows = frame_of(step.query)
+        return changelog.top_n(rows, step.count, step.keys, order_by=order, rank=step.rank, state=state)
     if isinstance(step, OverRows):
         return _run_over(step, frame_of(step.query), state)
     left, right = frame_of(step.left), frame_of(step.right)

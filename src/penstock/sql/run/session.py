@@ -300,7 +300,9 @@ class Session:
             function = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise ValueError(f"the function '{statement.path}' cannot be loaded: {error}.") from None
-        self.spark.udf.register(self._binder.function_name(name), function)
+        is_table = type(function).__name__ == "UserDefinedTableFunction"  # of Spark classic or of Connect
+        registry = self.spark.udtf if is_table else self.spark.udf
+        registry.register(self._binder.function_name(name), function)
         self._catalog.functions[name] = statement
         return Result("The function was created.")
 

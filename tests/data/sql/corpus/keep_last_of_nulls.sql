@@ -1,0 +1,1 @@
+SELECT shop, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY amount DESC) AS n FROM orders) WHERE n = 1;

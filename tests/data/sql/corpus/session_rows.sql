@@ -1,0 +1,1 @@
+SELECT id, window_start, window_end FROM TABLE(SESSION(TABLE orders PARTITION BY shop, DESCRIPTOR(ts), INTERVAL '2' MINUTE));

@@ -1,0 +1,1 @@
+SELECT n, id FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY qty NULLS LAST, id DESC) AS n FROM orders) WHERE n <= 20 AND n > 3;

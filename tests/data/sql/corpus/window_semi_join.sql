@@ -1,0 +1,3 @@
+SELECT a.id FROM (SELECT * FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS a
+WHERE EXISTS (SELECT * FROM (SELECT * FROM TABLE(TUMBLE(TABLE payments, DESCRIPTOR(`at`), INTERVAL '10' MINUTE))) AS b
+  WHERE a.window_start = b.window_start AND a.window_end = b.window_end AND a.id = b.order_id);
