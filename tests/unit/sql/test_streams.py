@@ -237,11 +237,11 @@ def test_rows_without_a_place_arrive_in_the_order_of_their_times() -> None:
 
 
 def test_the_first_rows_of_a_stream_are_a_top_n() -> None:
-    steps, rows, sql = cut("SELECT s AS name, x.i FROM t AS x ORDER BY x.i DESC NULLS FIRST, name LIMIT 3")
+    steps, rows, sql = cut("SELECT s AS name, x.i FROM u AS x ORDER BY x.i DESC NULLS FIRST, name LIMIT 3")
     assert steps == [
         Top(
             "SELECT `name` AS `c0`, `i` AS `c1`, `i` AS `o0`, CASE WHEN `i` IS NULL THEN 0 ELSE 1 END AS `o0n`, "
-            "`name` AS `o1`, 0 AS `p0` FROM (SELECT `s` AS `name`, `x`.`i` AS `i` FROM `t` AS `x`)",
+            "`name` AS `o1`, 0 AS `p0` FROM (SELECT `s` AS `name`, `x`.`i` AS `i` FROM `u` AS `x`)",
             3,
             ("p0",),
             (("o0n", False), ("o0", True), ("o1", False)),

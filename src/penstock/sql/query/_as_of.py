@@ -40,7 +40,11 @@ def join_versions(parts: Relations, left: From, join: exp.Expr, side: str) -> Fr
     if left.rows.changes is not None:
         inner.refuse(join, "the left side of FOR SYSTEM_TIME AS OF must only insert rows.")
     if left.time is None or not isinstance(time, exp.Column) or time.name.lower() != left.time[0].lower():
-        inner.refuse(time, "expected the column of the left table that has its WATERMARK.")
+        inner.refuse(
+            time,
+            "expected the column of the left table that has its WATERMARK. As of PROCTIME() only a static "
+            "table is joined, such as one of 'jdbc' or 'filesystem'.",
+        )
     if right.time is None:
         inner.refuse(tree, "the right table of FOR SYSTEM_TIME AS OF needs a WATERMARK.")
     if right.rows.keys is None or right.rows.changes is None:
