@@ -71,6 +71,7 @@ def test_a_drift_that_is_longer_than_the_watermark_waits_is_refused() -> None:
     [
         ("SELECT window(`ts`, '1000 milliseconds') FROM x", True),
         ("SELECT session_window(`ts`, '1000 milliseconds') FROM x", True),
+        ("SELECT COUNT(*) FROM `cut1` GROUP BY `__window`, `k`", True),
         ("SELECT * FROM x JOIN y ON x.ts > y.ts - INTERVAL '1' HOUR", True),
         ("SELECT `ts` FROM x WHERE `window` > 1", False),
     ],

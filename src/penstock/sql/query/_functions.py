@@ -382,7 +382,7 @@ _NO_JSON = (
 )
 REFUSED = {
     "COLLECT": "Spark has no MULTISET. Use LISTAGG for texts.",
-    "CURRENT_WATERMARK": "Spark has no expression for the watermark.",
+    "CURRENT_WATERMARK": "Spark has no expression for the watermark. Windows drop late rows by themselves.",
     "SOURCE_WATERMARK": "Spark makes watermarks. Write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND.",
     "MATCH_RECOGNIZE": "Spark has no pattern recognition.",
     "TYPEOF": "the names of types differ from Spark's.",

@@ -14,11 +14,25 @@ from penstock.sql.query._joins import has_times, join_changes
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
 from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_structs, rows_of_windows
-from penstock.sql.query._windows import COLUMNS, WINDOW, is_window_function, parts_of_window, window_call
+from penstock.sql.query._windows import (
+    COLUMNS,
+    WINDOW,
+    is_window_function,
+    parts_of_window,
+    window_call,
+)
 from penstock.sql.query.piece import column_list, quoted
 from penstock.sql.query.rows import Rows
 from penstock.sql.query.scope import Scope
 
+_NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
+_INSTEAD = {
+    "TO_CHANGELOG": "Declare a column `row_kind STRING METADATA FROM 'row-kind'` to get changes as rows.",
+    "FROM_CHANGELOG": "Read the topic with a format such as 'debezium-json'.",
+    "VECTOR_SEARCH": _NO_MODEL,
+    "ML_PREDICT": _NO_MODEL,
+}
+"""What to use instead of a table function of Flink."""
 _HOW = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
@@ -66,7 +80,11 @@ class Relations(Parts):
     def table(self, tree: exp.Expr, *, is_raw: bool = False) -> From:
         """Return a table, view or query of WITH, with its alias."""
         if type(tree.this) is exp.Anonymous:
-            self.inner.refuse(tree, f"the table function {tree.this.this} is not served.")
+            name = str(tree.this.this)
+            instead = _INSTEAD.get(
+                name.upper(), "Those of CREATE FUNCTION stand behind LATERAL TABLE in a join."
+            )
+            self.inner.refuse(tree, f"the table function {name} is not served. {instead}")
         found = self.query.table(tree, self.names, self.inner, is_raw=is_raw)
         alias = tree.args.get("alias")
         made = _from(found.text, found.rows, alias, tree.this.name)

@@ -25,13 +25,13 @@ _UPDATES, _NO_PAIRS = "[I,UB,UA]", "[I,D]"
 _WHY: dict[type, str] = {
     Aggregation: "Spark streams GROUP BY and DISTINCT without the rows that they replace",
     Deduplication: "Spark does not stream ROW_NUMBER()",
-    Top: "Spark does not stream ROW_NUMBER()",
+    Top: "Spark streams neither ROW_NUMBER() nor ORDER BY with LIMIT",
     RegularJoin: "Spark streams neither joins of rows that change nor outer joins without times",
     OverRows: "Spark does not stream OVER",
     VersionJoin: "Spark has no join with the version that was valid at a time",
 }
 _KEEPS: dict[type, str] = {
-    Aggregation: "one entry for each group; for MIN, MAX and COUNT(DISTINCT) also each different value. It "
+    Aggregation: "one entry for each group; for MIN, MAX and DISTINCT also each different value. It "
     "grows with the groups that have rows",
     Deduplication: "one row of each key. It grows with the keys, until 'table.exec.state.ttl'",
     Top: "all rows of each group, because a row of the top may go. It grows with the rows that are there",
@@ -100,9 +100,9 @@ def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, change
 def _given(step: Operation, is_of_changes: bool, *, changes: bool) -> str:
     if not changes:
         return INSERTS
-    if isinstance(step, (Top, RegularJoin)):
+    if isinstance(step, RegularJoin) or (isinstance(step, Top) and step.rank is None):
         return _NO_PAIRS
-    return _UPDATES if isinstance(step, (Aggregation, Deduplication)) and not is_of_changes else ALL
+    return _UPDATES if isinstance(step, (Aggregation, Deduplication, Top)) and not is_of_changes else ALL
 
 
 def normalize_of(table: str) -> Cut:

@@ -17,7 +17,9 @@ from penstock.sql.run._tables import DRIFT, KAFKA, delay_ms
 from penstock.sql.run.catalog import Table
 
 _COLUMN = "scan.event-time.column"
-_EVENT_TIME = re.compile(r"\b(?:session_)?window\(|\bJOIN\b.*\bINTERVAL\b", re.IGNORECASE | re.DOTALL)
+_EVENT_TIME = re.compile(
+    r"\b(?:session_)?window\(|GROUP BY `__window`|\bJOIN\b.*\bINTERVAL\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def uses_event_time(sql: str) -> bool:

@@ -35,6 +35,12 @@ _SIGNS: dict[type, str] = {
 }
 _CLAUSES = {"locks": "FOR UPDATE", "pivots": "PIVOT", "sample": "TABLESAMPLE", "windows": "WINDOW"}
 """Names of SQL for parts of a query that have another name in sqlglot."""
+_INSTEAD = {
+    "pivots": " Write an aggregate with FILTER for each column.",
+    "sample": " Write a condition in WHERE, such as MOD(id, 10) = 0.",
+    "qualify": " Write ROW_NUMBER() in a query in FROM, and its condition in WHERE.",
+}
+"""What to write instead of such a part."""
 
 
 class Base:
@@ -95,7 +101,7 @@ class Base:
             if name not in parts and value not in (None, False, [], ""):
                 shown = value if isinstance(value, exp.Expr) else node
                 said = _CLAUSES.get(name, name.strip("_").upper())
-                self.refuse(shown, f"{said} is not served here.")
+                self.refuse(shown, f"{said} is not served here.{_INSTEAD.get(name, '')}")
 
     def _asked(self, text: str) -> Piece:
         return Piece(text, lambda: self._type_of(text))
