@@ -8,7 +8,7 @@ from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
 from penstock.sql.query.rows import Rows
-from penstock.sql.run._cuts import Notes
+from penstock.sql.run._cuts import Notes, many_hops
 from penstock.sql.run._explain import warnings_of
 from penstock.sql.run._late_rows import check_drift, late_rows
 from penstock.sql.run.catalog import Catalog, Table
@@ -81,3 +81,10 @@ def test_only_a_query_that_drops_late_rows_is_warned_of(sql: str, is_warned: boo
     catalog.add(made.definition.name, made, if_not_exists=False)
     notes = Notes({(("x",), ()): Rows(), (("y",), ()): Rows()}, queries=[sql])
     assert len(list(warnings_of(notes, catalog))) == is_warned
+
+
+def test_a_hop_of_many_windows_is_warned_of() -> None:
+    assert many_hops(100, "line 1, column 2") == []
+    notes = Notes(hops=many_hops(360, "line 1, column 2"))
+    (warning,) = warnings_of(notes, Catalog())
+    assert warning.startswith("line 1, column 2: HOP puts each row into 360 windows")

@@ -292,6 +292,15 @@ def test_with_stands_before_a_set_operation() -> None:
     assert sql.count("(SELECT `i` AS `i` FROM `t` AS `t`)") == 1
 
 
+@pytest.mark.parametrize(("slide", "hops"), [(1, [300]), (5, [60]), (10, [])])
+def test_a_hop_of_many_windows_is_no_window_of_spark(slide: int, hops: list[int]) -> None:
+    steps, _, _ = cut(
+        f"SELECT COUNT(*) FROM TABLE(HOP(TABLE u, DESCRIPTOR(ltz), INTERVAL '{slide}' SECOND, INTERVAL '5' MINUTE)) "
+        "GROUP BY window_start, window_end"
+    )
+    assert [each.hops for each in steps if isinstance(each, WindowEnds)] == hops
+
+
 def test_a_session_of_all_rows_has_a_column_that_spark_groups_by() -> None:
     session = "TABLE(SESSION(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"
     zero = "(unix_micros(CAST(`ltz` AS TIMESTAMP)) & 0)"

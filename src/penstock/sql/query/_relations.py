@@ -256,7 +256,7 @@ class Relations(Parts):
         )
         rows = call.rows(star, table.text)
         if call.is_made:
-            rows = rows_of_structs(self, rows, tree.this)
+            rows = rows_of_structs(self, rows, tree.this, call.hops)
         if call.kind == "SESSION" and not _is_grouped_by_window(self.tree):
             inner.refuse(tree.this, "SESSION is served with GROUP BY window_start, window_end only.")
         grouped = _is_grouped_by_window(self.tree)

@@ -33,12 +33,19 @@ def over_times(parts: Relations, table: str, column: str, tree: exp.Expr) -> str
     return parts.query.cut(WindowEnds(query, None, (), (names[0],)), tree)
 
 
-def rows_of_structs(parts: Relations, rows: str, tree: exp.Expr) -> str:
-    """Return rows whose windows are structs that Spark does not know as windows."""
+def rows_of_structs(parts: Relations, rows: str, tree: exp.Expr, hops: int) -> str:
+    """Return rows whose windows are structs that Spark does not know as windows.
+
+    Args:
+        parts: of the SELECT.
+        rows: with the structs.
+        tree: the window function.
+        hops: of a HOP, how many windows each row is in; else 0.
+    """
     if not parts.query.is_streaming(rows):
         return rows
     query = parts.query.whole(f"SELECT * FROM {rows}")
-    return parts.query.cut(WindowEnds(query, None, (), (), WINDOW), tree)
+    return parts.query.cut(WindowEnds(query, None, (), (), WINDOW, hops), tree)
 
 
 def rows_of_windows(parts: Relations, rows: str, columns: str, tree: exp.Expr) -> str:

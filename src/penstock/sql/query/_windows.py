@@ -76,8 +76,12 @@ class WindowCall:
     @property
     def is_made(self) -> bool:
         """Return whether the windows are structs that Spark does not know as windows."""
-        is_hop = self.kind == "HOP"
-        return self.kind == "CUMULATE" or (is_hop and self.spans.size > _MOST_IN_PLAN * self.spans.slide)
+        return self.kind == "CUMULATE" or self.hops > _MOST_IN_PLAN
+
+    @property
+    def hops(self) -> int:
+        """Return how many windows of a HOP a row is in."""
+        return self.spans.size // self.spans.slide if self.kind == "HOP" else 0
 
     def rows(self, star: str, table: str) -> str:
         """Return the rows of a table, each once in every window that has it."""

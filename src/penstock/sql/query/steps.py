@@ -100,6 +100,7 @@ class WindowEnds:
         ends: the columns with the end of the window.
         times: the columns with its last millisecond, which another window may be over.
         struct: a column with a start and an end that becomes a window of Spark's; None without one.
+        hops: of a HOP with many windows, the number of windows that each row is in; else 0.
     """
 
     query: str
@@ -107,6 +108,7 @@ class WindowEnds:
     ends: tuple[str, ...]
     times: tuple[str, ...]
     struct: str | None = None
+    hops: int = 0
 
 
 Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows

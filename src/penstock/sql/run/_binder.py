@@ -24,7 +24,7 @@ from penstock.sql.query.steps import Step, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
-from penstock.sql.run._cuts import Notes, cut_of, normalize_of
+from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
@@ -161,7 +161,9 @@ class SparkBinder:
             return frame
 
         frame = run_step(step, frame_of, self._folder, self._settings.ttl)
-        if self._notes is not None and not isinstance(step, WindowEnds):
+        if self._notes is not None and isinstance(step, WindowEnds):
+            self._notes.hops += many_hops(step.hops, place)
+        elif self._notes is not None:
             changes = KIND in frame.columns
             self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, changes=changes))
         return self._named(frame)

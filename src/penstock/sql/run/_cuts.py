@@ -39,6 +39,7 @@ _KEEPS: dict[type, str] = {
     OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
     VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
 }
+_MANY_HOPS = 100
 _NORMALIZE = (
     "the last row of each key. It grows with the keys, also deleted ones, until 'table.exec.state.ttl'"
 )
@@ -73,11 +74,30 @@ class Cut:
 
 @dataclass
 class Notes:
-    """What was found while a query was bound: the tables that it reads, its cuts, and Spark's queries."""
+    """What was found while a query was bound: the tables that it reads, its cuts, and Spark's queries.
+
+    `hops` are warnings of windows.
+    """
 
     reads: dict[tuple[tuple[str, ...], Options], Rows] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
+    hops: list[str] = field(default_factory=list)
+
+
+def many_hops(count: int, place: str) -> list[str]:
+    """Return a warning if a HOP puts each row into many windows.
+
+    Args:
+        count: of the windows of each row.
+        place: of the HOP.
+    """
+    if count <= _MANY_HOPS:
+        return []
+    return [
+        f"{place}: HOP puts each row into {count} windows, and computes it in each of them. TUMBLE by the "
+        "slide, and then a HOP over the window_time of its groups, computes fewer rows."
+    ]
 
 
 def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, changes: bool) -> Cut:

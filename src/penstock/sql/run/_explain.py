@@ -82,7 +82,8 @@ def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
 
 
 def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
-    """Return what a user should know of a stream before it starts: rows that Spark may drop."""
+    """Return what a user should know of a stream before it starts: rows that Spark may drop, many windows."""
+    yield from notes.hops
     if not any(map(uses_event_time, notes.queries)):
         return
     for parts, hinted in notes.reads:
