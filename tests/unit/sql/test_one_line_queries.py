@@ -381,7 +381,7 @@ REFUSED = [
     ("SELECT i FROM t ORDER BY", 17, "did not expect 'ORDER BY' here."),
     ("SELECT i FROM t LIMIT -1", 24, "expected a number of rows."),
     ("SELECT i FROM t LIMIT 1.5", 23, "expected a number of rows."),
-    ("SELECT i FROM t LIMIT 5, 10", 23, "OFFSET is not served here."),
+    ("SELECT i FROM t LIMIT 5, 10", 23, "LIMIT takes one number. Write LIMIT count OFFSET start."),
     ("SELECT i FROM t FETCH FIRST ROW ONLY", 8, "expected a number of rows."),
     ("SELECT i FROM t FOR UPDATE", 8, "FOR UPDATE is not served here."),
     ("SELECT i FROM t TABLESAMPLE (10 PERCENT)", 30, "TABLESAMPLE is not served here."),

@@ -158,7 +158,7 @@ def values_of(
     )
     at = order[firsts]
     places_taken = pa.array(at)
-    found = Values(
+    made = Values(
         numbers[at],
         values.take(places_taken),
         places.take(places_taken),
@@ -166,7 +166,7 @@ def values_of(
         before,
         before + change,
     )
-    return found if slot.arrived is None else found.arrived(slot.arrived)
+    return made if slot.arrived is None else made.arrived(slot.arrived)
 
 
 def _starts(parts: Hashes, numbers: Places) -> Mask:

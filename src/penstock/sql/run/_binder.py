@@ -161,9 +161,11 @@ class SparkBinder:
             return frame
 
         frame = run_step(step, frame_of, self._folder, self._settings.ttl)
-        if self._notes is not None and isinstance(step, WindowEnds):
+        if self._notes is None:
+            return self._named(frame)
+        if isinstance(step, WindowEnds):
             self._notes.hops += many_hops(step.hops, place)
-        elif self._notes is not None:
+        else:
             changes = KIND in frame.columns
             self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, changes=changes))
         return self._named(frame)
