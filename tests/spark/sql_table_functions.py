@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pyspark.sql.functions import udtf
 
 
-@udtf(returnType="word STRING, place INT")
 class Words:
     """Gives the words of a text, with their numbers from 1."""
 
     def eval(self, text: str) -> Iterator[tuple[str, int]]:
         for place, word in enumerate(text.split(), 1):
             yield word, place
+
+
+words = udtf(Words, returnType="word STRING, place INT")

@@ -47,7 +47,7 @@ def tables(script: Script, orders: Path, closed: Path) -> None:
     monitored = f"{connector}, 'source.monitor-interval' = '1 s'"
     script(
         f"""
-        CREATE FUNCTION words AS 'tests.spark.sql_table_functions.Words' LANGUAGE PYTHON;
+        CREATE FUNCTION words AS 'tests.spark.sql_table_functions.words' LANGUAGE PYTHON;
         CREATE TABLE orders ({COLUMNS}, {WATERMARK}) WITH ({monitored}, 'path' = '{orders}');
         CREATE TABLE all_orders ({COLUMNS}, {WATERMARK}) WITH ({connector}, 'path' = '{closed}');
         """
