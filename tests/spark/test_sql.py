@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -94,7 +95,8 @@ def test_a_stream_is_filtered_into_a_topic_and_continues_after_a_stop(
     judge.produce(bootstrap, source, *orders(30)[20:])
     changed = script.refusal("INSERT INTO large SELECT id, shop FROM orders")
     assert "belongs to another query" in changed
-    job = script(insert)[0].job
+    with ThreadPoolExecutor(1) as pool:  # a thread that did not make the session
+        job = pool.submit(script, insert).result()[0].job
     job.queries[0].processAllAvailable()
     job.stop()
     records = judge.consume_all(bootstrap, target)

@@ -696,3 +696,19 @@ def test_a_union_keeps_the_ends_of_windows_if_both_queries_have_them() -> None:
         WindowEnds(f"SELECT {columns} FROM `u` AS `u`", None, (), ())
         for columns in ("`s` AS `s`, `e` AS `e`", "`e` AS `e`, `s` AS `s`")
     ]
+
+
+@pytest.mark.parametrize("text", ["t, u WHERE t.i = u.i", "t CROSS JOIN u WHERE u.l > 1 AND u.i = t.i"])
+def test_streams_that_where_compares_are_joined_as_an_inner_join(text: str) -> None:
+    _, rows, sql = cut(f"SELECT t.s FROM {text}")
+    assert " AS `t` JOIN `u` AS `u` WHERE " in sql
+    assert rows.changes is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["t, u", "t CROSS JOIN u WHERE t.i = 1", "t JOIN u ON t.i > u.i", "t JOIN u ON t.i > u.i AND t.l = t.i"],
+)
+def test_two_streams_that_are_not_compared_are_refused(text: str) -> None:
+    with pytest.raises(SqlError, match="needs a comparison of both sides by ="):
+        translated(f"SELECT t.s FROM {text}", FakeBinder(STREAMS))

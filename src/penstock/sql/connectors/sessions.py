@@ -71,3 +71,16 @@ def planned_in_one_thread(session: Any) -> Iterator[None]:
             session.conf.unset(_ADAPTIVE)
         else:
             session.conf.set(_ADAPTIVE, before)
+
+
+def make_active(session: Any) -> None:
+    """Let Spark find Python data sources from this thread.
+
+    A thread that did not make the session has no active one, and Spark finds no target of a stream there.
+    """
+    if is_connect(session):
+        return
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
+
+    sessions = SparkSession._get_j_spark_session_class(session._jvm)  # noqa: SLF001 - PySpark does the same
+    sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001 - there is no public way

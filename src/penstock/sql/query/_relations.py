@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._joins import has_times, join_changes
+from penstock.sql.query._native_joins import are_streams, check_compared
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
 from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_structs, rows_of_windows
@@ -138,7 +139,9 @@ class Relations(Parts):
         inner = self.inner
         on, using = join.args.get("on"), join.args.get("using")
         if on is None and using is None and not method:
-            return f"{left.text} CROSS JOIN {right.text}"
+            # WHERE compares two streams. Spark does not stream a CROSS JOIN, even if it is compared there.
+            word = "JOIN" if are_streams(self, left, right) else "CROSS JOIN"
+            return f"{left.text} {word} {right.text}"
         words = " ".join(filter(None, (method, side or "INNER", "OUTER" if side else "", "JOIN")))
         if using is not None:
             columns = ", ".join(quoted(each.name) for each in using)
@@ -153,6 +156,7 @@ class Relations(Parts):
 
     def _native(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> From:
         left, right = self.plain(left), self.plain(right)
+        check_compared(self, left, right, join, is_inner=not side)
         text = self.join_text(left, right, join, side, method)
         return self._both(left, right, text)
 

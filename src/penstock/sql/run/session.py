@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError
-from penstock.sql.connectors.sessions import is_stopped
+from penstock.sql.connectors.sessions import is_stopped, make_active
 from penstock.sql.language.parse import Parsed, parse_script
 from penstock.sql.language.source import Source, shown_value, without_secrets
 from penstock.sql.language.statements import (
@@ -224,6 +224,7 @@ class Session:
         return self._start(list(statement.inserts), source, in_set=True)
 
     def _start(self, inserts: list[Insert], source: Source, *, in_set: bool) -> Result:
+        make_active(self.spark)
         with self._binder.noting() as notes:
             writes = [self._inserts.prepare(insert, source, in_set=in_set) for insert in inserts]
         if any(write.rows.isStreaming for write in writes):
