@@ -3,7 +3,8 @@
     python -m tests.chaos.chain_hunt --kills 300 [--cluster] [--brokers 3] [--seed 1] [--seconds 1500]
 
 Rows come doubled, shuffled and late. Each kill comes at a random moment of a batch: the driver, a Python
-worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Spark's log
+worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Up to three
+of them hit one batch, so also its repeated tasks. At least each tenth kill takes the driver. Spark's log
 of offsets says which records were in which batch. A reference in plain Python makes the rows of each batch
 from them. The program ends with 0 if a read_committed consumer (confluent-kafka) finds exactly these rows
 under each key, in their order, if no transaction is open, and if the states are whole.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import sys
 import tempfile
@@ -25,24 +27,30 @@ from pathlib import Path
 from penstock.devbroker import DevCluster
 from penstock.state import tools
 from penstock.state.files import LocalFiles
-from tests import judge
+from tests import judge, quick_jvm
 from tests.chaos.chain import STATES, ChainReference
 from tests.chaos.exactly_once_job import Copy
 from tests.chaos.exactly_once_scene import Scene
 from tests.chaos.fault_points import Fault
 from tests.chaos.job_process import ROOT, JobProcess
-from tests.chaos.random_kills import WORKER, RandomKills
+from tests.chaos.random_kills import DRIVER, RECORDS_PER_KILL, WORKER, RandomKills
 from tests.chaos.spark_cluster import SparkCluster
 from tests.unit.changelog.running import Row
 from tests.waiting import wait_until
 
 EXECUTOR = "executor"
+DRIVER_EVERY = 10
+SAID_EVERY = 50
+STRIKES_MAX = 3
+"""How many kills may hit one batch. Then it may end, so that the query gets on."""
 KEYS, GROUPS, VALUES = 200, 7, 5
 LATE, AGAIN = 0.05, 0.1
 """Of the rows, how many come with the next ones only, and how many come once more."""
 SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "1000000",  # the judge reads the offsets of all batches
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": quick_jvm.OPTIONS,
+    "spark.task.maxFailures": "100",  # a driver sees many of its tasks die
     "spark.executorEnv.PYTHONPATH": str(ROOT),
     "spark.speculation": "true",
 }
@@ -86,8 +94,8 @@ class ChainScene(Scene):
     def job(self, *more: str, fault: Fault | None = None) -> JobProcess:
         """Start the query in a process of its own."""
         settings = [f"--conf={key}={value}" for key, value in SETTINGS.items()]
-        master = [] if self.cluster is None else [f"--master={self.cluster.master}"]
-        return super().job(*settings, *master, *more, fault=fault)
+        master = "local[2,100]" if self.cluster is None else self.cluster.master
+        return super().job(*settings, f"--master={master}", *more, fault=fault)
 
     def check(self) -> None:
         """Check each row under each key, the transactions and the states."""
@@ -97,25 +105,29 @@ class ChainScene(Scene):
         for record in judge.consume_all(self.copy.bootstrap, self.copy.target):
             seen[(record.key or b"").decode()].append(json.loads(record.value or b""))
         for key in sorted(expected.keys() | seen.keys()):
-            _check_rows(key, seen[key], expected.get(key, []))
+            check_rows(key, seen[key], expected.get(key, []))
         wait_until(lambda: not self.open_transactions(), "no transaction to be open")
         for name in STATES:
             assert list(tools.verify(LocalFiles(f"{self.copy.states}/{name}"))) == []
 
     def _expected(self) -> dict[str, list[Row]]:
         """Return the rows of each key, from the records of each batch."""
+        reference = ChainReference()
+        for values in self.batches():
+            reference.step(values)
+        return reference.rows
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """Give the values that each batch has read. Every record of the source is in one of them."""
         records: dict[int, list[bytes]] = defaultdict(list)
         for record in judge.consume_all(self.copy.bootstrap, self.copy.source):
             assert record.offset == len(records[record.partition or 0])
             records[record.partition or 0].append(record.value or b"")
-        reference, starts = ChainReference(), dict.fromkeys(records, 0)
+        starts = dict.fromkeys(records, 0)
         for ends in self._ends_of_batches():
-            reference.step(
-                value for number, end in ends.items() for value in records[number][starts[number] : end]
-            )
+            yield [value for number, end in ends.items() for value in records[number][starts[number] : end]]
             starts.update(ends)
         assert starts == {number: len(values) for number, values in records.items()}
-        return reference.rows
 
     def _ends_of_batches(self) -> Iterator[dict[int, int]]:
         offsets = Path(self.copy.checkpoint) / "offsets"
@@ -126,19 +138,55 @@ class ChainScene(Scene):
             yield {int(partition): end for partition, end in ends.items()}
 
 
-def _check_rows(key: str, found: list[Row], expected: list[Row]) -> None:
+def check_rows(key: str, found: list[Row], expected: list[Row]) -> None:
+    """Check that a key has these rows, in this order."""
     for place, (one, other) in enumerate(zip(found, expected, strict=False)):
         assert one == other, f"row {place} of {key} is {one}, expected {other}"
     assert len(found) == len(expected), f"{key} has {len(found)} rows, expected {len(expected)}"
 
 
 class ChainHunt(RandomKills):
-    """Kills processes of a chain, also executors if there is a cluster."""
+    """Kills processes of a chain, also executors if there is a cluster.
+
+    A worker or executor dies several times in the life of a driver, because the start of a driver takes most
+    of the time. The driver dies at least each `driver_every`th time.
+    """
 
     scene: ChainScene
 
+    def __init__(self, brokers: DevCluster, scene: ChainScene, seed: int, driver_every: int) -> None:
+        super().__init__(brokers, scene, seed)
+        self._driver_every = driver_every
+        self._group, self._driver_at = -1, 0
+        self._said_at = 0
+
+    def _kill_something(self) -> None:
+        self.scene.fill(RECORDS_PER_KILL)
+        job = self._running_job()
+        if self.kills.total() >= self._said_at + SAID_EVERY:
+            self._said_at = self.kills.total()
+            sys.stdout.write(self.said())
+            sys.stdout.flush()
+        for _ in range(min(self.random.randint(1, STRIKES_MAX), self.kill_count - self.kills.total())):
+            if self._strike_somewhere(job) == DRIVER or job.process.poll() is not None:
+                return
+
+    def next_victim(self) -> str:
+        """Choose the driver once in each `driver_every` kills, at a random one of them."""
+        group, place = divmod(self.kills.total(), self._driver_every)
+        if group != self._group:
+            self._group, self._driver_at = group, self.random.randrange(self._driver_every)
+        return DRIVER if place == self._driver_at else self.random.choice(self.victims())
+
     def victims(self) -> list[str]:
-        return super().victims() + ([EXECUTOR] if self.scene.cluster else [])
+        """Return what may be killed beside the driver, by how often."""
+        others = [victim for victim in super().victims() if victim != DRIVER]
+        return others + ([EXECUTOR] if self.scene.cluster else [])
+
+    def said(self) -> str:
+        """Return a line with what was killed."""
+        what = f"killed {dict(self.kills)}, started {self.start_count} drivers"
+        return f"{what}, wrote {self.scene.record_count} records\n"
 
     def processes(self, victim: str, job: JobProcess) -> list[int]:
         cluster = self.scene.cluster
@@ -154,7 +202,12 @@ class ChainHunt(RandomKills):
 
 
 def make_chain(
-    brokers: DevCluster, folder: Path, name: str, seed: int, cluster: SparkCluster | None = None
+    brokers: DevCluster,
+    folder: Path,
+    name: str,
+    seed: int,
+    cluster: SparkCluster | None = None,
+    driver_every: int = DRIVER_EVERY,
 ) -> ChainHunt:
     """Make topics and a query with new names."""
     source, target = f"{name}-source", f"{name}-target"
@@ -162,7 +215,13 @@ def make_chain(
         judge.create_topic(brokers.bootstrap_servers, topic, partitions=partitions)
     checkpoint, states = str(folder / "checkpoint"), str(folder / "states")
     copy = Copy(brokers.bootstrap_servers, source, target, name, checkpoint, states=states)
-    return ChainHunt(brokers, ChainScene(copy, folder, seed, cluster), seed)
+    return ChainHunt(brokers, ChainScene(copy, folder, seed, cluster), seed, driver_every)
+
+
+def quicken() -> None:
+    """Let all processes of a hunt start quickly: few flags of Java, and Python keeps what it compiled."""
+    quick_jvm.quicken(os.environ)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def main() -> None:
@@ -170,19 +229,24 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--cluster", action="store_true", help="a standalone cluster of two workers")
     parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument(
+        "--driver-every", type=int, default=DRIVER_EVERY, help="one in so many kills takes the driver"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no more after so long")
     arguments = parser.parse_args()
     ends_at_s = time.monotonic() + arguments.seconds
+    quicken()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         brokers = stack.enter_context(DevCluster(arguments.brokers))
         cluster = stack.enter_context(SparkCluster(folder)) if arguments.cluster else None
-        hunt = make_chain(brokers, folder, f"chain-{arguments.seed}", arguments.seed, cluster)
+        name, seed = f"chain-{arguments.seed}", arguments.seed
+        hunt = make_chain(brokers, folder, name, seed, cluster, arguments.driver_every)
         try:
             hunt.run(arguments.kills, ends_at_s=ends_at_s)
         finally:
-            sys.stdout.write(f"killed {dict(hunt.kills)}, wrote {hunt.scene.record_count} records\n")
+            sys.stdout.write(hunt.said())
         sys.stdout.write(f"{hunt.scene.row_count:,} rows, each right, in order per key, nothing open\n")
 
 

@@ -27,7 +27,7 @@ from penstock import (
 from tests import quick_jvm
 from tests.chaos.chain import chain_of
 
-POLL_S = 1
+POLL_S = 0.2
 
 
 class KeyAndValue(KeyedDeserializationSchema):
@@ -140,12 +140,14 @@ def main() -> None:
     parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
     arguments = parser.parse_args()
     copies = _copies(arguments)
-    spark = _session(arguments.master, arguments.scratch, dict(each.split("=", 1) for each in arguments.conf))
+    spark = spark_session(
+        arguments.master, arguments.scratch, dict(each.split("=", 1) for each in arguments.conf)
+    )
     if copies[0].format != "penstock":
         from tests.chaos.fault_points import FaultyDataSource  # noqa: PLC0415 - its import arms the fault
 
         spark.dataSource.register(FaultyDataSource)
-    queries = []
+    queries: list[Any] = []
     for copy in copies:
         queries.append(copy.start(spark, drains=arguments.drain))
         if arguments.drain:
@@ -154,7 +156,7 @@ def main() -> None:
         for query in queries:
             query.awaitTermination(POLL_S)
         _say_progress(queries[-1])
-    _say("done")
+    say("done")
     spark.stop()
 
 
@@ -180,7 +182,8 @@ def _copies(arguments: argparse.Namespace) -> list[Copy]:
     ]
 
 
-def _session(master: str, scratch: str, more: dict[str, str]) -> SparkSession:
+def spark_session(master: str, scratch: str, more: dict[str, str]) -> SparkSession:
+    """Start Spark for a job that a test kills."""
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -200,7 +203,7 @@ def _session(master: str, scratch: str, more: dict[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _follow(query: StreamingQuery) -> None:
+def _follow(query: Any) -> None:
     while not query.awaitTermination(POLL_S):
         _say_progress(query)
 
@@ -213,10 +216,11 @@ def _say_progress(query: StreamingQuery) -> None:
     progress = query.lastProgress
     if progress is not None and progress.batchId > _said:
         _said = progress.batchId
-        _say(f"batch {_said}")
+        say(f"batch {_said}")
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Print a line that the test waits for."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

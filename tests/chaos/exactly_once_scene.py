@@ -55,9 +55,12 @@ class Scene:
         arguments = [*copy.as_arguments(), f"--scratch={self.folder / 'scratch'}", *more]
         if self.middle is not None:
             arguments.append(f"--middle={self.middle}")
+        return JobProcess(self.module, arguments, self.folder / "job.log", self.environment(fault))
+
+    def environment(self, fault: Fault | None = None) -> dict[str, str]:
+        """Return the variables of a job. Spark's Python workers import the tests too."""
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        environment = {"PYTHONPATH": paths, VARIABLE: "", **(fault.as_environment() if fault else {})}
-        return JobProcess(self.module, arguments, self.folder / "job.log", environment)
+        return {"PYTHONPATH": paths, VARIABLE: "", **(fault.as_environment() if fault else {})}
 
     def fault(self, step: str, action: str, *, spark_partition_id: int | None = None) -> Fault:
         """Make a fault in the second batch."""

@@ -45,11 +45,16 @@ class RandomKills:
         self.scene = scene
         self.random = random.Random(seed)
         self.kills: collections.Counter[str] = collections.Counter()
+        self.kill_count = 0
+        """How many kills are wanted."""
+        self.start_count = 0
+        """How often a driver was started for the kills."""
         self._job: JobProcess | None = None
         self._dead_node_id: int | None = None
 
     def run(self, kill_count: int, *, ends_at_s: float = float("inf")) -> None:
         """Kill so often, or until the time is over. Then let the copy end, and judge."""
+        self.kill_count = kill_count
         try:
             while self.kills.total() < kill_count and time.monotonic() < ends_at_s:
                 self._kill_something()
@@ -61,12 +66,19 @@ class RandomKills:
 
     def _kill_something(self) -> None:
         self.scene.fill(RECORDS_PER_KILL)
-        job = self._running_job()
-        # Anywhere in a batch.
+        self._strike_somewhere(self._running_job())
+
+    def _strike_somewhere(self, job: JobProcess) -> str:
+        """Strike after a random time, so anywhere in a batch. Return what was chosen."""
         threading.Event().wait(self.random.uniform(0, PAUSE_MAX_S))
-        victim = self.random.choice(self.victims())
+        victim = self.next_victim()
         if self._strike(victim, job):
             self.kills[victim] += 1
+        return victim
+
+    def next_victim(self) -> str:
+        """Choose what is killed."""
+        return self.random.choice(self.victims())
 
     def victims(self) -> list[str]:
         """Return what may be killed, by how often."""
@@ -103,6 +115,7 @@ class RandomKills:
                 return self._job
         self._kill_job()
         self._restart_broker()
+        self.start_count += 1
         self._job = self.scene.job("--per-trigger=300")
         self._job.wait_for_line(lambda line: line.startswith("batch "), BATCH_TIMEOUT_S)
         return self._job
