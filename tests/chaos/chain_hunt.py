@@ -3,11 +3,11 @@
     python -m tests.chaos.chain_hunt --kills 300 [--cluster] [--brokers 3] [--seed 1] [--seconds 1500]
 
 Rows come doubled, shuffled and late. Each kill comes at a random moment of a batch: the driver, a Python
-worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Up to three
-of them hit one batch, so also its repeated tasks. At least each tenth kill takes the driver. Spark's log
-of offsets says which records were in which batch. A reference in plain Python makes the rows of each batch
-from them. The program ends with 0 if a read_committed consumer (confluent-kafka) finds exactly these rows
-under each key, in their order, if no transaction is open, and if the states are whole.
+worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Several of
+them (--strikes) hit one batch, so also its repeated tasks. One kill in ten (--driver-every) takes the driver.
+Spark's log of offsets says which records were in which batch. A reference in plain Python makes the rows of
+each batch from them. The program ends with 0 if a read_committed consumer (confluent-kafka) finds exactly
+these rows under each key, in their order, if no transaction is open, and if the states are whole.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -40,8 +41,8 @@ from tests.waiting import wait_until
 
 EXECUTOR = "executor"
 DRIVER_EVERY = 10
-SAID_EVERY = 50
-STRIKES_MAX = 3
+SAID_EVERY = 20
+STRIKES = 3
 """How many kills may hit one batch. Then it may end, so that the query gets on."""
 KEYS, GROUPS, VALUES = 200, 7, 5
 LATE, AGAIN = 0.05, 0.1
@@ -51,6 +52,7 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": quick_jvm.OPTIONS,
     "spark.task.maxFailures": "100",  # a driver sees many of its tasks die
+    "spark.stage.maxConsecutiveAttempts": "100",  # and many shuffle files go with their executors
     "spark.executorEnv.PYTHONPATH": str(ROOT),
     "spark.speculation": "true",
 }
@@ -83,13 +85,11 @@ class ChainScene(Scene):
         judge.produce(self.copy.bootstrap, self.copy.source, *pairs, config={"enable.idempotence": True})
 
     def _row(self, at: int) -> Row:
-        return {
-            "k": self._random.randrange(KEYS),
-            "s": f"group {self._random.randrange(GROUPS)}",
-            "v": self._random.randrange(VALUES),
-            "at": at,
-            "row_kind": self._random.choice(("+I", "+U", "+U", "-D")),
-        }
+        """Return a row. A -D has no values: they would have to be those of the row that it deletes."""
+        key, kind = self._random.randrange(KEYS), self._random.choice(("+I", "+U", "+U", "-D"))
+        group, value = f"group {self._random.randrange(GROUPS)}", self._random.randrange(VALUES)
+        values = {} if kind == "-D" else {"s": group, "v": value}
+        return {"k": key, **values, "at": at, "row_kind": kind}
 
     def job(self, *more: str, fault: Fault | None = None) -> JobProcess:
         """Start the query in a process of its own."""
@@ -109,6 +109,15 @@ class ChainScene(Scene):
         wait_until(lambda: not self.open_transactions(), "no transaction to be open")
         for name in STATES:
             assert list(tools.verify(LocalFiles(f"{self.copy.states}/{name}"))) == []
+
+    def keep(self, folder: Path) -> None:
+        """Copy the checkpoint, the states and both topics, to find out why a row is wrong."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        for topic in (self.copy.source, self.copy.target):
+            with (folder / f"{topic}.jsonl").open("w") as out:
+                for each in judge.consume_all(self.copy.bootstrap, topic):
+                    key, value = ((each.key or b"").decode(), (each.value or b"").decode())
+                    out.write(json.dumps([each.partition, each.offset, key, value]) + "\n")
 
     def _expected(self) -> dict[str, list[Row]]:
         """Return the rows of each key, from the records of each batch."""
@@ -154,9 +163,11 @@ class ChainHunt(RandomKills):
 
     scene: ChainScene
 
-    def __init__(self, brokers: DevCluster, scene: ChainScene, seed: int, driver_every: int) -> None:
+    def __init__(
+        self, brokers: DevCluster, scene: ChainScene, seed: int, driver_every: int, strikes: int = STRIKES
+    ) -> None:
         super().__init__(brokers, scene, seed)
-        self._driver_every = driver_every
+        self._driver_every, self._strikes = driver_every, strikes
         self._group, self._driver_at = -1, 0
         self._said_at = 0
 
@@ -167,7 +178,7 @@ class ChainHunt(RandomKills):
             self._said_at = self.kills.total()
             sys.stdout.write(self.said())
             sys.stdout.flush()
-        for _ in range(min(self.random.randint(1, STRIKES_MAX), self.kill_count - self.kills.total())):
+        for _ in range(min(self.random.randint(1, self._strikes), self.kill_count - self.kills.total())):
             if self._strike_somewhere(job) == DRIVER or job.process.poll() is not None:
                 return
 
@@ -208,6 +219,7 @@ def make_chain(
     seed: int,
     cluster: SparkCluster | None = None,
     driver_every: int = DRIVER_EVERY,
+    strikes: int = STRIKES,
 ) -> ChainHunt:
     """Make topics and a query with new names."""
     source, target = f"{name}-source", f"{name}-target"
@@ -215,7 +227,7 @@ def make_chain(
         judge.create_topic(brokers.bootstrap_servers, topic, partitions=partitions)
     checkpoint, states = str(folder / "checkpoint"), str(folder / "states")
     copy = Copy(brokers.bootstrap_servers, source, target, name, checkpoint, states=states)
-    return ChainHunt(brokers, ChainScene(copy, folder, seed, cluster), seed, driver_every)
+    return ChainHunt(brokers, ChainScene(copy, folder, seed, cluster), seed, driver_every, strikes)
 
 
 def quicken() -> None:
@@ -232,7 +244,9 @@ def main() -> None:
     parser.add_argument(
         "--driver-every", type=int, default=DRIVER_EVERY, help="one in so many kills takes the driver"
     )
+    parser.add_argument("--strikes", type=int, default=STRIKES, help="so many kills may hit one batch")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a new folder for all data, if a row is wrong")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="kill no more after so long")
     arguments = parser.parse_args()
     ends_at_s = time.monotonic() + arguments.seconds
@@ -242,9 +256,13 @@ def main() -> None:
         brokers = stack.enter_context(DevCluster(arguments.brokers))
         cluster = stack.enter_context(SparkCluster(folder)) if arguments.cluster else None
         name, seed = f"chain-{arguments.seed}", arguments.seed
-        hunt = make_chain(brokers, folder, name, seed, cluster, arguments.driver_every)
+        hunt = make_chain(brokers, folder, name, seed, cluster, arguments.driver_every, arguments.strikes)
         try:
             hunt.run(arguments.kills, ends_at_s=ends_at_s)
+        except AssertionError:
+            if arguments.keep is not None:
+                hunt.scene.keep(arguments.keep)
+            raise
         finally:
             sys.stdout.write(hunt.said())
         sys.stdout.write(f"{hunt.scene.row_count:,} rows, each right, in order per key, nothing open\n")
