@@ -21,7 +21,7 @@ def test_the_driver_dies_once_in_so_many_kills(driver_every: int) -> None:
     victims = []
     for _ in range(300):
         victims.append(hunt.next_victim())
-        hunt.next_victim()  # one that had ended already is no kill
+        hunt.next_victim()  # one that had ended already does not count
         hunt.kills[victims[-1]] += 1
     for first in range(0, 300, driver_every):
         assert victims[first : first + driver_every].count(DRIVER) == 1
