@@ -415,5 +415,8 @@ def test_connect(connect_spark: Any, tmp_path: Path) -> None:
     all_rows = connect_spark.read.schema(OUT).parquet(str(tmp_path / "out"))
     counts = changelog.aggregate(all_rows, ["k"], {"n": "count(*)"}, collapse=True)
     assert {row.k for row in counts.collect()} == {k for k, _ in as_changelog_of(connect_spark, tmp_path)}
+    grouped = connect_spark.sql("SELECT k, max(at) AS at FROM {df} GROUP BY k", df=stream)
+    with pytest.raises(SchemaError, match="they come from a streaming aggregation of Spark"):
+        changelog.top_n(grouped, 1, ["k"], order_by=["at"], state=str(tmp_path / "other"))
     assert (tmp_path / "state" / FOLDER_FILE).exists(), "a task has seen the folder"
     assert [plan.number for plan in read_plans(LocalFiles(str(tmp_path / "state")))] == [2]

@@ -8,18 +8,10 @@ each row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import (
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
@@ -29,18 +21,25 @@ from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How,
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
 from penstock.changelog.operators.top_n import TopN
-from penstock.changelog.row_kinds import ROW_KIND, has_row_kind
 from penstock.errors import OptionError, SchemaError
-from penstock.options.values import parse_duration_ms
+from penstock.spark._arguments import (
+    KIND_FIELD,
+    Duration,
+    check_names,
+    check_time,
+    columns_without_kind,
+    duration_ms,
+    kind_expression,
+    parsed_calls,
+    time_to_live_ms,
+)
 from penstock.spark._keyed_frame import apply, arrow, quoted
+from penstock.spark.native import check_rows_come_once
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Duration = str | timedelta
-_KIND_FIELD = StructField(ROW_KIND, StringType(), nullable=False)
 
 
 def normalize(  # noqa: PLR0913 - each is a keyword of its own
@@ -85,13 +84,15 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
         SchemaError: a column does not exist, or cannot be a key.
         OptionError: the stream has no `state`, or a number or duration is wrong.
     """
-    columns = _columns_without_kind(df)
+    columns = columns_without_kind(df)
     operator = Normalize(arrow(columns), tuple(keys), tuple(order_by), collapse, source)
-    _check_names("keys", keys)
-    _check_names("order_by", order_by)
+    check_names("keys", keys)
+    check_names("order_by", order_by)
     check_columns(operator.columns, [*keys, *order_by, *([] if source is None else [source])])
-    lifetime = Lifetime(_ms("ttl", ttl), _ms("deleted_ttl", deleted_ttl), operator.remembers_deleted)
-    out = StructType([*columns.fields, _KIND_FIELD])
+    lifetime = Lifetime(
+        time_to_live_ms("ttl", ttl), time_to_live_ms("deleted_ttl", deleted_ttl), operator.remembers_deleted
+    )
+    out = StructType([*columns.fields, KIND_FIELD])
     return apply(df, operator, out, state, partitions, lifetime)
 
 
@@ -128,15 +129,15 @@ def deduplicate(
         SchemaError: a column does not exist, or cannot be a key.
         OptionError: the stream has no `state`, or an argument is wrong.
     """
-    columns = _columns_without_kind(df)
-    _check_names("keys", keys)
-    _check_names("order_by", order_by)
+    columns = columns_without_kind(df)
+    check_names("keys", keys)
+    check_names("order_by", order_by)
     if keep not in ("first", "last"):
         raise OptionError(f"Expected 'first' or 'last' for `keep`, got {keep!r}.", option="keep")
     operator = Deduplicate(arrow(columns), tuple(keys), tuple(order_by), keep)
     check_columns(operator.columns, [*keys, *order_by])
-    lifetime = Lifetime(_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
-    out = StructType([*columns.fields, _KIND_FIELD])
+    lifetime = Lifetime(time_to_live_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
+    out = StructType([*columns.fields, KIND_FIELD])
     return apply(df, collapsed(operator, keys, collapse=collapse), out, state, partitions, lifetime)
 
 
@@ -175,18 +176,19 @@ def top_n(
         SchemaError: a column does not exist, or is nested.
         OptionError: the stream has no `state`, or an argument is wrong.
     """
-    columns = _columns_without_kind(df)
-    _check_names("keys", keys)
-    _check_names("order_by", order_by)
+    columns = columns_without_kind(df)
+    check_names("keys", keys)
+    check_names("order_by", order_by)
     if n < 1:
         raise OptionError(f"Expected at least 1 for `n`, got {n}.", option="n")
+    check_rows_come_once(df, "top_n")
     ordered = tuple(map(_direction, order_by))
     if rank is not None and rank in columns.fieldNames():
         raise OptionError(f"The rows have the column {rank!r} already. Choose another `rank`.", option="rank")
     operator = TopN(arrow(columns), tuple(keys), ordered, n, rank)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
     ranked = [] if rank is None else [StructField(rank, LongType(), nullable=False)]
-    out = StructType([*columns.fields, *ranked, _KIND_FIELD])
+    out = StructType([*columns.fields, *ranked, KIND_FIELD])
     net = collapsed(operator, None if rank is None else [*keys, rank], collapse=collapse)
     return apply(df, net, out, state, partitions, Lifetime(remembers_deleted=False))
 
@@ -224,14 +226,10 @@ def aggregate(
         SchemaError: a column does not exist, or the aggregate does not take its type.
         OptionError: the stream has no `state`, or an argument is wrong.
     """
-    columns = _columns_without_kind(df)
-    _check_names("keys", keys)
-    try:
-        parsed = tuple(parse_calls(calls))
-    except ValueError as error:
-        raise OptionError(f"`calls` is wrong: {error}.", option="calls") from None
-    if not parsed:
-        raise OptionError("`calls` is empty. Name at least one aggregate.", option="calls")
+    columns = columns_without_kind(df)
+    check_names("keys", keys)
+    parsed = parsed_calls(parse_calls, calls)
+    check_rows_come_once(df, "aggregate")
     operator = Aggregate(arrow(columns), tuple(keys), parsed)
     check_columns(operator.columns, [*keys, *(name for call in parsed for name in call.columns)])
     check_columns(operator.out_columns, [])
@@ -276,8 +274,10 @@ def join(
     if how not in HOWS:
         raise OptionError(f"Expected one of {', '.join(HOWS)} for `how`, got {how!r}.", option="how")
     both, names = _both_sides(left, right, on, how)
-    operator = Join(arrow(_columns_without_kind(both)), how, names, _pairs(on))
-    out = StructType([*_out_fields(both, names), _KIND_FIELD])
+    for side in (left, right):
+        check_rows_come_once(side, "join")
+    operator = Join(arrow(columns_without_kind(both)), how, names, _pairs(on))
+    out = StructType([*_out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
     return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False))
 
@@ -286,12 +286,12 @@ def _both_sides(
     left: DataFrame, right: DataFrame, on: Sequence[str] | Mapping[str, str], how: How
 ) -> tuple[DataFrame, Names]:
     """Return the input of a join, and the columns of its output with those that give them."""
-    _check_names("on", list(on) if isinstance(on, Mapping) else on)
+    check_names("on", list(on) if isinstance(on, Mapping) else on)
     pairs = dict(_pairs(on))
     columns = {}
     for df, names, prefix in ((left, list(pairs), LEFT), (right, list(pairs.values()), RIGHT)):
-        of_side = _columns_without_kind(df).fieldNames()
-        check_columns(arrow(_columns_without_kind(df)), [*names, *of_side])
+        of_side = columns_without_kind(df).fieldNames()
+        check_columns(arrow(columns_without_kind(df)), [*names, *of_side])
         columns[prefix] = of_side
     out = _names_of_join(columns[LEFT], columns[RIGHT], pairs, how, is_using=not isinstance(on, Mapping))
     ones, others = _side(left, 0, pairs.keys(), LEFT), _side(right, 1, pairs.values(), RIGHT)
@@ -349,23 +349,20 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     if how not in ("inner", "left"):
         raise OptionError(f"Expected 'inner' or 'left' for `how`, got {how!r}.", option="how")
     both, names = _both_sides(rows, versions, on, how)
+    check_rows_come_once(rows, "temporal_join")
     times = (LEFT + time, RIGHT + version_time)
     for df, name in ((rows, time), (versions, version_time)):
-        check_columns(arrow(_columns_without_kind(df)), [name])
-        if not isinstance(df.schema[name].dataType, TimestampType | TimestampNTZType):
-            raise SchemaError(
-                f"Expected a TIMESTAMP for the column {name}, got {df.schema[name].dataType.simpleString()}.",
-                column=name,
-            )
+        check_columns(arrow(columns_without_kind(df)), [name])
+        check_time(df.schema, name)
     if rows.schema[time].dataType != versions.schema[version_time].dataType:
         raise SchemaError(
             f"The columns {time} and {version_time} have different types of timestamps. Cast one."
         )
     both = both.selectExpr("*", f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}")
-    delay_us = 1000 * (_ms("delay", delay, is_zero_allowed=True) or 0)
-    columns = arrow(_columns_without_kind(both))
+    delay_us = 1_000 * duration_ms("delay", delay, is_zero_allowed=True)
+    columns = arrow(columns_without_kind(both))
     operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=_pairs(on))
-    out = StructType([*_out_fields(both, names), _KIND_FIELD])
+    out = StructType([*_out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
     return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False), times)
 
@@ -375,8 +372,8 @@ def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFra
     return df.selectExpr(
         f"CAST({side} AS TINYINT) AS {quoted(SIDE)}",
         *(f"{quoted(key)} AS {quoted(f'{KEY}{number}')}" for number, key in enumerate(keys)),
-        *(f"{quoted(name)} AS {quoted(prefix + name)}" for name in _columns_without_kind(df).fieldNames()),
-        ROW_KIND if ROW_KIND in df.columns else f"'+I' AS {ROW_KIND}",
+        *(f"{quoted(name)} AS {quoted(prefix + name)}" for name in columns_without_kind(df).fieldNames()),
+        kind_expression(df),
     )
 
 
@@ -400,37 +397,3 @@ def _direction(text: str) -> tuple[str, bool]:
     if separator and direction.lower() in ("asc", "desc"):
         return name.strip(), direction.lower() == "desc"
     return text, False
-
-
-def _columns_without_kind(df: DataFrame) -> StructType:
-    """Return the columns beside `row_kind`, which must be a STRING."""
-    has_row_kind(df.columns)
-    for field in df.schema:
-        if field.name == ROW_KIND and field.dataType != StringType():
-            raise SchemaError(
-                f"Expected STRING for the column {ROW_KIND}, got {field.dataType.simpleString()}. Cast it.",
-                column=ROW_KIND,
-            )
-    return StructType([field for field in df.schema if field.name != ROW_KIND])
-
-
-def _check_names(option: str, names: Sequence[str]) -> None:
-    if isinstance(names, str):
-        raise OptionError(f"Expected a list of columns for `{option}`, got {names!r}.", option=option)
-    if not names:
-        raise OptionError(f"`{option}` is empty. Name at least one column.", option=option)
-
-
-def _ms(option: str, duration: Duration | None, *, is_zero_allowed: bool = False) -> int | None:
-    if duration is None:
-        return None
-    if isinstance(duration, timedelta):
-        duration_ms = duration // timedelta(milliseconds=1)
-    else:
-        try:
-            duration_ms = parse_duration_ms(duration)
-        except ValueError as error:
-            raise OptionError(f"The duration in `{option}` is wrong: {error}", option=option) from None
-    if duration_ms < 0 or (duration_ms == 0 and not is_zero_allowed):
-        raise OptionError(f"Expected a positive duration for `{option}`, got {duration}.", option=option)
-    return duration_ms

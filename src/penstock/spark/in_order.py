@@ -26,6 +26,7 @@ from penstock.changelog.row_kinds import (
     kinds_of,
 )
 from penstock.errors import OptionError, RowError
+from penstock.spark._arguments import check_names
 from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def in_order(
         OptionError: no columns are named, or `partitions` is not positive.
     """
     for option, names in (("keys", keys), ("order_by", order_by)):
-        if isinstance(names, str) or not names:
-            raise OptionError(f"Expected a list of columns for `{option}`, got {names!r}.", option=option)
+        check_names(option, names)
     if partitions is not None and partitions < 1:
         raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
     check_columns(to_arrow_schema(df.schema, timezone="UTC"), [*keys, *order_by])

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, StructField, StructType
 
-from penstock.changelog.row_kinds import ROW_KIND, has_row_kind
 from penstock.errors import MissingOptionError, OptionError, SchemaError
 from penstock.materialize.batch import DELETED, Batch, LastRows
+from penstock.spark._arguments import check_names, columns_without_kind
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.in_order import in_order
 from penstock.state.columns import check_columns
@@ -71,8 +71,7 @@ def materialize(
             "readStream, and use the trigger availableNow to stop at the end.",
             option="changes",
         )
-    if isinstance(keys, str) or not keys:
-        raise OptionError(f"Expected a list of columns for `keys`, got {keys!r}.", option="keys")
+    check_names("keys", keys)
     last_rows = last_rows_of(changes, target, keys)
     function = Materializer(target, last_rows, tuple(order_by or ()), query_id)
     return changes.writeStream.foreachBatch(function)
@@ -166,13 +165,5 @@ def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:
 
 def _columns(changes: DataFrame) -> pa.Schema:
     """Return the columns of the table. All may be null, because a deleted row has only its key."""
-    has_row_kind(changes.columns)
-    for field in changes.schema:
-        if field.name == ROW_KIND and field.dataType != StringType():
-            raise SchemaError(
-                f"Expected STRING for the column {ROW_KIND}, got {field.dataType.simpleString()}. Cast it.",
-                column=ROW_KIND,
-            )
-    fields = [field for field in changes.schema if field.name != ROW_KIND]
-    found = to_arrow_schema(StructType(fields), timezone="UTC")
+    found = to_arrow_schema(columns_without_kind(changes), timezone="UTC")
     return pa.schema([field.with_nullable(True) for field in found])

@@ -7,29 +7,33 @@ partition of the state in every batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType
 
 from penstock.changelog.operators.join import SIDE
-from penstock.changelog.operators.over.calls import OverCall, parse_over_calls
+from penstock.changelog.operators.over.calls import parse_over_calls
 from penstock.changelog.operators.over.operator import Over
 from penstock.changelog.operators.temporal_join import CLOCK
-from penstock.changelog.row_kinds import ROW_KIND
-from penstock.errors import OptionError, SchemaError
-from penstock.options.values import parse_duration_ms
+from penstock.errors import OptionError
+from penstock.spark._arguments import (
+    KIND_FIELD,
+    Duration,
+    check_names,
+    check_time,
+    columns_without_kind,
+    duration_ms,
+    kind_expression,
+    parsed_calls,
+)
 from penstock.spark._keyed_frame import apply, arrow, quoted
+from penstock.spark.native import check_rows_come_once
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Duration = str | timedelta
-_KIND_FIELD = StructField(ROW_KIND, StringType(), nullable=False)
 
 
 def over(  # noqa: PLR0913 - each is a keyword of its own
@@ -73,49 +77,36 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         SchemaError: a column does not exist, or an aggregate does not take its type.
         OptionError: the stream has no `state`, or an argument is wrong.
     """
-    columns = StructType([field for field in df.schema if field.name != ROW_KIND])
-    parsed = _checked_calls(arrow(columns), keys, calls, [*keys, time, *order_by])
-    if not isinstance(columns[time].dataType, TimestampType | TimestampNTZType):
-        raise SchemaError(
-            f"Expected a TIMESTAMP for the column {time}, got {columns[time].dataType.simpleString()}.",
-            column=time,
-        )
+    columns = columns_without_kind(df)
+    check_names("keys", keys)
+    if order_by:
+        check_names("order_by", order_by)
+    parsed = parsed_calls(parse_over_calls, calls)
+    used = [*keys, time, *order_by, *(call.column for call in parsed if call.column is not None)]
+    check_columns(arrow(columns), used)
+    check_time(columns, time)
+    check_rows_come_once(df, "over")
     rows = df.selectExpr(
         f"CAST(0 AS TINYINT) AS {quoted(SIDE)}",
         f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}",
         *(quoted(field.name) for field in columns),
-        ROW_KIND if ROW_KIND in df.columns else f"'+I' AS {ROW_KIND}",
+        kind_expression(df),
     )
     operator = Over(
-        arrow(StructType([field for field in rows.schema if field.name != ROW_KIND])),
+        arrow(columns_without_kind(rows)),
         tuple(keys),
         time,
         tuple(order_by),
         parsed,
         frame,
         _preceding(frame, preceding),
-        1_000 * _ms("delay", delay),
+        1_000 * duration_ms("delay", delay, is_zero_allowed=True),
         is_bounded=state is None,
     )
+    check_columns(operator.out_columns, [])
     new = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
-    out = StructType([*columns.fields, *(new[call.name] for call in parsed), _KIND_FIELD])
+    out = StructType([*columns.fields, *(new[call.name] for call in parsed), KIND_FIELD])
     return apply(rows, operator, out, state, partitions, Lifetime(remembers_deleted=False), (time,))
-
-
-def _checked_calls(
-    columns: pa.Schema, keys: Sequence[str], calls: Mapping[str, str], used: list[str]
-) -> tuple[OverCall, ...]:
-    """Return the aggregates, after a check of all columns."""
-    if isinstance(keys, str) or not keys:
-        raise OptionError(f"Expected a list of columns for `keys`, got {keys!r}.", option="keys")
-    try:
-        parsed = tuple(parse_over_calls(calls))
-    except ValueError as error:
-        raise OptionError(f"`calls` is wrong: {error}.", option="calls") from None
-    if not parsed:
-        raise OptionError("`calls` is empty. Name at least one aggregate.", option="calls")
-    check_columns(columns, [*used, *(call.column for call in parsed if call.column is not None)])
-    return parsed
 
 
 def _preceding(frame: str, preceding: int | Duration | None) -> int | None:
@@ -129,20 +120,7 @@ def _preceding(frame: str, preceding: int | Duration | None) -> int | None:
             raise OptionError(
                 f"Expected a duration such as '5 s' for `preceding`, got {preceding}.", option="preceding"
             )
-        return 1_000 * _ms("preceding", preceding)
+        return 1_000 * duration_ms("preceding", preceding, is_zero_allowed=True)
     if not isinstance(preceding, int) or preceding < 0:
         raise OptionError(f"Expected a number of rows for `preceding`, got {preceding}.", option="preceding")
     return preceding
-
-
-def _ms(option: str, duration: Duration) -> int:
-    if isinstance(duration, timedelta):
-        duration_ms = duration // timedelta(milliseconds=1)
-    else:
-        try:
-            duration_ms = parse_duration_ms(duration)
-        except ValueError as error:
-            raise OptionError(f"The duration in `{option}` is wrong: {error}", option=option) from None
-    if duration_ms < 0:
-        raise OptionError(f"Expected a duration from 0 for `{option}`, got {duration}.", option=option)
-    return duration_ms

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
+from penstock.spark.native import rows_may_come_again
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, PLACE
 from penstock.sql.query.steps import (
@@ -144,6 +145,9 @@ def normalized(frame: Any, keys: tuple[str, ...], state: str | None, ttl: str | 
 
 
 def _kinds_in(frame: Any) -> Any:
+    """Return rows with their kinds. Those of Spark's windows have none: each comes once, in append mode."""
+    if KIND not in frame.columns and frame.isStreaming and rows_may_come_again(frame):
+        return frame.selectExpr("*", f"'+I' AS `{ROW_KIND}`")
     return frame.withColumnRenamed(KIND, ROW_KIND)
 
 

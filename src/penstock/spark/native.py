@@ -1,0 +1,76 @@
+"""Find Spark's own streaming aggregations before an operator, because they may emit a row several times.
+
+Runs in the user's program, on Spark classic and Connect. In the output modes update and complete, Spark emits
+the row of a group again after each change, and never takes one back. In append mode each row comes once. The
+mode is not known before the query starts, so the user has to say that each row is new.
+
+Invariant: only the analyzed plan is looked at. Rows behind Python functions are whatever the functions give.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from penstock.changelog.row_kinds import ROW_KIND
+from penstock.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LINE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(~?\w+)")
+_EMITS_AGAIN = frozenset({"~Aggregate", "~Distinct"})
+"""Spark writes ~ before a node that gives a stream."""
+_FUNCTIONS = ("~MapInArrow", "~MapInPandas", "~FlatMap", "~TransformWithState")
+"""Beginnings of the names of nodes whose output is that of a user's function, or of penstock."""
+_SECTION = "== Analyzed Logical Plan =="
+
+
+def check_rows_come_once(df: DataFrame, operator: str) -> None:
+    """Raise SchemaError if rows without `row_kind` may come several times, and would be counted each time.
+
+    Args:
+        df: the input of the operator.
+        operator: its name, for the message.
+    """
+    if df.isStreaming and ROW_KIND not in df.columns and rows_may_come_again(df):
+        raise SchemaError(
+            f"`{operator}` takes rows without {ROW_KIND} as new rows, and they come from a streaming "
+            "aggregation of Spark. In the output modes update and complete, Spark emits the row of a group "
+            f"again after each change, so `{operator}` would count it several times. Nothing was started. "
+            "Put `normalize` between them. Or, if the query runs in append mode, where each row comes once, "
+            f"say so: add the column {ROW_KIND} with the value '+I' after the aggregation.",
+            column=ROW_KIND,
+        )
+
+
+def rows_may_come_again(df: DataFrame) -> bool:
+    """Return whether the rows of a stream come from an aggregation of Spark."""
+    return has_streaming_aggregation(_analyzed(df))
+
+
+def has_streaming_aggregation(plan: str) -> bool:
+    """Return whether a plan has an aggregation of a stream, and no function of a user after it.
+
+    Args:
+        plan: as Spark prints it: a line for each node, with its inputs below it and indented.
+    """
+    hidden_below: int | None = None
+    for line in plan.splitlines():
+        found = _LINE.match(line)
+        if found is None:
+            continue
+        depth, name = len(found[1]), found[2]
+        if hidden_below is not None and depth > hidden_below:
+            continue
+        hidden_below = depth if name.startswith(_FUNCTIONS) else None
+        if name in _EMITS_AGAIN:
+            return True
+    return False
+
+
+def _analyzed(df: Any) -> str:
+    """Return the analyzed plan as text. PySpark has no other way to see it, on classic and on Connect."""
+    if type(df).__module__.startswith("pyspark.sql.connect."):
+        return str(df._explain_string(extended=True)).partition(_SECTION)[2].partition("\n== ")[0]  # noqa: SLF001
+    return str(df._jdf.queryExecution().analyzed().treeString())  # noqa: SLF001

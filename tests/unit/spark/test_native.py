@@ -1,0 +1,52 @@
+"""Streaming aggregations of Spark are found in the text of a plan, as Spark 4.3 prints it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.spark.native import has_streaming_aggregation
+
+SOURCE = "StreamingRelation FileSource[/in], [k#0, v#1L, at#2L, row_kind#3], name=<Unassigned>"
+GROUPED = f"""~Project [k#0, at#6L]
++- ~Aggregate [k#0], [k#0, max(at#2L) AS at#6L]
+   +- ~Filter (v#1L > cast(0 as bigint))
+      +- {SOURCE}
+"""
+AFTER_A_FUNCTION = f"""~Project [k#0, at#6L]
++- ~MapInArrow run(k#0, at#6L)#9, [k#9, at#10L], false
+   +- ~RepartitionByExpression [direct_shuffle_partition_id(#partition#12)], 2
+      +- ~Aggregate [k#0], [k#0, max(at#2L) AS at#6L]
+         +- {SOURCE}
+"""
+OF_A_TABLE = f"""~Deduplicate [v#21L, k#20, at#22L]
++- ~Join Inner, (v#21L = v#30L)
+   :- ~Deduplicate [k#20]
+   :  +- ~EventTimeWatermark 8d1f5b16-0927-4c46-8e7f-2834eae74218, ts#25: timestamp, 5 seconds
+   :     +- {SOURCE}
+   +- Project [id#26L AS v#30L, count#27L AS c#31L]
+      +- Aggregate [id#26L], [id#26L, count(1) AS count#27L]
+         +- Range (0, 3, step=1, splits=Some(2))
+"""
+BESIDE_A_FUNCTION = f"""~Union false, false
+:- ~MapInPandas f(k#0)#9, [k#9], false
+:  +- ~Aggregate [k#0], [k#0]
+:     +- {SOURCE}
++- ~Project [k#0]
+   +- ~Distinct
+      +- {SOURCE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "found"),
+    [
+        (GROUPED, True),
+        (AFTER_A_FUNCTION, False),
+        (OF_A_TABLE, False),
+        (BESIDE_A_FUNCTION, True),
+        (SOURCE, False),
+        ("", False),
+    ],
+)
+def test_an_aggregation_of_a_stream_is_found(plan: str, found: bool) -> None:
+    assert has_streaming_aggregation(plan) is found
