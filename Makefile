@@ -12,7 +12,7 @@ PROFILE ?= quick
 # Most suites wait a part of their time: for brokers, and for processes to start. Another one uses that time.
 LANES ?= 2
 # The name of the suite before each line of its output.
-NAMED = $(if $(IS_NAMED),| awk '{ print "$@ | " $$0; fflush() }')
+NAMED = $(if $(IS_NAMED),| while IFS= read -r line; do printf '%s\n' "$@ | $$line"; done)
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 # A broker and the state wait for the disk with each file that they write. Files in memory have no such wait.
 IN_MEMORY := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
