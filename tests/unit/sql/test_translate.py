@@ -81,6 +81,18 @@ EXPRESSIONS = [
     ("TO_TIMESTAMP_LTZ(l, 3)", "timestamp_millis(`l`)"),
     ("GREATEST(i, l)", "CASE WHEN `i` IS NULL OR `l` IS NULL THEN NULL ELSE greatest(`i`, `l`) END"),
     ("SPLIT_INDEX(s, '.', 1)", r"CASE WHEN `s` <> '' AND 1 >= 0 THEN get(split(`s`, '\\Q.\\E'), 1) END"),
+    ("SPLIT(s, ',')", r"if(`s` = '', CAST(array() AS ARRAY<STRING>), split(`s`, '\\Q,\\E'))"),
+    ("SPLIT(s, '')", "if(`s` = '', CAST(array() AS ARRAY<STRING>), split(`s`, ''))"),
+    ("STR_TO_MAP(s)", "if(`s` = '', CAST(map() AS MAP<STRING, STRING>), str_to_map(`s`, ',', '='))"),
+    (
+        "REGEXP_EXTRACT_ALL(s, 'x', 0)",
+        "if(size(regexp_extract_all(`s`, 'x', 0)) > 0, regexp_extract_all(`s`, 'x', 0), NULL)",
+    ),
+    (
+        "MAP_UNION(MAP['a', 1], MAP['b', 2])",
+        "map_concat(map_filter(map('a', 1), (__k, __v) -> NOT map_contains_key(map('b', 2), __k)), map('b', 2))",
+    ),
+    ("FROM_BASE64(s)", "CAST(to_binary(`s`, 'base64') AS STRING)"),
     ("CAST(b AS STRING)", "CAST(upper(CAST(`b` AS STRING)) AS STRING)"),
     ("p / 2", "(`p` / CAST(2 AS INT))"),
     (

@@ -41,14 +41,39 @@ def _between_quotes(piece: Piece) -> str:
 
 
 def _split(args: list[Piece]) -> str:
-    return f"split({args[0].text}, {_between_quotes(args[1])})"
+    """Return SPLIT. Flink's gives no parts of an empty text, and with an empty separator each character."""
+    separator = "''" if args[1].text == "''" else _between_quotes(args[1])
+    nothing = "CAST(array() AS ARRAY<STRING>)"
+    return let([args[0].text], lambda x: f"if({x[0]} = '', {nothing}, split({x[0]}, {separator}))")
 
 
 def _str_to_map(args: list[Piece]) -> str:
+    """Return STR_TO_MAP. Flink's gives no entry for an empty text."""
     separators = [_between_quotes(each) for each in args[1:]] or ["','", "'='"]
     if len(separators) == 1:
         raise ValueError("expected a text alone, or a text and two separators.")
-    return f"str_to_map({args[0].text}, {', '.join(separators)})"
+    nothing = "CAST(map() AS MAP<STRING, STRING>)"
+    between = ", ".join(separators)
+    return let([args[0].text], lambda x: f"if({x[0]} = '', {nothing}, str_to_map({x[0]}, {between}))")
+
+
+def _all_matches(args: list[Piece]) -> str:
+    """Return REGEXP_EXTRACT_ALL. Flink's gives NULL if nothing matches."""
+    found = f"regexp_extract_all({', '.join(each.text for each in args)})"
+    return let([found], lambda x: f"if(size({x[0]}) > 0, {x[0]}, NULL)")
+
+
+def _map_union(args: list[Piece]) -> str:
+    """Return MAP_UNION. The later map counts for a key of both. Spark's map_concat takes it for an error."""
+    text = args[0].text
+    for later in args[1:]:
+        text = let(
+            [text, later.text],
+            lambda x: (
+                f"map_concat(map_filter({x[0]}, (__k, __v) -> NOT map_contains_key({x[1]}, __k)), {x[1]})"
+            ),
+        )
+    return text
 
 
 def _sha2(args: list[Piece]) -> str:
@@ -71,14 +96,12 @@ MORE_FUNCTIONS: dict[str, Function] = {
     "RIGHT": Function(2, 2, "right({all})", "string"),
     "ASCII": Function(1, 1, "ascii({0})", "int"),
     "CHR": Function(1, 1, "chr({0})", "string"),
-    "LCASE": Function(1, 1, "lower({0})", "string"),
-    "UCASE": Function(1, 1, "upper({0})", "string"),
     "BTRIM": Function(1, 2, "btrim({all})", "string"),
     "TRANSLATE": Function(3, 3, "translate({all})", "string"),
     "OVERLAY_PLACING_FROM": Function(3, 3, "overlay({all})", "string"),
     "OVERLAY_PLACING_FROM_FOR": Function(4, 4, "overlay({all})", "string"),
     "TO_BASE64": Function(1, 1, "base64(CAST({0} AS BINARY))", "string"),
-    "FROM_BASE64": Function(1, 1, "CAST(unbase64({0}) AS STRING)", "string"),
+    "FROM_BASE64": Function(1, 1, "CAST(to_binary({0}, 'base64') AS STRING)", "string"),
     "URL_ENCODE": Function(1, 1, "url_encode({0})", "string"),
     "URL_DECODE": Function(1, 1, "try_url_decode({0})", "string"),
     "PARSE_URL": Function(2, 3, "try_parse_url({all})", "string"),
@@ -87,7 +110,7 @@ MORE_FUNCTIONS: dict[str, Function] = {
     "SPLIT": Function(2, 2, _split),
     "STR_TO_MAP": Function(1, 3, _str_to_map),
     "REGEXP_COUNT": Function(2, 2, "regexp_count({all})", "int"),
-    "REGEXP_EXTRACT_ALL": Function(2, 3, "regexp_extract_all({all})"),
+    "REGEXP_EXTRACT_ALL": Function(2, 3, _all_matches),
     "REGEXP_INSTR": Function(2, 2, "regexp_instr({all})", "int"),
     "REGEXP_SUBSTR": Function(2, 2, "regexp_substr({all})", "string"),
     "SHA2": Function(2, 2, _sha2, "string"),
@@ -109,5 +132,5 @@ MORE_FUNCTIONS: dict[str, Function] = {
     "ARRAY_SORT": Function(1, 2, "sort_array({all})"),
     "MAP_ENTRIES": Function(1, 1, "map_entries({0})"),
     "MAP_FROM_ARRAYS": Function(2, 2, "map_from_arrays({all})"),
-    "MAP_UNION": Function(1, MANY, "map_concat({all})"),
+    "MAP_UNION": Function(1, MANY, _map_union),
 }
