@@ -9,10 +9,6 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PYTEST_ARGS ?=
 PROFILE ?= quick
-# Most suites wait a part of their time: for brokers, and for processes to start. Another one uses that time.
-LANES ?= 2
-# The name of the suite before each line of its output.
-NAMED = $(if $(IS_NAMED),| while IFS= read -r line; do printf '%s\n' "$@ | $$line"; done)
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 # A broker and the state wait for the disk with each file that they write. Files in memory have no such wait.
 IN_MEMORY := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
@@ -37,9 +33,7 @@ demo-cdc: $(SETUP) $(JARS) ## Keep tables equal to a database's, from its change
 	$(BIN)/penstock demo cdc
 
 test: PROFILE = usual
-test: unit $(JARS) npm ## Run all tests, two suites side by side (LANES=1: one after the other)
-	@# Chaos is last, so that it runs beside Spark's tests for a short time only: Spark gives a Python process 10 s to start.
-	@$(MAKE) --no-print-directory --jobs=$(LANES) IS_NAMED=yes spark rest kafka chaos
+test: unit kafka spark chaos rest ## Run all tests
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more examples)
@@ -50,13 +44,13 @@ models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=t
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST_IN_MEMORY) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS) $(NAMED)
+	$(PYTEST_IN_MEMORY) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
-	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS) $(NAMED)
+	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS)
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
-	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/chaos $(PYTEST_ARGS) $(NAMED)
+	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/chaos $(PYTEST_ARGS)
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) -n 2 tests/parity $(PYTEST_ARGS)
@@ -68,7 +62,7 @@ package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's qui
 	$(PYTEST) tests/package $(PYTEST_ARGS)
 
 rest: $(SETUP) $(JARS) npm ## parity, page and package at the same time
-	$(PYTEST) -n 2 --dist loadgroup tests/parity tests/page tests/package $(PYTEST_ARGS) $(NAMED)
+	$(PYTEST) -n 2 --dist loadgroup tests/parity tests/page tests/package $(PYTEST_ARGS)
 
 npm: $(SETUP)
 	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
