@@ -21,8 +21,8 @@ from penstock.errors import OptionError
 from penstock.observe.location import without_secrets
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
-from penstock.spark._one_thread import plan_in_one_thread
 from penstock.spark._planning import Planned, Planning
+from penstock.spark.one_thread import plan_in_one_thread
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.snapshot import Lifetime
 

@@ -6,7 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from penstock.spark._one_thread import ADAPTIVE, plan_in_one_thread
+from penstock.spark.one_thread import ADAPTIVE, plan_in_one_thread
 
 
 @pytest.mark.parametrize(

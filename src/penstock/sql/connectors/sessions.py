@@ -5,15 +5,12 @@ Runs on the driver. Invariant: a password in an address is not shown.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from penstock.spark.why import why
 from penstock.sql.language.source import without_secrets
 
-_ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
 _RAISED = re.compile(r"^[\w.]+(?:Exception|Error): (?P<said>.+)$", re.MULTILINE)
 """The last line of a traceback of Python, which Spark puts into the message of its own error."""
 
@@ -53,24 +50,6 @@ def is_stopped(session: Any) -> bool:
     if is_connect(session):
         return bool(session.is_stopped)
     return getattr(session.sparkContext, "_jsc", session) is None  # what PySpark's own SparkSession asks
-
-
-@contextlib.contextmanager
-def planned_in_one_thread(session: Any) -> Iterator[None]:
-    """Return a context that starts a query whose stages Spark does not plan at the same time.
-
-    With adaptive execution Spark 4.3 plans all shuffles of a batch at once. If two of them read one source,
-    two threads write their questions into one socket of the source's process, and the query fails.
-    """
-    before = session.conf.get(_ADAPTIVE, None)
-    session.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(_ADAPTIVE)
-        else:
-            session.conf.set(_ADAPTIVE, before)
 
 
 def make_active(session: Any) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.spark.one_thread import planned_in_one_thread
 from penstock.sql.connectors.jdbc import frames as jdbc
-from penstock.sql.connectors.sessions import planned_in_one_thread, reason
+from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
 from penstock.sql.query.rows import HIDDEN, INSERTS, KIND, Rows

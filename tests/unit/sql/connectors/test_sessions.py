@@ -7,7 +7,8 @@ from unittest.mock import MagicMock
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.sql.connectors.sessions import first_line, planned_in_one_thread
+from penstock.spark.one_thread import planned_in_one_thread
+from penstock.sql.connectors.sessions import first_line
 
 OF_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] Message: Traceback (most recent call last):
   File "job.py", line 7, in show

@@ -4,11 +4,14 @@ Runs in the user's program, on Spark classic and Connect. With adaptive executio
 shuffles of a batch at the same time. If two of them read one Python data source, two threads write their
 questions into the one socket of its process, without a lock. The query then fails with a strange error, or
 waits for ever. The process cannot tell the questions apart again, so only Spark's option helps. Invariant:
-an operator over a stream turns the option off, and no other option of Spark changes.
+no other option of Spark changes. An operator over a stream turns the option off. SQL knows when its queries
+start, so it gives the option back after that.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.switches import Switch, is_on
@@ -20,3 +23,17 @@ def plan_in_one_thread(session: Any) -> None:
     """Make queries that start from now on plan one shuffle after another. Spark before 4.1 always does."""
     if is_on(Switch.ONE_THREAD) and str(session.conf.get(ADAPTIVE, "false")).lower() == "true":
         session.conf.set(ADAPTIVE, "false")
+
+
+@contextlib.contextmanager
+def planned_in_one_thread(session: Any) -> Iterator[None]:
+    """Return a context in which queries start that plan one shuffle after another."""
+    before = session.conf.get(ADAPTIVE, None)
+    session.conf.set(ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(ADAPTIVE)
+        else:
+            session.conf.set(ADAPTIVE, before)
