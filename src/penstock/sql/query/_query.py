@@ -332,19 +332,22 @@ def _row_count(limit: Any, expressions: Expressions) -> str:
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
     count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
-    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
-        expressions.refuse(limit, "expected a number of rows.")
-    return str(count.this)
+    return _number(count, limit, expressions)
 
 
 def _rows_left_out(offset: exp.Expr, limit: exp.Expr | None, expressions: Expressions) -> str:
     """Return the number of OFFSET."""
     count = offset.expression
-    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
-        expressions.refuse(offset, "expected a number of rows.")
+    number = _number(count, offset, expressions)
     is_before = limit is not None and (place_of(count) or 0) < (place_of(limit.expression) or 0)
     if is_before and not isinstance(limit, exp.Fetch):
         expressions.refuse(offset, "LIMIT takes one number. Write LIMIT count OFFSET start.")
+    return number
+
+
+def _number(count: Any, clause: exp.Expr, expressions: Expressions) -> str:
+    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
+        expressions.refuse(clause, "expected a number of rows.")
     return str(count.this)
 
 

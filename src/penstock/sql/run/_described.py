@@ -5,14 +5,16 @@ Runs on the driver. Invariant: a type of Spark that Flink does not have is refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from penstock.options.values import as_word
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.statements import ComputedColumn, MetadataColumn
 from penstock.sql.language.write import type_text
 from penstock.sql.run.catalog import Table
 
+GUARANTEE = "sink.delivery-guarantee"
 _NAMES = {
     "string": "STRING",
     "boolean": "BOOLEAN",
@@ -79,5 +81,9 @@ def promise(connector: str, options: dict[str, str]) -> str:
         return "connector jdbc, at-least-once; exactly-once if the table has a PRIMARY KEY"
     if connector == "filesystem":
         return "connector filesystem, exactly once for readers that follow Spark's _spark_metadata"
-    guarantee = options.get("sink.delivery-guarantee", "at-least-once").lower().replace("_", "-")
-    return f"connector {connector}, {guarantee}"
+    return f"connector {connector}, {delivery_guarantee(options)}"
+
+
+def delivery_guarantee(options: Mapping[str, str]) -> str:
+    """Return the delivery guarantee of a table, as its option reads it."""
+    return as_word(options.get(GUARANTEE, "at-least-once"))

@@ -18,11 +18,11 @@ from penstock.sql.language.source import without_secrets
 from penstock.sql.query.rows import Rows
 from penstock.sql.run._changing import UPSERT
 from penstock.sql.run._cuts import Cut, Notes, mode_of
+from penstock.sql.run._described import GUARANTEE, delivery_guarantee
 from penstock.sql.run._late_rows import late_rows, uses_event_time
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
-_GUARANTEE = "sink.delivery-guarantee"
 _BOUNDED = "scan.bounded.mode"
 _WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
 _STATES = {
@@ -164,7 +164,7 @@ def guarantee(connector: str, options: Mapping[str, str], keys: tuple[str, ...])
         "A micro-batch that failed is read again with the same records, and the state of operators goes back "
         "with it. So each record counts once in the rows of the query."
     )
-    given = options.get(_GUARANTEE, "at-least-once").lower().replace("_", "-")
+    given = delivery_guarantee(options)
     if connector in KAFKA and given == "exactly-once":
         yield "Each row is written once, for readers with isolation.level = read_committed."
     elif connector in KAFKA and given == "none":
@@ -192,10 +192,10 @@ def write_warnings(
         folder: of the checkpoints; None without one.
     """
     found = []
-    given = options.get(_GUARANTEE, "at-least-once").lower().replace("_", "-")
+    given = delivery_guarantee(options)
     if connector in KAFKA and given != "exactly-once":
         found.append(
-            f"after a failure rows may be written twice. '{_GUARANTEE}' = 'exactly-once' prevents it."
+            f"after a failure rows may be written twice. '{GUARANTEE}' = 'exactly-once' prevents it."
         )
     if connector == JDBC and not keys:
         found.append("after a failure rows may be written twice. A PRIMARY KEY prevents it.")
