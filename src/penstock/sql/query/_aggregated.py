@@ -51,12 +51,6 @@ def aggregated(parts: Groups, source: From) -> Selected:
     items = list(group.expressions) if group is not None else []
     if group is not None:
         inner.only(group, "expressions")
-    if not items and source.rows.changes is not None:
-        inner.refuse(
-            tree,
-            f"an aggregate without GROUP BY over rows that change ({source.rows.changes.name}) is not "
-            "served in a stream. Add GROUP BY.",
-        )
     sets = _sets_of(parts, items)
     source, where = parts.filtered(source)
     keys = [parts.group_item(each) for each in sets.columns]

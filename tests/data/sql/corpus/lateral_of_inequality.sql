@@ -1,0 +1,1 @@
+SELECT s.shop, t.id FROM shops AS s, LATERAL (SELECT id FROM orders WHERE qty > s.n ORDER BY id DESC LIMIT 2) AS t;

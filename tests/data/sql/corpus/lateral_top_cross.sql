@@ -1,0 +1,1 @@
+SELECT s.shop, t.id FROM shops AS s CROSS JOIN LATERAL (SELECT id FROM orders WHERE orders.shop = s.shop ORDER BY id DESC LIMIT 2) AS t;

@@ -1,0 +1,1 @@
+SELECT c.shop, t.id, t.price FROM cities AS c, LATERAL (SELECT id, price FROM goods WHERE shop = c.shop ORDER BY price DESC, id LIMIT 2) AS t;

@@ -1,0 +1,1 @@
+SELECT id FROM goods LIMIT 100;

@@ -1,0 +1,1 @@
+SELECT id FROM orders WHERE id < 4 AND (SELECT COUNT(*) FROM goods WHERE id = 4) = 0;

@@ -1,0 +1,1 @@
+SELECT id, price - (SELECT MIN(price) FROM goods) AS d FROM goods;

@@ -1,0 +1,1 @@
+SELECT COUNT(DISTINCT shop) AS n, SUM(DISTINCT qty) AS s, COUNT(*) FILTER (WHERE qty > 4) AS f, LISTAGG(name) AS l FROM goods WHERE id IN (2, 7);

@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS n, SUM(qty) AS q FROM goods HAVING COUNT(*) > 100;
