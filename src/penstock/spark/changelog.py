@@ -21,6 +21,7 @@ from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How,
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
 from penstock.changelog.operators.top_n import TopN
+from penstock.changelog.row_kinds import has_row_kind
 from penstock.errors import OptionError, SchemaError
 from penstock.spark._arguments import (
     KIND_FIELD,
@@ -159,6 +160,8 @@ def top_n(
 
     With `rank` the change of a row moves the rows below it: a rank that another row has now gives -U and +U.
 
+    The state has all rows of each group, or the first n of them if `df` has no `row_kind`.
+
     Args:
         df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
         n: at least 1. To change it, start with a new checkpoint.
@@ -185,7 +188,8 @@ def top_n(
     ordered = tuple(map(_direction, order_by))
     if rank is not None and rank in columns.fieldNames():
         raise OptionError(f"The rows have the column {rank!r} already. Choose another `rank`.", option="rank")
-    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank)
+    only_inserts = not has_row_kind(df.columns)
+    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank, only_inserts)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
     ranked = [] if rank is None else [StructField(rank, LongType(), nullable=False)]
     out = StructType([*columns.fields, *ranked, KIND_FIELD])

@@ -83,6 +83,12 @@ class Hashes:
         return new
 
 
+def order_with_parts(keys: Hashes, parts: Hashes) -> Places:
+    """Return the places of rows in the order of key and part. Equal ones stay in their order."""
+    by_part = parts.order()
+    return by_part[keys.take(by_part).order()]
+
+
 def spare_bits(count: int) -> int:
     """Return how many bits of a number `packed_order` needs for the place of a row."""
     return count.bit_length()
@@ -112,7 +118,7 @@ def state_rows(
     columns: pa.Table, keys: Hashes, deleted: Mask, now_ms: int, parts: Hashes | None = None
 ) -> pa.Table:
     """Return rows in the schema of the state, sorted."""
-    is_sorted = keys.ascends()
+    is_sorted = keys.ascends() if parts is None else _ascend(keys, parts)
     parts = no_parts(len(keys)) if parts is None else parts
     added = {
         KEY_HIGH: keys.high,
@@ -126,7 +132,15 @@ def state_rows(
     table = pa.Table.from_arrays([*map(pa.array, added.values()), *columns.columns], schema=schema)
     if is_sorted:
         return table
-    return table.take(pa.array(np.lexsort((parts.low, parts.high, keys.low, keys.high))))
+    return table.take(pa.array(order_with_parts(keys, parts)))
+
+
+def _ascend(keys: Hashes, parts: Hashes) -> bool:
+    """Return whether rows are in the order of key and part."""
+    ascends = np.ones(max(len(keys) - 1, 0), bool)
+    for each in (parts.low, parts.high, keys.low, keys.high):
+        ascends = (each[1:] > each[:-1]) | ((each[1:] == each[:-1]) & ascends)
+    return bool(ascends.all())
 
 
 def check_columns(columns: pa.Schema, keys: Sequence[str]) -> None:
@@ -234,6 +248,11 @@ def mask_of(array: pa.Array | pa.ChunkedArray) -> Mask:
     """Return a boolean column as numpy; null is false."""
     values: Mask = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
     return values
+
+
+def sorted_rows(rows: pa.Table) -> pa.Table:
+    """Return rows of the state in the order of key and part."""
+    return rows.take(pa.array(order_with_parts(keys_of(rows), parts_of(rows))))
 
 
 def equal_columns(left: pa.Table, right: pa.Table, names: Sequence[str]) -> Mask:

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.state.columns import DELETED, TOUCHED_MS, Hashes, Mask, keys_of, mask_of, one_array, parts_of
+from penstock.state.columns import (
+    DELETED,
+    TOUCHED_MS,
+    Hashes,
+    Mask,
+    keys_of,
+    mask_of,
+    one_array,
+    order_with_parts,
+    parts_of,
+)
 from penstock.state.run import Run
 
 
@@ -95,5 +105,5 @@ def ordered(rows: pa.Table, *, has_parts: bool) -> tuple[np.ndarray, Mask]:
         order = keys.order()
         return order, keys.take(order).starts()
     parts = parts_of(rows)
-    order = np.lexsort((parts.low, parts.high, keys.low, keys.high))
+    order = order_with_parts(keys, parts)
     return order, keys.take(order).starts() | parts.take(order).starts()

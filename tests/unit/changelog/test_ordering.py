@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from penstock.changelog.operators.ordering import groups_of, groups_of_kept, sort
-from penstock.state.columns import Hashes
+from penstock.changelog.operators.ordering import groups_of, groups_of_kept, rank, sort
+from penstock.state.columns import Hashes, order_with_parts, state_rows
 
 LEAST, MOST = -(2**63), 2**63 - 1
 # Few values, so that rows are equal; and values so far apart that they do not fit into one number.
@@ -60,6 +62,26 @@ def test_hashes_that_share_many_bits_are_in_order_too(pairs: list[tuple[int, int
     found = _hashes(pairs)
     assert found.order().tolist() == np.lexsort((found.low, found.high)).tolist()
     assert found.ascends() == (pairs == sorted(set(pairs)))
+
+
+@given(st.lists(st.tuples(halves, halves, halves, halves), max_size=40))
+def test_rows_are_in_the_order_of_key_then_part(drawn: list[tuple[int, int, int, int]]) -> None:
+    keys, parts = _hashes([each[:2] for each in drawn]), _hashes([each[2:] for each in drawn])
+    order = np.lexsort((parts.low, parts.high, keys.low, keys.high))
+    assert order_with_parts(keys, parts).tolist() == order.tolist()
+    places = pa.table({"place": np.arange(len(drawn))})
+    for taken in (np.arange(len(drawn)), order):  # in any order, and sorted already
+        given = places.take(pa.array(taken))
+        rows = state_rows(given, keys.take(taken), taken < 0, 0, parts.take(taken))
+        assert rows.column("place").to_pylist() == order.tolist()
+
+
+@given(st.lists(st.decimals(-(10**15), 10**15, places=2), max_size=20), st.integers(0, 5))
+def test_small_decimals_are_ranked_by_their_values(drawn: list[Decimal], start: int) -> None:
+    array = pa.array(drawn, pa.decimal128(18, 2))[start:]
+    ranked = np.argsort(rank(array), kind="stable").tolist()
+    assert ranked == sorted(range(len(array)), key=drawn[start:].__getitem__)
+    assert len(set(rank(array).tolist())) == len(set(drawn[start:]))
 
 
 @given(hashes, st.data())

@@ -65,6 +65,36 @@ def test_the_top_is_that_of_a_sorted_list(
         assert counted(top) == counted(expected)
 
 
+@pytest.mark.parametrize("rank", [None, "place"])
+@settings(max_examples=examples(15))
+@given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
+def test_of_inserts_only_the_top_is_kept_and_the_changes_are_the_same(
+    rank: str | None, seed: int, count: int, length: int
+) -> None:
+    chance = random.Random(seed)
+    order_by = (("v", True), ("s", False))
+    all_rows = Running(TopN(COLUMNS, ("g",), order_by, count, rank), WITH_KIND)
+    only_top = Running(TopN(COLUMNS, ("g",), order_by, count, rank, only_inserts=True), COLUMNS)
+    top: list[Row] = []
+    for batch in in_batches(chance, [make(chance) for _ in range(length)], 5):
+        out = only_top.step(batch)
+        assert out == all_rows.step([{**row, "row_kind": "+I"} for row in batch])
+        top = as_changelog([*({**row, "row_kind": "+I"} for row in top), *out])["rows"]
+        kept = [row for row in only_top.kept() for _ in range(row["#count"])]
+        assert counted(_own(kept)) == counted(_own(top))
+
+
+def _own(rows: list[Row]) -> list[Row]:
+    return [{name: row[name] for name in COLUMNS.names} for row in rows]
+
+
+def test_a_state_of_inserts_does_not_serve_changes() -> None:
+    plain, inserts = (
+        TopN(COLUMNS, ("g",), (("v", True),), 2, None, only_inserts=each) for each in (False, True)
+    )
+    assert plain.arguments != inserts.arguments
+
+
 def test_a_rank_that_another_row_takes_is_an_update() -> None:
     tested = Running(TopN(COLUMNS, ("g",), (("v", True),), 2, "n"), WITH_KIND)
     rows = [{"g": "a", "v": value, "s": "x"} for value in (5, 7, 7)]

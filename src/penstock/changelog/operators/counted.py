@@ -14,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, check_collisions, with_nullable
-from penstock.state.columns import Hashes, Places, hash_columns, keys_of, one_array, parts_of, state_rows
+from penstock.state.columns import (
+    Hashes,
+    Places,
+    hash_columns,
+    keys_of,
+    one_array,
+    order_with_parts,
+    parts_of,
+    state_rows,
+)
 
 _COUNT = "#count"
 
@@ -84,7 +93,7 @@ def count_rows(
     before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
     change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs])
     inner = [] if within is None else [one_array(table.column(within)).to_numpy()]
-    order = np.lexsort((parts.low, parts.high, *inner, hashes.low, hashes.high))
+    order = _order(hashes, parts, inner)
     is_first = hashes.take(order).starts() | parts.take(order).starts()
     ordered = table.take(pa.array(order))
     check_collisions(ordered, names, ~is_first)
@@ -94,3 +103,10 @@ def count_rows(
         before, change = (np.add.reduceat(each[order], firsts) for each in (before, change))
     at = order[firsts]
     return kind(table.take(pa.array(at)), hashes.take(at), parts.take(at), before, before + change)
+
+
+def _order(keys: Hashes, parts: Hashes, within: Sequence[Places]) -> Places:
+    """Return the places of rows in the order of key, then of the columns `within`, then of part."""
+    if not within:
+        return order_with_parts(keys, parts)
+    return np.lexsort((parts.low, parts.high, *within, keys.low, keys.high))

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from penstock.state.columns import Hashes, Mask, Places, Words, one_array, packed_order, spare_bits
+from penstock.state.columns import Hashes, Mask, Places, one_array, packed_order, spare_bits
+
+_DIGITS_OF_INT64 = 18
 
 
 def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
@@ -59,10 +61,18 @@ def rank(array: pa.Array) -> npt.NDArray[Any]:
         array = array.cast(pa.int64())
     elif kinds.is_date32(kind) or kinds.is_time32(kind):
         array = array.cast(pa.int32())
+    elif kinds.is_decimal128(kind) and kind.precision <= _DIGITS_OF_INT64:
+        return _low_halves(array)
     elif not kinds.is_integer(kind):
         array = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def _low_halves(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Return decimals of 128 bits as integers. The numbers are small, so their high halves say nothing."""
+    halves: npt.NDArray[np.int64] = np.frombuffer(array.buffers()[1], np.int64)
+    return halves[2 * array.offset : 2 * (array.offset + len(array)) : 2]
 
 
 def ranks_with_nulls(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
@@ -75,14 +85,13 @@ def _rank_with_nulls(array: pa.Array) -> npt.NDArray[Any]:
         return rank(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     dense = np.zeros(len(array), np.int64)
-    dense[valid] = descending(rank(array.drop_null()))
-    return -dense
+    dense[valid] = 1 + np.unique(rank(array.drop_null()), return_inverse=True)[1]
+    return dense
 
 
-def descending(ranked: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return numbers below 0 with the opposite order of `ranked`."""
-    found: npt.NDArray[np.int64] = -1 - np.unique(ranked, return_inverse=True)[1]
-    return found
+def descending(ranked: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers with the opposite order of `ranked`, which are integers."""
+    return ~ranked
 
 
 def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
@@ -95,26 +104,43 @@ def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def sort(groups: Places, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[Any]) -> Places:
-    """Return the order by group, then by the ranked columns in turn, then by `ties` in turn."""
-    columns = (groups, *ranked, *ties)
-    packed = _packed(columns, 64 - spare_bits(len(groups)))
-    return np.lexsort(tuple(reversed(columns))) if packed is None else packed_order(packed)
+    """Return the order by group, then by the ranked columns in turn, then by `ties` in turn.
+
+    Rows that are equal in all of them stay in their order.
+    """
+    order: Places | None = None
+    for values in reversed(_packed((groups, *ranked, *ties), 64 - spare_bits(len(groups)))):
+        order = _stable_order(values) if order is None else order[_stable_order(values[order])]
+    return np.arange(0) if order is None else order
 
 
-def _packed(columns: Sequence[npt.NDArray[Any]], bits: int) -> Words | None:
-    """Return one number for each row that has the order of all columns; None if it needs more bits."""
-    if len(columns[0]) == 0:
-        return None
-    packed = np.zeros(len(columns[0]), np.uint64)
-    for values in columns:
+def _stable_order(values: npt.NDArray[Any]) -> Places:
+    if not int(values.max()) >> (64 - spare_bits(len(values))):
+        return packed_order(values)
+    return np.argsort(values, kind="stable")
+
+
+def _packed(columns: Sequence[npt.NDArray[Any]], bits: int) -> list[npt.NDArray[Any]]:
+    """Return as few numbers for each row as can be, which have the order of all columns together.
+
+    Args:
+        columns: the first one counts most.
+        bits: that a number may have. A column that needs more stays alone.
+    """
+    found: list[npt.NDArray[Any]] = []
+    left = 0
+    for values in columns if len(columns[0]) else ():
         wide = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
         least = wide.min()
         width = (int(wide.max()) - int(least)).bit_length()
-        bits -= width
-        if bits < 0:
-            return None
-        packed = (packed << np.uint64(width)) | (wide - least).astype(np.uint64)
-    return packed
+        narrow = (wide - least).astype(np.uint64)
+        if found and width <= left:
+            found[-1] = (found[-1] << np.uint64(width)) | narrow
+            left -= width
+        else:
+            found.append(narrow)
+            left = bits - width
+    return found
 
 
 def same_as_before(ascending: Sequence[npt.NDArray[Any]]) -> Mask:

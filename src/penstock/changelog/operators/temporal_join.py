@@ -41,6 +41,7 @@ from penstock.state.columns import (
     mask_of,
     one_array,
     parts_of,
+    sorted_rows,
     state_rows,
 )
 
@@ -122,7 +123,7 @@ class TemporalJoin:
             self._kept_versions(versions, after, now_ms),
             self._kept_clocks(clocks[1], now_ms),
         ]
-        return Step(out, _sorted(pa.concat_tables(kept)))
+        return Step(out, sorted_rows(pa.concat_tables(kept)))
 
     @property
     def _nullable(self) -> pa.Schema:
@@ -330,8 +331,3 @@ def _times(rows: pa.Table, name: str) -> Places:
 
 def _reserved(key: int, count: int) -> Hashes:
     return Hashes(np.zeros(count, np.uint64), np.full(count, key, np.uint64))
-
-
-def _sorted(rows: pa.Table) -> pa.Table:
-    keys, parts = keys_of(rows), parts_of(rows)
-    return rows.take(pa.array(np.lexsort((parts.low, parts.high, keys.low, keys.high))))

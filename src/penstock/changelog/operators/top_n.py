@@ -5,19 +5,20 @@ the order and then by the hash of the row; equal rows count as often as they are
 most one row of each rank of a group.
 
 It keeps all rows of each group with the number of times that each is there, because a row may leave the top.
+Of rows that are only inserted it keeps the top: a row that is below it never comes into it.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, with_nullable
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
-from penstock.changelog.operators.ordering import descending, ranks_with_nulls
+from penstock.changelog.operators.ordering import descending, ranks_with_nulls, sort
 from penstock.changelog.row_kinds import (
     DELETE,
     INSERT,
@@ -28,7 +29,7 @@ from penstock.changelog.row_kinds import (
     signs_of,
 )
 from penstock.errors import RowError
-from penstock.state.columns import Hashes, Places
+from penstock.state.columns import Mask, Places
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class TopN:
         order_by: columns, and whether each is descending. Null is the lowest value.
         count: n.
         rank: the column of the output with the rank of a row, from 1; None for none.
+        only_inserts: the input has no updates and no deletes.
     """
 
     columns: pa.Schema
@@ -48,6 +50,7 @@ class TopN:
     order_by: tuple[tuple[str, bool], ...]
     count: int
     rank: str | None = None
+    only_inserts: bool = False
     name: str = "top_n"
     version: int = 1
     has_parts: bool = True
@@ -56,8 +59,12 @@ class TopN:
     @property
     def arguments(self) -> str:
         """Return the arguments that decide what it keeps."""
-        given = {"keys": self.keys, "order_by": self.order_by, "count": self.count}
-        return json.dumps(given if self.rank is None else {**given, "rank": True})
+        given: dict[str, object] = {"keys": self.keys, "order_by": self.order_by, "count": self.count}
+        if self.rank is not None:
+            given["rank"] = True
+        if self.only_inserts:
+            given["only_inserts"] = True
+        return json.dumps(given)
 
     @property
     def kept_columns(self) -> pa.Schema:
@@ -74,14 +81,25 @@ class TopN:
         """Return the changes of one batch and the rows to keep."""
         new = batch.select(self.columns.names).cast(with_nullable(self.columns))
         rows = count_rows(CountedRows, new, signs_of(batch), self.keys, find)
-        after = self._checked(rows.after, rows.table)
-        return Step(self._out(rows.table, rows.keys, rows.parts, rows.before, after), rows.to_keep(now_ms))
+        self._check(rows.after, rows.table)
+        starts = rows.keys.starts()
+        order = self._order(rows.table, starts)
+        before, after = (_Top.of(each[order], starts, self.count) for each in (rows.before, rows.after))
+        if self.only_inserts:
+            in_top = np.empty_like(order)
+            in_top[order] = after.inside
+            rows = replace(rows, after=in_top)
+        if self.rank is None:
+            return Step(self._without_ranks(rows.table, order, before, after), rows.to_keep(now_ms))
+        ordered = rows.table.take(pa.array(order))
+        return Step(self._with_ranks(ordered, np.cumsum(starts), before, after), rows.to_keep(now_ms))
 
-    def _checked(self, after: Places, rows: pa.Table) -> Places:
-        """Return how often each row is there now.
+    def _check(self, after: Places, rows: pa.Table) -> None:
+        """Raise RowError if a row was taken away that was not there.
 
-        Raises:
-            RowError: a row was taken away that was not there.
+        Args:
+            after: how often each row is there now.
+            rows: the rows.
         """
         wrong = np.flatnonzero(after < 0)
         if len(wrong):
@@ -91,21 +109,19 @@ class TopN:
                 "batch was written. The input is not a correct changelog: put `normalize` before this "
                 "operator.",
             )
-        return after
 
-    def _out(self, rows: pa.Table, keys: Hashes, parts: Hashes, before: Places, after: Places) -> pa.Table:
-        """Return the changes of the tops."""
+    def _order(self, rows: pa.Table, starts: Mask) -> Places:
+        """Return the places of rows in their order within each group.
+
+        Args:
+            rows: in the order of group and part. Of rows that are equal in `order_by`, that order stays.
+            starts: whether a row is the first of its group.
+        """
         ranked = ranks_with_nulls(rows, [name for name, _ in self.order_by])
-        ranked = [
-            descending(values) if is_down else values
-            for values, (_, is_down) in zip(ranked, self.order_by, strict=True)
-        ]
-        order = np.lexsort((parts.low, parts.high, *reversed(ranked), keys.low, keys.high))
-        starts = keys.take(order).starts()
-        tops = [_Top.of(counts[order], starts, self.count) for counts in (before, after)]
-        if self.rank is not None:
-            return self._with_ranks(rows.take(pa.array(order)), np.cumsum(starts), *tops)
-        return self._without_ranks(rows, order, *tops)
+        for place, (_, is_down) in enumerate(self.order_by):
+            if is_down:
+                ranked[place] = descending(ranked[place])
+        return sort(np.cumsum(starts), ranked)
 
     def _without_ranks(self, rows: pa.Table, order: Places, before: _Top, after: _Top) -> pa.Table:
         """Return -D for rows that leave the top, then +I for rows that come into it.

@@ -39,6 +39,7 @@ _KEEPS: dict[type, str] = {
     OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
     VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
 }
+_KEEPS_OF_INSERTS = "the first rows of each group. It grows with the groups"
 _MANY_HOPS = 100
 _NORMALIZE = (
     "the last row of each key. It grows with the keys, also deleted ones, until 'table.exec.state.ttl'"
@@ -113,6 +114,8 @@ def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, change
     kind = type(step)
     why = _WHY.get(kind, "Spark does not stream it")
     keeps = _KEEPS.get(kind, "see docs/changelogs.md")
+    if kind is Top and not any(inputs):
+        keeps = _KEEPS_OF_INSERTS
     reads = tuple(ALL if each else INSERTS for each in inputs)
     return Cut(name, place, why, reads, _given(step, any(inputs), changes=changes), keeps)
 

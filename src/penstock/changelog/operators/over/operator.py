@@ -27,7 +27,6 @@ from penstock.changelog.operators.over.parts import Part, is_folded, out_type, p
 from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds, kind_column, kinds_of
 from penstock.errors import RowError
-from penstock.state import columns as state_columns
 from penstock.state.columns import (
     Hashes,
     Mask,
@@ -36,6 +35,7 @@ from penstock.state.columns import (
     hash_values,
     keys_of,
     one_array,
+    sorted_rows,
     state_rows,
 )
 
@@ -133,7 +133,7 @@ class Over:
             self._kept_clock(clocks[1], now_ms),
             past,
         ]
-        return Step(out, _sorted(pa.concat_tables(kept)))
+        return Step(out, sorted_rows(pa.concat_tables(kept)))
 
     def _clocks(self, reserved: pa.Table, new: pa.Table) -> tuple[int, int]:
         """Return the latest time before and after the batch."""
@@ -386,8 +386,3 @@ def _times_or(rows: pa.Table, name: str, missing: int) -> Places:
 
 def _reserved(key: int, count: int) -> Hashes:
     return Hashes(np.zeros(count, np.uint64), np.full(count, key, np.uint64))
-
-
-def _sorted(rows: pa.Table) -> pa.Table:
-    keys, parts = keys_of(rows), state_columns.parts_of(rows)
-    return rows.take(pa.array(np.lexsort((parts.low, parts.high, keys.low, keys.high))))
