@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli._spark_python import use_this_python
 from penstock.sql.shell.formats import Format
 
 _LOCAL_TASKS = "4"
@@ -101,6 +102,7 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
             raise typer.BadParameter(f"expected key=value, got {each!r}", param_hint="--conf")
         builder = builder.config(key, value)
     if is_ours:
+        use_this_python(conf)
         builder = builder.appName("penstock sql").config("spark.ui.showConsoleProgress", "false")
     spark = builder.getOrCreate()
     if is_ours and hasattr(spark, "sparkContext"):

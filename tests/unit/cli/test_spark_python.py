@@ -1,0 +1,53 @@
+"""`penstock sql` from an environment that is not activated: Spark's processes run its Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli._spark_python import use_this_python
+
+
+@pytest.mark.parametrize("conf", [[], ["spark.master=local"], ["spark.master=local[4]", "spark.x=y=z"]])
+def test_spark_on_this_machine_runs_this_python(conf: list[str]) -> None:
+    environment: dict[str, str] = {"PATH": "/usr/bin"}
+    use_this_python(conf, environment)
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        ["spark.master=yarn"],
+        ["spark.master=local-cluster[1,1,1024]"],
+        ["spark.master=spark://host:7077"],
+        ["spark.remote=sc://host"],
+        ["spark.pyspark.python=/other/python"],
+    ],
+)
+def test_the_python_of_a_cluster_and_of_an_option_stays(conf: list[str]) -> None:
+    environment: dict[str, str] = {}
+    use_this_python(conf, environment)
+    assert environment == {}
+
+
+@pytest.mark.parametrize("name", ["PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "MASTER"])
+def test_what_the_environment_says_stays(name: str) -> None:
+    environment = {name: "given"}
+    use_this_python([], environment)
+    assert environment == {name: "given"}
+
+
+@pytest.mark.parametrize(("name", "folder"), [("SPARK_CONF_DIR", "."), ("SPARK_HOME", "conf")])
+def test_a_file_of_defaults_may_name_a_cluster(tmp_path: Path, name: str, folder: str) -> None:
+    place = tmp_path / folder
+    place.mkdir(exist_ok=True)
+    environment = {name: str(tmp_path)}
+    use_this_python([], environment)
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+    place.joinpath("spark-defaults.conf").write_text("spark.master yarn\n")
+    environment = {name: str(tmp_path)}
+    use_this_python([], environment)
+    assert environment == {name: str(tmp_path)}
