@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 
 from penstock import changelog
 from penstock.errors import SchemaError
+from tests.spark import running_count
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 from tests.spark.test_changelog import read_batches, write_batches
 from tests.unit.changelog.running import Row
@@ -165,6 +166,33 @@ def test_native_operators_on_both_sides(scene: Scene) -> None:
         ),
         "windows twice": Counter(),
     }
+
+
+@pytest.fixture
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(running_count.SETTING, running_count.PROVIDER)
+    yield
+    spark.conf.unset(running_count.SETTING)
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_transform_with_state_on_both_sides(scene: Scene) -> None:
+    counts = running_count.running_counts
+    queries = {
+        "before": scene.normalized(counts(scene.stream()), "place").select("k", "row_kind", "n"),
+        "after": counts(scene.normalized(scene.stream())).select("k", "n"),
+        "between": counts(scene.counted(counts(scene.stream()))).select("k", "n"),
+    }
+    for name, rows in queries.items():
+        with stopped(scene.start(name, rows, "update")) as query:
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+    updates = [("a", "-U", 2), ("a", "+U", 3), ("b", "-U", 1), ("b", "+U", 2)]
+    first = [("a", "+I", 2), ("b", "+I", 1), ("c", "+I", 1), ("d", "+I", 1)]
+    assert Counter(scene.found["before"]) == Counter([*first, *updates])
+    counted = [("a", 3), ("b", 1), ("a", 5), ("b", 2), ("c", 1), ("d", 1)]
+    assert Counter(scene.found["after"]) == Counter(counted), "each row of a changelog is a new row"
+    twice = [("a", 1), ("b", 1), ("a", 3), ("b", 3), ("c", 1), ("d", 1)]
+    assert Counter(scene.found["between"]) == Counter(twice), "-U and +U are two rows"
 
 
 def test_what_spark_and_penstock_refuse(scene: Scene) -> None:
