@@ -443,14 +443,51 @@ def test_a_select_shows_the_kind_of_each_row(
     assert any("__row_kind" in row[0] for row in plan)
 
 
-def test_a_state_time_to_live_is_refused_where_it_has_no_effect(
+def test_states_forget_what_was_not_written_for_their_time_to_live(
     script: Script, bootstrap: str, make_topic: MakeTopic
 ) -> None:
+    """Of the runs of two jobs each reads ten rows. The second one is later than a millisecond."""
+    source, topics = make_topic(), {name: make_topic(suffix=name) for name in ("n", "k", "t", "p", "q")}
+    group = "(shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT) {0}"
     script(
-        f"CREATE TABLE orders {ORDERS} {kafka(bootstrap, 'never-read')}; SET 'table.exec.state.ttl' = '1 d'"
+        f"""
+        CREATE TABLE orders {ORDERS} {kafka(bootstrap, source)};
+        CREATE TABLE forgotten {group.format(upsert(bootstrap, topics["n"]))};
+        CREATE TABLE kept {group.format(upsert(bootstrap, topics["k"]))};
+        CREATE TABLE top {group.format(upsert(bootstrap, topics["t"]))};
+        CREATE TABLE pairs (one BIGINT, other BIGINT) {kafka(bootstrap, topics["p"])};
+        CREATE TABLE none (one BIGINT, other BIGINT) {kafka(bootstrap, topics["q"])};
+        SET 'table.exec.state.ttl' = '1 ms';
+        """
     )
-    assert "is not served for aggregate" in script.refusal("SELECT shop, COUNT(*) FROM orders GROUP BY shop")
-    script(
-        "SELECT shop FROM (SELECT shop, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY id) AS n FROM orders) WHERE n = 1"
-    )
-    script("SET 'table.exec.state.ttl' = '0'; SELECT shop, COUNT(*) FROM orders GROUP BY shop")
+    pairs = "a.id, b.id FROM orders AS a JOIN orders AS b ON a.shop = b.shop AND a.id = b.id + 12"
+    inserts = f"""
+        INSERT INTO forgotten SELECT shop, COUNT(*) FROM orders GROUP BY shop;
+        INSERT INTO kept SELECT /*+ STATE_TTL('orders' = '1 d') */ shop, COUNT(*) FROM orders GROUP BY shop;
+        INSERT INTO top SELECT shop, least FROM (
+            SELECT shop, least, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY least DESC) AS n FROM (
+                SELECT /*+ STATE_TTL('orders' = '0 s') */ shop, MIN(id) AS least FROM orders GROUP BY shop
+            )
+        ) WHERE n = 1;
+        INSERT INTO pairs SELECT /*+ STATE_TTL('b' = '1 d') */ {pairs};
+        INSERT INTO none SELECT {pairs};
+    """
+    explained = "\n".join(row[0] for row in script(f"EXPLAIN STATEMENT SET BEGIN {inserts} END")[0].rows)
+    assert "that have rows, until it was not written for 1 d" in explained
+    assert "[I] and [I] becomes [I]." in explained
+    assert "until it was not written (left for 1 ms, right for 1 d)" in explained
+    for part in (orders(10), orders(20)[10:]):
+        judge.produce(bootstrap, source, *part)
+        run(script, inserts)
+    found = {name: [tuple(row.values()) for row in written(bootstrap, topics[name])] for name in "nkt"}
+    assert found == {
+        "n": [("s0", 3), ("s1", 4), ("s2", 3)],
+        "k": [("s0", 7), ("s1", 7), ("s2", 6)],
+        "t": [("s0", 0), ("s1", 1), ("s2", 2)],
+    }
+    both = {
+        name: [json.loads(each.value or b"{}") for each in judge.consume_all(bootstrap, topics[name])]
+        for name in "pq"
+    }
+    assert sorted(each["one"] for each in both["p"]) == list(range(12, 20))
+    assert both["q"] == []

@@ -17,13 +17,13 @@ from penstock.changelog.operators.base import Operator
 from penstock.errors import RowError, StateError
 from penstock.observe.location import without_secrets
 from penstock.spark._task_context import batch_of_task
-from penstock.state.columns import Hashes, hash_values, one_array, state_schema
+from penstock.state.columns import hash_values, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
 from penstock.state.mounts import check_listings
 from penstock.state.shared_folder import check_folder_id
-from penstock.state.snapshot import Lifetime
+from penstock.state.snapshot import Lifetime, Reading
 from penstock.state.store import BatchTask, StateStore
 
 PARTITION = "#partition"
@@ -98,12 +98,9 @@ class KeyedTask:
             now_ms = _now_ms(all_columns)
             rows = all_columns.select(self.columns.names).cast(self.columns)
             loaded = store.load(begun, partition)
-
-            def find(keys: Hashes, loaded=loaded, now_ms=now_ms) -> pa.Table:  # type: ignore[no-untyped-def]
-                return loaded.snapshot.find(keys, now_ms)
-
-            step = self.operator.step(rows, find, now_ms)
-            store.save(begun, loaded, step.kept, _digest(rows), now_ms)
+            reading = Reading(loaded.snapshot, now_ms)
+            step = self.operator.step(rows, reading.find, now_ms)
+            store.save(begun, loaded, reading.to_keep(step.kept), _digest(rows), now_ms)
             out.append(step.out)
         store.finish(begun, by_partition.keys())
         return out

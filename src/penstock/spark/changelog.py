@@ -18,6 +18,7 @@ from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.collapse import collapsed
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join, Names, On
+from penstock.changelog.operators.join_with_ttl import JoinWithTtl
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
 from penstock.changelog.operators.top_n import TopN
@@ -54,6 +55,7 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
     deleted_ttl: Duration | None = None,
     collapse: bool = False,
     source: str | None = None,
+    emit_equal: bool = False,
 ) -> DataFrame:
     """Return a correct changelog of upserts and deletes that may come twice, late or out of order.
 
@@ -77,6 +79,8 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
         collapse: emit at most one change of each key in a batch.
         source: a column such as the topic partition, because offsets of two of them cannot be compared. Two
             values of it in rows of one key make the query fail. It does not count when rows are compared.
+        emit_equal: emit a newer row that is equal to the one before as -U and +U. Operators behind it that
+            have a `ttl` then do not forget the row.
 
     Returns:
         The columns of `df`, with `row_kind` as the last one. Rows of a key are in order within a partition.
@@ -86,7 +90,9 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
         OptionError: the stream has no `state`, or a number or duration is wrong.
     """
     columns = columns_without_kind(df)
-    operator = Normalize(arrow(columns), tuple(keys), tuple(order_by), collapse, source)
+    operator = Normalize(
+        arrow(columns), tuple(keys), tuple(order_by), collapse, source, emit_equal=emit_equal
+    )
     check_names("keys", keys)
     check_names("order_by", order_by)
     check_columns(operator.columns, [*keys, *order_by, *([] if source is None else [source])])
@@ -142,7 +148,7 @@ def deduplicate(
     return apply(df, collapsed(operator, keys, collapse=collapse), out, state, partitions, lifetime)
 
 
-def top_n(
+def top_n(  # noqa: PLR0913 - each is a keyword of its own
     df: DataFrame,
     n: int,
     keys: Sequence[str],
@@ -151,6 +157,7 @@ def top_n(
     rank: str | None = None,
     state: str | None = None,
     partitions: int | None = None,
+    ttl: Duration | None = None,
     collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of the first n rows of each group of a changelog.
@@ -170,6 +177,7 @@ def top_n(
         rank: the name of a new BIGINT column with the rank of a row in its group, from 1.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        ttl: forget a group that got no rows for so long. A row of it that goes later does nothing.
         collapse: emit no row as -D and +I in one batch. A batch never does.
 
     Returns:
@@ -189,12 +197,15 @@ def top_n(
     if rank is not None and rank in columns.fieldNames():
         raise OptionError(f"The rows have the column {rank!r} already. Choose another `rank`.", option="rank")
     only_inserts = not has_row_kind(df.columns)
-    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank, only_inserts)
+    ttl_ms = time_to_live_ms("ttl", ttl)
+    forgets = ttl_ms is not None
+    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank, only_inserts, forgets)
     check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
     ranked = [] if rank is None else [StructField(rank, LongType(), nullable=False)]
     out = StructType([*columns.fields, *ranked, KIND_FIELD])
     net = collapsed(operator, None if rank is None else [*keys, rank], collapse=collapse)
-    return apply(df, net, out, state, partitions, Lifetime(remembers_deleted=False))
+    lifetime = Lifetime(ttl_ms, remembers_deleted=False, of_keys=ttl_ms is not None)
+    return apply(df, net, out, state, partitions, lifetime)
 
 
 def aggregate(
@@ -204,6 +215,7 @@ def aggregate(
     *,
     state: str | None = None,
     partitions: int | None = None,
+    ttl: Duration | None = None,
     collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of the aggregates of each group of a changelog.
@@ -221,6 +233,8 @@ def aggregate(
             averages DOUBLE. Null values do not count.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        ttl: forget a group that got no rows for so long. Its next row becomes +I, and a row of it that goes
+            does nothing. Each group of a batch gives -U and +U, also if they are equal.
         collapse: emit at most one change of each group in a batch. A batch never gives more.
 
     Returns:
@@ -234,12 +248,14 @@ def aggregate(
     check_names("keys", keys)
     parsed = parsed_calls(parse_calls, calls)
     check_rows_come_once(df, "aggregate")
-    operator = Aggregate(arrow(columns), tuple(keys), parsed)
+    ttl_ms = time_to_live_ms("ttl", ttl)
+    operator = Aggregate(arrow(columns), tuple(keys), parsed, forgets=ttl_ms is not None)
     check_columns(operator.columns, [*keys, *(name for call in parsed for name in call.columns)])
     check_columns(operator.out_columns, [])
     out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
     net = collapsed(operator, keys, collapse=collapse)
-    return apply(df, net, out, state, partitions, Lifetime(remembers_deleted=False))
+    lifetime = Lifetime(ttl_ms, remembers_deleted=False, of_keys=ttl_ms is not None)
+    return apply(df, net, out, state, partitions, lifetime)
 
 
 def join(
@@ -250,6 +266,7 @@ def join(
     how: How = "inner",
     state: str | None = None,
     partitions: int | None = None,
+    ttl: Duration | tuple[Duration | None, Duration | None] | None = None,
     collapse: bool = False,
 ) -> DataFrame:
     """Return a changelog of the rows of two changelogs with equal keys.
@@ -265,6 +282,8 @@ def join(
         how: "inner", "left", "right", "full", or "semi" and "anti": left rows with and without a partner.
         state: the folder of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
+        ttl: forget a row that was not written for so long; or a pair of the times for the left and the right
+            side. Nothing is said of its pairs. If it goes later, its pairs with rows that are known go.
         collapse: emit no row as -D and +I in one batch. Without it a row that finds its first partner may
             do so, if the output has no column of the partner that is not null.
 
@@ -280,10 +299,14 @@ def join(
     both, names = _both_sides(left, right, on, how)
     for side in (left, right):
         check_rows_come_once(side, "join")
-    operator = Join(arrow(columns_without_kind(both)), how, names, _pairs(on))
+    ttls_ms = tuple(time_to_live_ms("ttl", each) for each in (ttl if isinstance(ttl, tuple) else (ttl, ttl)))
+    has_ttl = any(each is not None for each in ttls_ms)
+    kind = JoinWithTtl if has_ttl else Join
+    operator = kind(arrow(columns_without_kind(both)), how, names, _pairs(on))
     out = StructType([*_out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
-    return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False))
+    lifetime = Lifetime(remembers_deleted=False, by=SIDE if has_ttl else None, ttls_ms=ttls_ms)
+    return apply(both, net, out, state, partitions, lifetime)
 
 
 def _both_sides(

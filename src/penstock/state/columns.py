@@ -82,6 +82,18 @@ class Hashes:
         new[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
         return new
 
+    def among(self, known: Hashes) -> Mask:
+        """Return for each hash whether it is one of `known`."""
+        if not len(self):
+            return np.zeros(0, bool)
+        both = Hashes.joined(known, self)
+        order = both.order()
+        starts = both.take(order).starts()
+        of_hash = np.maximum.reduceat(order < len(known), np.flatnonzero(starts))
+        found = np.empty(len(order), bool)
+        found[order] = of_hash[np.cumsum(starts) - 1]
+        return found[len(known) :]
+
 
 def order_with_parts(keys: Hashes, parts: Hashes) -> Places:
     """Return the places of rows in the order of key and part. Equal ones stay in their order."""

@@ -1,7 +1,8 @@
 """One version of a partition's state, open: it finds the rows of keys.
 
 Runs on executors. Invariant: of several rows with the same key and part, only the newest counts; a row whose
-time to live is over does not exist, whether it was removed already or not.
+time to live is over does not exist, whether it was removed already or not. If all rows of a key end together,
+none of them comes back when the key gets new rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.state.columns import (
     TOUCHED_MS,
     Hashes,
     Mask,
+    Places,
     keys_of,
     mask_of,
     one_array,
@@ -23,6 +25,8 @@ from penstock.state.columns import (
     parts_of,
 )
 from penstock.state.run import Run
+
+_NEVER_MS = 2**62
 
 
 @dataclass(frozen=True)
@@ -33,25 +37,43 @@ class Lifetime:
         ttl_ms: of each row.
         deleted_ttl_ms: of a row that says that its key is deleted; not longer than `ttl_ms`.
         remembers_deleted: whether the operator wants to see rows of deleted keys at all.
+        of_keys: whether all rows of a key end together, so long after a batch has written one of them.
+        by: a column with small numbers, by which rows have different times to live; None for `ttl_ms`.
+        ttls_ms: the time to live of each of its numbers.
     """
 
     ttl_ms: int | None = None
     deleted_ttl_ms: int | None = None
     remembers_deleted: bool = True
+    of_keys: bool = False
+    by: str | None = None
+    ttls_ms: tuple[int | None, ...] = ()
 
     def is_alive(self, rows: pa.Table, now_ms: int) -> Mask:
-        """Return for each row of the state whether it still exists."""
+        """Return for each row of the state whether it still exists. Rows of a key stand together."""
         deleted = mask_of(rows.column(DELETED))
         touched = one_array(rows.column(TOUCHED_MS)).to_numpy()
         alive = np.ones(rows.num_rows, bool)
         if not self.remembers_deleted:
             alive &= ~deleted
+        if self.of_keys and rows.num_rows:
+            starts = keys_of(rows).starts()
+            touched = np.maximum.reduceat(touched, np.flatnonzero(starts))[np.cumsum(starts) - 1]
         unknown = touched == 0  # of a version of penstock that wrote no time if there was no time to live
-        if self.ttl_ms is not None:
-            alive &= unknown | (touched + self.ttl_ms > now_ms)
+        ttl_ms = self._ttls_of(rows)
+        if ttl_ms is not None:
+            alive &= unknown | (touched + ttl_ms > now_ms)
         if self.deleted_ttl_ms is not None:
             alive &= unknown | ~deleted | (touched + self.deleted_ttl_ms > now_ms)
         return alive
+
+    def _ttls_of(self, rows: pa.Table) -> int | Places | None:
+        """Return the time to live of each row, or of all; None for ever."""
+        if self.by is None:
+            return self.ttl_ms
+        each = np.array([_NEVER_MS if ttl_ms is None else ttl_ms for ttl_ms in self.ttls_ms], np.int64)
+        found: Places = each[one_array(rows.column(self.by)).to_numpy(zero_copy_only=False)]
+        return found
 
 
 class Snapshot:
@@ -77,6 +99,10 @@ class Snapshot:
             keys: ascending, each once.
             now_ms: the time of the batch.
         """
+        return Reading(self, now_ms).find(keys)
+
+    def newest(self, keys: Hashes) -> pa.Table:
+        """Return the newest row of each part of these keys, also those that do not exist any more."""
         pieces: list[pa.RecordBatch] = []
         wanted = keys
         for run in reversed(self.runs):
@@ -86,8 +112,45 @@ class Snapshot:
                 missing = np.ones(len(wanted), bool)
                 missing[key_index] = False
                 wanted = wanted.take(missing)
-        rows = newest(pa.Table.from_batches(pieces, self.schema), has_parts=self.has_parts)
-        return rows.filter(pa.array(self.lifetime.is_alive(rows, now_ms)))
+        return newest(pa.Table.from_batches(pieces, self.schema), has_parts=self.has_parts)
+
+
+class Reading:
+    """What one batch reads of a version: it remembers the keys whose time was over.
+
+    Args:
+        snapshot: the version.
+        now_ms: the time of the batch.
+    """
+
+    def __init__(self, snapshot: Snapshot, now_ms: int) -> None:
+        self._snapshot = snapshot
+        self._now_ms = now_ms
+        self._ended: list[pa.Table] = []
+
+    def find(self, keys: Hashes) -> pa.Table:
+        """Return the rows of these keys, which ascend, each once."""
+        rows, lifetime = self._snapshot.newest(keys), self._snapshot.lifetime
+        alive = lifetime.is_alive(rows, self._now_ms)
+        if lifetime.of_keys:
+            self._ended.append(rows.filter(pa.array(~alive & ~mask_of(rows.column(DELETED)))))
+        return rows.filter(pa.array(alive))
+
+    def to_keep(self, kept: pa.Table) -> pa.Table:
+        """Return the rows to save: those of the operator, and the end of rows that would come back with them.
+
+        Args:
+            kept: rows of the state. If they have a key whose time was over, its old rows would be back.
+        """
+        ended = pa.concat_tables([kept.slice(0, 0), *self._ended])
+        if not ended.num_rows or not kept.num_rows:
+            return kept
+        gone = ended.filter(pa.array(keys_of(ended).among(keys_of(kept))))
+        for name, value in ((DELETED, True), (TOUCHED_MS, self._now_ms)):
+            at = gone.schema.get_field_index(name)
+            field = gone.schema.field(at)
+            gone = gone.set_column(at, field, pa.array([value] * gone.num_rows, field.type))
+        return newest(pa.concat_tables([kept, gone]), has_parts=self._snapshot.has_parts)
 
 
 def newest(rows: pa.Table, *, has_parts: bool) -> pa.Table:

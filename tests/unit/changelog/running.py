@@ -11,7 +11,7 @@ from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.ordering import groups_of
 from penstock.state.columns import DELETED, KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW, Hashes, state_schema
 from penstock.state.merge import run_in_memory
-from penstock.state.snapshot import Lifetime, Snapshot
+from penstock.state.snapshot import Lifetime, Reading, Snapshot
 
 Row = dict[str, Any]
 _ONE_ROW = (KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW)
@@ -33,14 +33,16 @@ class Running:
         return groups_of(Hashes.joined(*self._asked))[1]
 
     def step(self, rows: Iterable[Row], now_ms: int = 0) -> list[Row]:
+        reading = Reading(self.snapshot, now_ms)
+
         def find(keys: Hashes) -> pa.Table:
             self._asked.append(keys)
-            return self.snapshot.find(keys, now_ms)
+            return reading.find(keys)
 
         batch = pa.Table.from_pylist(list(rows), self.columns)
         step = self.operator.step(batch, find, now_ms)
         assert step.out.schema.equals(self.operator.out_columns)
-        self.snapshot.runs.append(run_in_memory(self.snapshot.schema, step.kept))
+        self.snapshot.runs.append(run_in_memory(self.snapshot.schema, reading.to_keep(step.kept)))
         step.out.validate(full=True)
         out: list[Row] = step.out.to_pylist()
         return out

@@ -34,6 +34,7 @@ class FakeBinder:
     """Knows the tables t and u, with the columns of TYPES, and the function py_upper."""
 
     zone_is_utc = True
+    state_ttl: str | None = None
 
     def __init__(self, tables: Mapping[str, Relation] = NO_TABLES) -> None:
         self.options: list[Options] = []

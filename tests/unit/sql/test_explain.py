@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from penstock.sql.query.rows import Feature, Rows
@@ -24,6 +26,7 @@ from penstock.sql.run._explain import (
     states,
     write_warnings,
 )
+from penstock.sql.run._steps import times_to_live
 
 AGGREGATE = "StateStoreSave [window#1]\n+- EventTimeWatermark ts#2"
 JOIN = "StreamingSymmetricHashJoin [a#1], [b#2], Inner, condition = [], state cleanup [ left = null, right = null ]"
@@ -104,10 +107,34 @@ VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_00
 def test_the_changelog_mode_of_a_cut(
     step: Operation, inputs: list[bool], changes: bool, expected: str
 ) -> None:
-    cut = cut_of("x", step, "line 1, column 2", inputs, changes=changes)
+    cut = cut_of("x", step, "line 1, column 2", inputs, [None for _ in inputs], changes=changes)
     assert cut.line.startswith("line 1, column 2: x, because Spark ")
     assert cut.line.endswith(expected)
     assert "row" in cut.keeps or "entry" in cut.keeps
+
+
+@pytest.mark.parametrize(
+    ("step", "ttl", "expected"),
+    [
+        (GROUPS, "1 d", "until it was not written for 1 d"),
+        (dataclasses.replace(GROUPS, ttl="2 h"), "1 d", "until it was not written for 2 h"),
+        (dataclasses.replace(GROUPS, ttl="0"), "1 d", "that have rows"),
+        (dataclasses.replace(JOIN_OF_ALL, ttls=("2 h", None)), "1 d", "(left for 2 h, right for 1 d)"),
+        (dataclasses.replace(JOIN_OF_ALL, ttls=("2 h", "0 s")), None, "(left for 2 h, right ever)"),
+        (TOP, "1 d", "until it was not written for 1 d"),
+        (OVER, "1 d", "wait for the watermark"),
+    ],
+)
+def test_a_state_says_when_it_forgets(step: Operation, ttl: str | None, expected: str) -> None:
+    cut = cut_of("x", step, "", [False], times_to_live(step, ttl), changes=True)
+    assert cut.keeps.endswith(expected)
+
+
+def test_a_join_of_inserts_by_an_operator_gives_inserts() -> None:
+    step = dataclasses.replace(JOIN_OF_ALL, how="inner")
+    assert cut_of("x", step, "", [False, False], [None], changes=True).line.endswith(
+        "[I] and [I] becomes [I]."
+    )
 
 
 def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:

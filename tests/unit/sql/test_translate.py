@@ -363,7 +363,8 @@ WRONG = [
     ("SELECT i FROM t, LATERAL TABLE(f(i)) AS x(y)", 1, ""),
     ("SELECT i FROM t QUALIFY i > 1", 25, "QUALIFY is not served here"),
     ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (a) DEFINE a AS TRUE)", 1, ""),
-    ("SELECT /*+ STATE_TTL('t' = '1d') */ i FROM t", 8, "the hint STATE_TTL is not served"),
+    ("SELECT /*+ STATE_TTL('x' = '1d') */ i FROM t", 8, "STATE_TTL names 'x', which is not a table of FROM"),
+    ("SELECT /*+ STATE_TTL('t' : '1d') */ i FROM t", 26, "expected '=', got ':'"),
     (
         "SELECT i /*+ OPTIONS('a' = 'b') */ FROM t",
         10,

@@ -4,20 +4,22 @@ Runs on executors; made on the driver. Invariant: downstream has for each group 
 the aggregates of the rows that are there now; each -U and -D is the row that was emitted before it.
 
 It keeps, for each group: the number of rows, the sums and counts of columns. For other aggregates also each
-value of the column with the number of times that it is there (`values.py`).
+value of the column with the number of times that it is there (`values.py`). With a time to live a group is
+forgotten as a whole (`_forgotten_groups.py`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from penstock.changelog.operators._forgotten_groups import rows_that_count
 from penstock.changelog.operators.base import Find, Step, collision
 from penstock.changelog.operators.calls import ARRIVED, Call
 from penstock.changelog.operators.ordering import groups_of
@@ -49,6 +51,7 @@ from penstock.state.columns import (
     keys_of,
     one_array,
     state_rows,
+    state_schema,
 )
 
 _SLOT, _COUNT = "#slot", "#count"
@@ -64,11 +67,14 @@ class Aggregate:
         columns: of the input, without `row_kind`.
         keys: the columns of the group.
         calls: the aggregates.
+        forgets: whether groups have a time to live. Then each group of a batch gives rows, also if they are
+            equal, so that operators behind it do not forget what is still there.
     """
 
     columns: pa.Schema
     keys: tuple[str, ...]
     calls: tuple[Call, ...]
+    forgets: bool = False
     name: str = "aggregate"
     version: int = 1
     has_parts: bool = True
@@ -161,12 +167,20 @@ class Aggregate:
         is_group = slots == _GROUP_ROW
         signs = signs_of(batch)
         self._check_arrived(signs)
+        if self.forgets:
+            stays = rows_that_count(batch, signs, hashes, keys_of(kept))
+            batch, signs, hashes = batch.filter(pa.array(stays)), signs[stays], hashes.take(stays)
+            if not len(signs):
+                return Step(self.out_columns.empty_table(), state_schema(self.kept_columns).empty_table())
+            groups, keys = groups_of(hashes)
         old = self._old_groups(kept.filter(pa.array(is_group)), batch, groups, keys)
         new = self._new_groups(old, batch, signs, groups)
         values = [
             values_of(slot, kept.filter(pa.array(slots == slot.number)), batch, signs, groups, keys)
             for slot in self._slots()
         ]
+        if self.forgets:
+            new, values = self._from_nothing(new, values)
         was, is_there = (one_array(each.column(_COUNT)).to_numpy() for each in (old, new))
         counts = [
             is_there,
@@ -181,6 +195,21 @@ class Aggregate:
         before, after = self._results(old, values, "before"), self._results(new, values, "after")
         out = self._out(before, after, was > 0, is_there > 0)
         return Step(out, self._kept(new, is_there == 0, keys, values, now_ms))
+
+    def _from_nothing(self, rows: pa.Table, values: list[Values]) -> tuple[pa.Table, list[Values]]:
+        """Return groups and values without numbers below 0, which rows that were forgotten leave."""
+        is_empty = _numbers(rows, _COUNT) <= 0
+        for name in (_COUNT, *self._counts()):
+            counts = np.where(is_empty, 0, np.maximum(_numbers(rows, name), 0))
+            rows = _with_column(rows, name, pa.array(counts))
+        for name in self._summed():
+            zero = pa.scalar(0).cast(rows.schema.field(_SUM + name).type)
+            some = pa.array(_numbers(rows, _VALID + name) > 0)
+            rows = _with_column(
+                rows, _SUM + name, pc.if_else(some, one_array(rows.column(_SUM + name)), zero)
+            )
+        at_least = [np.where(is_empty[each.groups], 0, np.maximum(each.after, 0)) for each in values]
+        return rows, [replace(each, after=after) for each, after in zip(values, at_least, strict=True)]
 
     def _check_arrived(self, signs: Places) -> None:
         """Raise RowError if a row goes, and an aggregate keeps one value of each group only."""
@@ -256,7 +285,7 @@ class Aggregate:
         """
         equal = equal_columns(before, after, [call.name for call in self.calls])
         removed, inserted = was & ~is_there, ~was & is_there
-        updated = was & is_there & ~equal
+        updated = was & is_there & (~equal | self.forgets)
         gone, come = np.flatnonzero(removed | updated), np.flatnonzero(inserted | updated)
         rows = pa.concat_tables([before.take(pa.array(gone)), after.take(pa.array(come))])
         kinds_ = np.concatenate(
@@ -339,8 +368,13 @@ def _check_keys(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> None:
         raise collision(keys)
 
 
+def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values)
+
+
 def _with_added(rows: pa.Table, name: str, signs: Places, groups: Places) -> pa.Table:
     at = rows.schema.get_field_index(name)
     counts = one_array(rows.column(at)).to_numpy(zero_copy_only=False).copy()
     np.add.at(counts, groups, signs)
-    return rows.set_column(at, rows.schema.field(at), pa.array(counts))
+    return _with_column(rows, name, pa.array(counts))

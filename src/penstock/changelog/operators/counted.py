@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Find, check_collisions, with_nullable
 from penstock.state.columns import (
     Hashes,
+    Mask,
     Places,
     hash_columns,
     keys_of,
@@ -38,6 +39,8 @@ class CountedRows:
         parts: the hash of each row.
         before: how often each row was there before the batch.
         after: how often it is there after the batch. Less than 0 if more went than were there.
+        touched: whether the batch has the row.
+        carried: a number that was kept with each row; -1 for a row that was not kept.
     """
 
     table: pa.Table
@@ -45,13 +48,30 @@ class CountedRows:
     parts: Hashes
     before: Places
     after: Places
+    touched: Mask
+    carried: Places
 
-    def to_keep(self, now_ms: int) -> pa.Table:
-        """Return the rows whose number has changed, as rows of the state."""
-        at = np.flatnonzero(self.before != self.after)
-        values = self.table.append_column(_COUNT, pa.array(self.after)).take(pa.array(at))
+    @property
+    def group(self) -> Places:
+        """Return the number of the key of each row."""
+        return np.cumsum(self.keys.starts()) - 1
+
+    def to_keep(self, now_ms: int, changed: Mask | None = None, carried: pa.Table | None = None) -> pa.Table:
+        """Return rows of the state.
+
+        Args:
+            now_ms: the time of the batch.
+            changed: the rows to keep; by default those whose number has changed.
+            carried: one more column to keep.
+        """
+        at = np.flatnonzero(self.before != self.after if changed is None else changed)
+        values = self.table.append_column(_COUNT, pa.array(self.after))
+        columns = counted_columns(self.table.schema)
+        if carried is not None:
+            columns = columns.append(carried.schema.field(0))
+            values = values.append_column(columns.field(-1), carried.column(0))
         return state_rows(
-            values.cast(counted_columns(self.table.schema)),
+            values.take(pa.array(at)).cast(columns),
             self.keys.take(at),
             self.after[at] == 0,
             now_ms,
@@ -68,7 +88,13 @@ def counted_columns(columns: pa.Schema) -> pa.Schema:
 
 
 def count_rows(
-    kind: type[Rows], new: pa.Table, signs: Places, keys: Sequence[str], find: Find, within: str | None = None
+    kind: type[Rows],
+    new: pa.Table,
+    signs: Places,
+    keys: Sequence[str],
+    find: Find,
+    within: str | None = None,
+    carried: str | None = None,
 ) -> Rows:
     """Return the rows of all keys of a batch, sorted by key, then by the column `within`, then by part.
 
@@ -79,6 +105,7 @@ def count_rows(
         keys: the columns by which rows are found.
         find: returns what was kept.
         within: an integer column.
+        carried: the column of a number, from 0, that was kept with each row.
 
     Raises:
         StateError: two different rows have one hash.
@@ -92,6 +119,10 @@ def count_rows(
     parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
     before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
     change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs])
+    numbers = np.full(len(change), -1, np.int64)
+    if carried is not None:
+        numbers[: kept.num_rows] = one_array(kept.column(carried)).fill_null(0).to_numpy()
+    touched = np.arange(len(change)) >= kept.num_rows
     inner = [] if within is None else [one_array(table.column(within)).to_numpy()]
     order = _order(hashes, parts, inner)
     is_first = hashes.take(order).starts() | parts.take(order).starts()
@@ -101,8 +132,11 @@ def count_rows(
     firsts = np.flatnonzero(is_first)
     if len(firsts):
         before, change = (np.add.reduceat(each[order], firsts) for each in (before, change))
+        touched, numbers = (np.maximum.reduceat(each[order], firsts) for each in (touched, numbers))
     at = order[firsts]
-    return kind(table.take(pa.array(at)), hashes.take(at), parts.take(at), before, before + change)
+    return kind(
+        table.take(pa.array(at)), hashes.take(at), parts.take(at), before, before + change, touched, numbers
+    )
 
 
 def _order(keys: Hashes, parts: Hashes, within: Sequence[Places]) -> Places:

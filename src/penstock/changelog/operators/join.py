@@ -87,7 +87,10 @@ class Join:
         alone = self._without_key(new.filter(pa.array(~has_key)), signs[~has_key])
         rows = self._rows(new.filter(pa.array(has_key)), signs[has_key], find)
         out = _deletes_first(pa.concat_tables([alone, self._out(rows)]))
-        return Step(out, rows.to_keep(now_ms))
+        return Step(out, self._kept(rows, now_ms))
+
+    def _kept(self, rows: JoinRows, now_ms: int) -> pa.Table:
+        return rows.to_keep(now_ms)
 
     def _without_key(self, rows: pa.Table, signs: Places) -> pa.Table:
         """Return the changes by rows with a null in their keys, which have no partner."""
@@ -102,9 +105,9 @@ class Join:
         left, right = (np.where(is_left[places] == is_it, places, -1) for is_it in (True, False))
         return self._named(rows, left, right, signs[places])
 
-    def _rows(self, new: pa.Table, signs: Places, find: Find) -> _Rows:
+    def _rows(self, new: pa.Table, signs: Places, find: Find) -> JoinRows:
         """Return the rows of all keys of the batch, each once, with their numbers before and after it."""
-        rows = count_rows(_Rows, new, signs, self.keys, find, within=SIDE)
+        rows = count_rows(JoinRows, new, signs, self.keys, find, within=SIDE)
         if np.any(rows.after < 0):
             raise RowError(
                 "A -U or -D takes away a row that is not there. Nothing of this batch was written. The input "
@@ -112,13 +115,13 @@ class Join:
             )
         return rows
 
-    def _out(self, rows: _Rows) -> pa.Table:
+    def _out(self, rows: JoinRows) -> pa.Table:
         """Return the changes of the join."""
         left: list[Places] = []
         right: list[Places] = []
         change: list[Places] = []
         if self.how not in ("semi", "anti"):
-            pairs = rows.changed_pairs()
+            pairs = rows.pairs_of(rows.before != rows.after)
             left, right = [pairs[0]], [pairs[1]]
             change = [
                 rows.after[left[0]] * rows.after[right[0]] - rows.before[left[0]] * rows.before[right[0]]
@@ -138,7 +141,13 @@ class Join:
         return self._named(rows.table, ones, others, changes, rows.group)
 
     def _named(
-        self, rows: pa.Table, left: Places, right: Places, change: Places, group: Places | None = None
+        self,
+        rows: pa.Table,
+        left: Places,
+        right: Places,
+        change: Places,
+        group: Places | None = None,
+        again: Places | None = None,
     ) -> pa.Table:
         """Return rows of the output: -D as often as a change is negative, then +I as often as it is positive.
 
@@ -148,8 +157,10 @@ class Join:
             right: the place of the right row.
             change: how often the pair comes, or goes.
             group: the number of the key of each row. It orders the rows of a kind.
+            again: how often the pair goes and comes besides; None for never.
         """
-        gone, come = np.maximum(-change, 0), np.maximum(change, 0)
+        more = np.zeros(len(change), np.int64) if again is None else again
+        gone, come = np.maximum(-change, 0) + more, np.maximum(change, 0) + more
         pairs = np.concatenate([np.repeat(np.arange(len(change)), each) for each in (gone, come)])
         comes = np.arange(len(pairs)) >= gone.sum()
         if group is not None:
@@ -200,7 +211,7 @@ def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa
     return arrays
 
 
-class _Rows(CountedRows):
+class JoinRows(CountedRows):
     """The rows of all keys of a batch, sorted by key and side, with their numbers before and after it."""
 
     @property
@@ -209,22 +220,21 @@ class _Rows(CountedRows):
         sides: Places = one_array(self.table.column(SIDE)).to_numpy().astype(np.int64)
         return sides
 
-    @property
-    def group(self) -> Places:
-        """Return the number of the key of each row."""
-        return np.cumsum(self.keys.starts()) - 1
-
     def partners(self, places: Places) -> Iterator[Places]:
         """Yield how many rows of the other side these rows have, before and after the batch."""
-        group, other = self.group, 1 - self.side[places]
         for counts in (self.before, self.after):
-            totals = np.zeros(2 * len(self.before), np.int64)
-            np.add.at(totals, 2 * group + self.side, counts)
-            yield totals[2 * group[places] + other]
+            yield self.of_others(counts, places)
 
-    def changed_pairs(self) -> tuple[Places, Places]:
-        """Return the places of the rows of each pair of which at least one row has changed."""
-        changed = self.before != self.after
+    def of_others(self, counts: Places, places: Places) -> Places:
+        """Return the sum of `counts` over the rows of the other side, for each of these rows."""
+        group, other = self.group, 1 - self.side[places]
+        totals = np.zeros(2 * len(self.before), np.int64)
+        np.add.at(totals, 2 * group + self.side, counts)
+        found: Places = totals[2 * group[places] + other]
+        return found
+
+    def pairs_of(self, changed: Mask) -> tuple[Places, Places]:
+        """Return the places of the rows of each pair of which at least one row is `changed`."""
         first = self._pairs(changed, np.ones(len(changed), bool))
         second = self._pairs(~changed, changed)
         return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])

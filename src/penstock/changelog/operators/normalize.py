@@ -68,6 +68,7 @@ class Normalize:
         order_by: says which of two rows of a key is newer. Never null, and different for different rows.
         collapse: whether a batch gives at most one change of each key.
         source: a column that is equal in all rows of a key, because `order_by` compares only such rows.
+        emit_equal: whether a row that is equal to the one before gives -U and +U.
     """
 
     columns: pa.Schema
@@ -75,6 +76,7 @@ class Normalize:
     order_by: tuple[str, ...]
     collapse: bool = False
     source: str | None = None
+    emit_equal: bool = False
     name: str = "normalize"
     version: int = 1
     has_parts: bool = False
@@ -113,6 +115,8 @@ class Normalize:
         removed = arrived & chains.deleted & was_alive
         # The row that downstream has: a row equal to it was not emitted.
         unchanged = arrived & ~chains.deleted & was_alive & equal
+        if self.emit_equal:
+            updated, unchanged = updated | unchanged, np.zeros(len(unchanged), bool)
         emitted = np.maximum.accumulate(np.where(unchanged, 0, np.arange(len(unchanged))))
         out = self._out(chains, emitted, inserted, updated, removed)
         return Step(out, self._kept(chains, emitted, now_ms))

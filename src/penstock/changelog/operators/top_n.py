@@ -6,6 +6,7 @@ most one row of each rank of a group.
 
 It keeps all rows of each group with the number of times that each is there, because a row may leave the top.
 Of rows that are only inserted it keeps the top: a row that is below it never comes into it.
+With a time to live a group is forgotten as a whole. A row of it that goes later does nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class TopN:
         count: n.
         rank: the column of the output with the rank of a row, from 1; None for none.
         only_inserts: the input has no updates and no deletes.
+        forgets: whether groups have a time to live.
     """
 
     columns: pa.Schema
@@ -51,6 +53,7 @@ class TopN:
     count: int
     rank: str | None = None
     only_inserts: bool = False
+    forgets: bool = False
     name: str = "top_n"
     version: int = 1
     has_parts: bool = True
@@ -81,6 +84,8 @@ class TopN:
         """Return the changes of one batch and the rows to keep."""
         new = batch.select(self.columns.names).cast(with_nullable(self.columns))
         rows = count_rows(CountedRows, new, signs_of(batch), self.keys, find)
+        if self.forgets:
+            rows = replace(rows, after=np.maximum(rows.after, 0))
         self._check(rows.after, rows.table)
         starts = rows.keys.starts()
         order = self._order(rows.table, starts)
@@ -89,10 +94,20 @@ class TopN:
             in_top = np.empty_like(order)
             in_top[order] = after.inside
             rows = replace(rows, after=in_top)
+        kept = rows.to_keep(now_ms, self._written(rows) if self.forgets else None)
         if self.rank is None:
-            return Step(self._without_ranks(rows.table, order, before, after), rows.to_keep(now_ms))
+            return Step(self._without_ranks(rows.table, order, before, after), kept)
         ordered = rows.table.take(pa.array(order))
-        return Step(self._with_ranks(ordered, np.cumsum(starts), before, after), rows.to_keep(now_ms))
+        return Step(self._with_ranks(ordered, np.cumsum(starts), before, after), kept)
+
+    def _written(self, rows: CountedRows) -> Mask:
+        """Return the rows to keep: those that changed, and one of each group, which tells its time."""
+        first = np.full(int(rows.group.max(initial=-1)) + 1, -1, np.int64)
+        there = np.flatnonzero(rows.after > 0)[::-1]
+        first[rows.group[there]] = there
+        changed: Mask = rows.before != rows.after
+        changed[first[first >= 0]] = True
+        return changed
 
     def _check(self, after: Places, rows: pa.Table) -> None:
         """Raise RowError if a row was taken away that was not there.

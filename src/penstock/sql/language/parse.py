@@ -212,8 +212,8 @@ def _option_hints(cursor: Cursor) -> Options:
     return parse_option_hint(token.value, cursor.source, token.start)
 
 
-def parse_option_hint(text: str, source: Source, offset: int) -> Options:
-    """Return the options of a hint `/*+ OPTIONS('key' = 'value') */` behind a table.
+def parse_option_hint(text: str, source: Source, offset: int, name: str = "OPTIONS") -> Options:
+    """Return the options of a hint such as `/*+ OPTIONS('key' = 'value') */`; `name` is its name.
 
     Raises:
         SqlError: it is another hint, or its options cannot be read.
@@ -221,7 +221,7 @@ def parse_option_hint(text: str, source: Source, offset: int) -> Options:
     inner = Source(f"   {text[3:-2]}")
     tokens = [type(t)(t.kind, t.value, t.start + offset, t.stop + offset) for t in tokenize(inner)]
     cursor = Cursor(source, tokens)
-    cursor.expect("OPTIONS")
+    cursor.expect(name)
     found = options_list(cursor)
     if not cursor.at_end():
         cursor.fail(["the end of the hint"])

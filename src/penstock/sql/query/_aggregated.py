@@ -51,7 +51,7 @@ def aggregated(parts: Groups, source: From) -> Selected:
     items = list(group.expressions) if group is not None else []
     if group is not None:
         inner.only(group, "expressions")
-    sets = _sets_of(parts, items)
+    sets, ttl = _sets_of(parts, items), parts.take_ttl(source)
     source, where = parts.filtered(source)
     keys = [parts.group_item(each) for each in sets.columns]
     calls, replaced, order = Calls(), {}, _order_of(source)
@@ -72,7 +72,7 @@ def aggregated(parts: Groups, source: From) -> Selected:
     query = parts.query.whole(rows)
     # The count of nothing never changes: a group comes once and goes once.
     given = tuple(calls.calls) or (("n", _NO_CALL[1]),)
-    view = parts.query.cut(Aggregation(query, names, given), tree)
+    view = parts.query.cut(Aggregation(query, names, given, ttl), tree)
     parts.use_columns(view, _bound(parts, sets, replaced))
     return _selected(parts, sets, view)
 

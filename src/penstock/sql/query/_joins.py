@@ -198,6 +198,7 @@ def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how:
     Raises:
         SqlError: the operator does not have such a join.
     """
+    ttls = (parts.take_ttl(left), parts.take_ttl(right))
     one, other = sides_of(parts, left, right)
     rest = compared(parts, one, other, join)
     if rest and how != "inner":
@@ -212,6 +213,7 @@ def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how:
         parts.query.whole(other.query(others, has_kind=other.source.rows.changes is not None)),
         tuple((f"lk{place}", f"rk{place}") for place in range(len(one.keys))),
         how,
+        ttls,
     )
     view = parts.query.cut(step, join)
     keys = _keys(one, other, one.key_names(ones), other.key_names(others), how)

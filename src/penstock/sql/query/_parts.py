@@ -17,6 +17,7 @@ from penstock.sql.query.scope import Entry, Scope
 
 if TYPE_CHECKING:
     from penstock.sql.query._query import Names, Query
+    from penstock.sql.query._state_ttl import TtlOfTable
 
 
 @dataclass
@@ -68,8 +69,15 @@ class Parts:
         self.inner: Expressions = query.expressions(names)
         self.aliases: frozenset[str] = frozenset()
         """The names of the tables of FROM, in lower case."""
+        self.ttls: dict[str, TtlOfTable] = query.state_ttls(tree)
+        """The times of a STATE_TTL hint, by the names of tables. A join or an aggregate takes its own out."""
         self.done: set[int] = set()
         """Parts of WHERE that stand elsewhere: the rank of Top-N."""
+
+    def take_ttl(self, source: From) -> str | None:
+        """Return the time of the STATE_TTL hint for a table; None if it names another one."""
+        found = self.ttls.pop(source.aliases[0], None) if len(source.aliases) == 1 else None
+        return None if found is None else found.ttl
 
     def use(self, source: From) -> None:
         """Let expressions be over these rows."""

@@ -22,6 +22,7 @@ from penstock.sql.query._hints import Hint
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
+from penstock.sql.query._state_ttl import STATE_TTL, TTL_PLACE, TtlOfTable, is_hint_of, read_state_ttls
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
 from penstock.sql.query.rows import KIND, Feature, Relation, Rows, Selected, shaped
@@ -223,8 +224,8 @@ class Query:
         view = self.cut(Aggregation(self.whole(inner), tuple(keys), (("n", "count(none)"),)), tree)
         back = ", ".join(f"`{key}` AS {quoted(name)}" for name, key in zip(names, keys, strict=True))
         found = Rows(rows.changes, frozenset(name.lower() for name in names), is_together=True)
-        if found.changes is None:
-            return found, f"SELECT {back} FROM {view}"
+        if found.changes is None:  # with a time to live a row that comes again gives -U and +U
+            return found, f"SELECT {back} FROM {view} WHERE `{KIND}` = '+I'"
         return found, f"SELECT {back}, `{KIND}` FROM {view}"
 
     def values(self, tree: exp.Expr, expressions: Expressions) -> str:
@@ -310,6 +311,18 @@ class Query:
                 return parse_option_hint(hint.text, self.script.source, self.script.offset + hint.start)
         return ()
 
+    def state_ttls(self, tree: exp.Expr) -> dict[str, TtlOfTable]:
+        """Return the times of a STATE_TTL hint of a SELECT by the names of tables.
+
+        Raises:
+            SqlError: the hint cannot be read.
+        """
+        for hint in self._hints:
+            if _hint_name(hint).startswith(STATE_TTL) and is_hint_of(hint, tree, self.script):
+                self._used.add(hint)
+                return read_state_ttls(hint, self.script)
+        return {}
+
     def check_hints(self) -> None:
         """Refuse hints that nothing has used.
 
@@ -320,6 +333,8 @@ class Query:
             name = _hint_name(hint).partition("(")[0].strip()
             if hint in self._used or name in _HINTS_LEFT_OUT:
                 continue
+            if name == STATE_TTL:
+                raise self.script.source.error(TTL_PLACE, self.script.offset + hint.start)
             message = f"the hint {name} is not served. Leave it out."
             if name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."

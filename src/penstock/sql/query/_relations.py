@@ -120,7 +120,8 @@ class Relations(Parts):
         """Return whether Spark cannot stream the join."""
         changes = left.rows.changes is not None or right.rows.changes is not None
         on = join.args.get("on")
-        if not changes and (not side or has_times(on) or joins_windows(self, left, right, on)):
+        is_of_spark = not side and not self.ttls and self.inner.binder.state_ttl is None
+        if not changes and (is_of_spark or self._has_times(on) or joins_windows(self, left, right, on)):
             return False
         is_both = self.query.is_streaming(left.text) and self.query.is_streaming(right.text)
         if changes and not is_both and not isinstance(join.this, exp.Values):
@@ -133,6 +134,11 @@ class Relations(Parts):
         if changes and not is_both and side not in ("", "LEFT" if left.rows.changes else "RIGHT"):
             self.inner.refuse(join, "an outer join that keeps the rows of a static table is not served.")
         return is_both
+
+    def _has_times(self, on: exp.Expr | None) -> bool:
+        """Return whether a join compares times, in ON or else in WHERE, so that Spark cleans its state."""
+        where = self.tree.args.get("where")
+        return has_times(on if on is not None or where is None else where.this)
 
     def join_text(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> str:
         """Return a join in Spark's SQL."""

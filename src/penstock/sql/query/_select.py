@@ -16,6 +16,7 @@ from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._over import over_nodes, over_rows, use_named_windows
 from penstock.sql.query._parts import From
 from penstock.sql.query._semi import kept_by_queries
+from penstock.sql.query._state_ttl import check_taken
 from penstock.sql.query._window_ends import closed_windows, groups_windows
 from penstock.sql.query._windows import WINDOW
 from penstock.sql.query.rows import Rows, Selected
@@ -69,8 +70,18 @@ class Select(Groups):
 
     def selected(self) -> Selected:
         """Return the SELECT in Spark's SQL."""
-        tree, inner = self.tree, self.inner
         self._check()
+        found = self._selected()
+        self._check_ttls()
+        return found
+
+    def _check_ttls(self) -> None:
+        """Refuse a STATE_TTL hint that names a table of which no state is kept."""
+        if self.ttls:
+            check_taken(self, is_stream=self.query.is_streaming(self.inner.from_text.removeprefix("FROM ")))
+
+    def _selected(self) -> Selected:
+        tree, inner = self.tree, self.inner
         source = self._kept_source()
         is_aggregation = self.is_aggregation()
         if source is not None and is_aggregation:
@@ -144,6 +155,7 @@ class Select(Groups):
             names = {**{each: each for each in columns if each is not None}, **names}
         of_keys = [names.get(each) if each is not None else None for each in columns] if partition else []
         hidden = "".join(f", `{each}`" for each in source.rows.hidden)
+        self._check_ttls()
         return Ranked(
             f"SELECT {', '.join(shown)}{hidden} FROM {source.text}{filtered}",
             source.rows.renamed(names),
@@ -171,6 +183,7 @@ class Select(Groups):
         source = self.source()
         if source is None or self.window is not None:
             self.inner.refuse(self.tree, "this query is not served in WHERE of a stream. Use a JOIN.")
+        self._check_ttls()
         where = self.tree.args.get("where")
         conditions = conjuncts(where.this if where is not None else None)
         return source, [each for each in conditions if id(each) not in self.done]

@@ -64,6 +64,10 @@ class Binder(Protocol):
     def zone_is_utc(self) -> bool:
         """Return whether the times of the session are those of UTC."""
 
+    @property
+    def state_ttl(self) -> str | None:
+        """Return how long states keep rows; None for ever."""
+
     def function(self, name: str) -> str | None:
         """Return Spark's name of a function that the user has created; None if there is none."""
 

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Aggregation:
-    """GROUP BY: the columns `keys` and those of `calls`, each with its aggregate, e.g. `sum(a0)`."""
+    """GROUP BY: the columns `keys` and those of `calls`, each with its aggregate, e.g. `sum(a0)`.
+
+    `ttl` is that of a hint, "0" for ever; None for the session's.
+    """
 
     query: str
     keys: tuple[str, ...]
     calls: tuple[tuple[str, str], ...]
+    ttl: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,16 @@ class Top:
 
 @dataclass(frozen=True)
 class RegularJoin:
-    """The pairs of rows with equal keys. `how` is inner, left, right, full, semi or anti."""
+    """The pairs of rows with equal keys. `how` is inner, left, right, full, semi or anti.
+
+    `ttls` are those of a hint for each side, as for `Aggregation`.
+    """
 
     left: str
     right: str
     on: tuple[tuple[str, str], ...]
     how: str
+    ttls: tuple[str | None, str | None] = (None, None)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
-from penstock.sql.run._steps import name_of, run_step
+from penstock.sql.run._steps import name_of, run_step, times_to_live
 from penstock.sql.run._windows import window_parts
 from penstock.sql.run.catalog import Catalog, Table, View
 
@@ -79,6 +79,11 @@ class SparkBinder:
     def zone_is_utc(self) -> bool:
         """Return whether the times of the session are those of UTC."""
         return self._spark.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+
+    @property
+    def state_ttl(self) -> str | None:
+        """Return how long states keep rows; None for ever."""
+        return self._settings.ttl
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[Notes]:
@@ -167,7 +172,8 @@ class SparkBinder:
             self._notes.hops += many_hops(step.hops, place)
         else:
             changes = KIND in frame.columns
-            self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, changes=changes))
+            ttls = times_to_live(step, self._settings.ttl)
+            self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, ttls, changes=changes))
         return self._named(frame)
 
     def window_parts(self, select: str) -> dict[str, str]:

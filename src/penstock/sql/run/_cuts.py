@@ -33,7 +33,7 @@ _WHY: dict[type, str] = {
 _KEEPS: dict[type, str] = {
     Aggregation: "one entry for each group; for MIN, MAX and DISTINCT also each different value. It "
     "grows with the groups that have rows",
-    Deduplication: "one row of each key. It grows with the keys, until 'table.exec.state.ttl'",
+    Deduplication: "one row of each key. It grows with the keys",
     Top: "all rows of each group, because a row of the top may go. It grows with the rows that are there",
     RegularJoin: "all rows of both sides. It grows with the rows that are there",
     OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
@@ -101,7 +101,9 @@ def many_hops(count: int, place: str) -> list[str]:
     ]
 
 
-def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, changes: bool) -> Cut:
+def cut_of(
+    name: str, step: Operation, place: str, inputs: list[bool], ttls: list[str | None], *, changes: bool
+) -> Cut:
     """Return the cut of a step.
 
     Args:
@@ -109,6 +111,7 @@ def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, change
         step: what it does.
         place: of its clause.
         inputs: for each input, whether its rows change.
+        ttls: how long the rows of each input are kept; None for ever.
         changes: whether the rows of the operator change.
     """
     kind = type(step)
@@ -116,16 +119,27 @@ def cut_of(name: str, step: Operation, place: str, inputs: list[bool], *, change
     keeps = _KEEPS.get(kind, "see docs/changelogs.md")
     if kind is Top and not any(inputs):
         keeps = _KEEPS_OF_INSERTS
+    keeps += _until(ttls)
     reads = tuple(ALL if each else INSERTS for each in inputs)
     return Cut(name, place, why, reads, _given(step, any(inputs), changes=changes), keeps)
 
 
 def _given(step: Operation, is_of_changes: bool, *, changes: bool) -> str:
-    if not changes:
+    if not changes or (isinstance(step, RegularJoin) and step.how == "inner" and not is_of_changes):
         return INSERTS
     if isinstance(step, RegularJoin) or (isinstance(step, Top) and step.rank is None):
         return _NO_PAIRS
     return _UPDATES if isinstance(step, (Aggregation, Deduplication, Top)) and not is_of_changes else ALL
+
+
+def _until(ttls: list[str | None]) -> str:
+    """Return when a state forgets, for the end of a sentence."""
+    if not any(ttls):
+        return ""
+    if len(set(ttls)) == 1:
+        return f", until it was not written for {ttls[0]}"
+    left, right = (f"for {each}" if each else "ever" for each in ttls)
+    return f", until it was not written (left {left}, right {right})"
 
 
 def normalize_of(table: str) -> Cut:

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
+from penstock.options.values import parse_duration_ms
 from penstock.spark.native import rows_may_come_again
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, PLACE
@@ -34,7 +35,6 @@ _NAMES: dict[type, str] = {
     VersionJoin: "temporal-join",
     OverRows: "over",
 }
-_WITH_TTL = (Deduplication,)
 
 
 def name_of(step: Operation) -> str:
@@ -51,27 +51,22 @@ def run_step(
         step: the operator and its queries.
         frame_of: gives the DataFrame of a query.
         folder: gives the folder of the state, by the operator's name.
-        ttl: how long rows are kept; None for ever.
+        ttl: how long rows are kept; None for ever. VersionJoin and OverRows keep what later rows need.
 
     Raises:
-        ValueError: the operator keeps its rows for ever, and `ttl` is given.
         SchemaError: the operator does not take a column.
     """
     if isinstance(step, WindowEnds):
         return with_window_ends(frame_of(step.query), step)
     name = _NAMES[type(step)]
-    if ttl is not None and not isinstance(step, _WITH_TTL):
-        raise ValueError(
-            f"'table.exec.state.ttl' is not served for {name}, which keeps its rows as long as they are "
-            "there. RESET it, or use a window or a condition on times."
-        )
     frame = _run(step, lambda query: _kinds_in(frame_of(query)), folder(name), ttl)
     return frame.drop(ROW_KIND) if isinstance(step, (VersionJoin, OverRows)) else _kinds_out(frame)
 
 
 def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str | None) -> Any:
     if isinstance(step, Aggregation):
-        return changelog.aggregate(frame_of(step.query), step.keys, dict(step.calls), state=state)
+        own = times_to_live(step, ttl)[0]
+        return changelog.aggregate(frame_of(step.query), step.keys, dict(step.calls), state=state, ttl=own)
     if isinstance(step, Deduplication):
         keep: Any = "last" if step.keep_last else "first"
         rows = frame_of(step.query)
@@ -79,13 +74,15 @@ def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str |
     if isinstance(step, Top):
         order = [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in step.order_by]
         rows = frame_of(step.query)
-        return changelog.top_n(rows, step.count, step.keys, order_by=order, rank=step.rank, state=state)
+        count, rank = step.count, step.rank
+        return changelog.top_n(rows, count, step.keys, order_by=order, rank=rank, state=state, ttl=ttl)
     if isinstance(step, OverRows):
         return _run_over(step, frame_of(step.query), state)
     left, right = frame_of(step.left), frame_of(step.right)
     if isinstance(step, RegularJoin):
         how: Any = step.how
-        return changelog.join(left, right, dict(step.on), how=how, state=state)
+        ones, others = times_to_live(step, ttl)
+        return changelog.join(left, right, dict(step.on), how=how, state=state, ttl=(ones, others))
     versions: Any = step.how
     return changelog.temporal_join(
         left,
@@ -97,6 +94,22 @@ def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str |
         how=versions,
         state=state,
     )
+
+
+def times_to_live(step: Step, ttl: str | None) -> list[str | None]:
+    """Return how long a step keeps the rows of each of its inputs; None for ever.
+
+    Args:
+        step: the operator. Its own times come from a hint.
+        ttl: that of the session.
+    """
+    if isinstance(step, (VersionJoin, OverRows, WindowEnds)):
+        return [None]
+    own: tuple[str | None, ...] = (step.ttl if isinstance(step, Aggregation) else None,)
+    if isinstance(step, RegularJoin):
+        own = step.ttls
+    given = [ttl if each is None else each for each in own]
+    return [None if each is None or not parse_duration_ms(each) else each for each in given]
 
 
 def _run_over(step: OverRows, rows: Any, state: str) -> Any:
@@ -137,6 +150,7 @@ def normalized(frame: Any, keys: tuple[str, ...], state: str | None, ttl: str | 
         deleted_ttl=ttl,
         collapse=state is None,
         source=PARTITION,
+        emit_equal=ttl is not None,
     )
     back = [f"`{column}` AS {quoted(name)}" for name, column in short.items()]
     if state is None:

@@ -36,7 +36,7 @@ _SERVED = {
     IDLE: "the idle time-out of Kafka tables that align their topic partitions",
     RESULT_MODE: "'table' (default), 'changelog' or 'tableau': how `penstock sql` shows the rows of SELECT",
     RESULT_ROWS: "the most rows that a live table keeps",
-    TTL: "how long a deduplication and an upsert table keep a key without new rows; '0' (default): for ever",
+    TTL: "how long the operators of a query keep what gets no new rows; '0' (default): for ever",
     DUPLICATES: "'true': events of a table for change data may come twice, and its PRIMARY KEY finds them",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
