@@ -317,6 +317,22 @@ SETS = """
     UNION ALL SELECT 'except', x FROM (SELECT shop AS x FROM sales EXCEPT SELECT name FROM shops)
     UNION ALL SELECT 'except all', x FROM (SELECT shop AS x FROM sales EXCEPT ALL SELECT name FROM shops)
 """
+VALUES = """
+    SELECT 'value' AS q, id, CAST(amount - (SELECT MIN(amount) FROM sales) AS INT) AS x FROM sales
+    UNION ALL SELECT 'compared', id, 0 FROM sales
+        WHERE amount > 0 AND amount >= (SELECT AVG(amount) FROM sales) AND shop IN (SELECT name FROM shops)
+    UNION ALL SELECT 'count', id, CAST((SELECT COUNT(*) FROM shops WHERE name = s.shop) * 2 AS INT) FROM sales AS s
+    UNION ALL SELECT 'row', id, (SELECT h.id FROM shops AS h WHERE h.name = s.shop AND h.id > 12 AND h.id < 17) FROM sales AS s
+    UNION ALL SELECT 'of none', id, (SELECT MAX(id) FROM shops WHERE id > 100) FROM sales
+    UNION ALL SELECT 'total', CAST(COUNT(*) AS INT), CAST(SUM(amount - (SELECT MAX(id) FROM shops)) AS INT) FROM sales
+    UNION ALL SELECT 'first', h.id, t.id
+        FROM shops AS h, LATERAL (SELECT id FROM sales WHERE shop = h.name ORDER BY amount DESC, id LIMIT 2) AS t
+    UNION ALL SELECT 'left', h.id, t.id
+        FROM shops AS h LEFT JOIN LATERAL (SELECT * FROM sales WHERE shop = h.name ORDER BY amount DESC LIMIT 1) AS t ON TRUE
+    UNION ALL SELECT 'rows', h.id, t.i FROM shops AS h, LATERAL (SELECT id FROM sales WHERE shop = h.name) AS t (i)
+    UNION ALL SELECT 'groups', h.id, CAST(t.n AS INT)
+        FROM shops AS h LEFT JOIN LATERAL (SELECT COUNT(*) AS n FROM sales WHERE shop = h.name) AS t ON TRUE
+"""
 
 
 def test_queries_in_where_and_sets_of_a_stream_are_those_of_a_batch(
@@ -352,17 +368,15 @@ def test_queries_in_where_and_sets_of_a_stream_are_those_of_a_batch(
             {kafka(bootstrap, shops, format="debezium-json", scan_max__records__per__batch="3")};
         CREATE TABLE kept (q STRING, id INT) WITH ('connector' = 'print');
         CREATE TABLE counted (q STRING, x STRING) WITH ('connector' = 'print');
+        CREATE TABLE valued (q STRING, id INT, x INT) WITH ('connector' = 'print');
         """
     )
-    run(script, f"INSERT INTO kept {QUERIES}; INSERT INTO counted {SETS};")
+    run(script, f"INSERT INTO kept {QUERIES}; INSERT INTO counted {SETS}; INSERT INTO valued {VALUES};")
     found = table(script.lines)
     script("SET 'execution.runtime-mode' = 'batch'")
-    wanted = [*script.rows(QUERIES), *script.rows(SETS)]
+    wanted = [row for query in (QUERIES, SETS, VALUES) for row in script.rows(query)]
     assert found == sorted(", ".join("null" if each is None else str(each) for each in row) for row in wanted)
-    assert {row[0] for row in wanted} == {
-        *re.findall(r"'([a-z ]+)'", QUERIES),
-        *re.findall(r"'([a-z ]+)'", SETS),
-    }
+    assert {row[0] for row in wanted} == set(re.findall(r"SELECT '([a-z ]+)'", QUERIES + SETS + VALUES))
 
 
 def name_event(op: str, row: tuple[int, str | None]) -> bytes:

@@ -66,26 +66,41 @@ class FakeBinder:
     def column_types(self, select: str) -> list[tuple[str, str]]:
         star = re.match(r"SELECT `(\w+)`\.\* FROM", select)
         if star is not None:
-            return [(name, TYPES[name]) for name in ("i", "s", "l", "ltz")]
+            return _columns_of(star.group(1), select)
         if " AS x " not in select:
             return [(name, "int") for name in re.findall(r"AS `([^`]+)`(?=,| FROM)", select)]
         text = re.match(r"(?:WITH .*\) )?SELECT (.*) AS x ", select)
         assert text is not None
-        word = text.group(1)
-        if re.fullmatch(r"-?\d+", word):
-            return [("x", "int")]
-        if re.fullmatch(r"\d+\.\d+", word):
-            return [("x", "decimal(2,1)")]
-        if re.fullmatch(r"`[gr]\d`", word):
-            return [("x", "int")]
-        cast = re.search(r" AS ([A-Z_]+)\)$", word)
-        name = word.split(".")[-1].strip("`()")
-        if cast is None and name not in TYPES:
-            raise UnknownTypeError(f"no such column {name}")
-        return [("x", cast.group(1).lower() if cast else TYPES[name])]
+        return [("x", _type_of(text.group(1)))]
 
     def function(self, name: str) -> str | None:
         return "py_upper" if name == "py_upper" else None
+
+
+def _columns_of(alias: str, select: str) -> list[tuple[str, str]]:
+    """Return the columns that a query in FROM names, or those of a table."""
+    query = re.search(rf"\(SELECT (.*)\) AS `{alias}`", select)
+    if query is None or "*" in query.group(1):
+        return [(name, TYPES[name]) for name in ("i", "s", "l", "ltz")]
+    shown = query.group(1).split(" FROM ")[0].split("(SELECT ")[-1]
+    return [(name, TYPES.get(name, "string")) for name in re.findall(r"AS `([^`]+)`", shown)]
+
+
+def _type_of(text: str) -> str:
+    known = {
+        r"-?\d+": "int",
+        r"\d+\.\d+": "decimal(2,1)",
+        r"`[gr]\d`|\(?coalesce\(`[gr]\d`, 0\)\)?": "int",
+        r"`\w+`\.`__correlated\d`": "string",
+    }
+    for pattern, kind in known.items():
+        if re.fullmatch(pattern, text):
+            return kind
+    cast = re.search(r" AS ([A-Z_]+)\)$", text)
+    name = text.rsplit(".", maxsplit=1)[-1].strip("`()")
+    if cast is None and name not in TYPES:
+        raise UnknownTypeError(f"no such column {name}")
+    return cast.group(1).lower() if cast else TYPES[name]
 
 
 def translated(query: str, binder: FakeBinder | None = None) -> Translated:

@@ -791,3 +791,129 @@ def test_streams_that_where_compares_are_joined_as_an_inner_join(text: str) -> N
 def test_two_streams_that_are_not_compared_are_refused(text: str) -> None:
     with pytest.raises(SqlError, match="needs a comparison of both sides by ="):
         translated(f"SELECT t.s FROM {text}", FakeBinder(STREAMS))
+
+
+def test_a_query_as_a_value_is_a_left_join_with_its_row() -> None:
+    steps, rows, sql = cut(
+        "SELECT i, (SELECT MAX(i) FROM u) AS m FROM t WHERE i > (SELECT s FROM c) AND l > 3"
+    )
+    first, one, many, other = steps
+    assert (type(first), type(many)) == (Aggregation, Aggregation)
+    assert isinstance(many, Aggregation)
+    assert many.calls == (("r0", "count(*)"), ("r1", "max(a0)")), "it may give more than one row"
+    assert isinstance(one, RegularJoin)
+    assert one == RegularJoin(
+        "SELECT `t`.`i` AS `l0`, `t`.`s` AS `l1`, `t`.`l` AS `l2`, 0 AS `lk0` FROM `t` AS `t` WHERE (`l` > 3)",
+        "SELECT `__right`.`__value0` AS `r0`, 0 AS `rk0`, `__row_kind` FROM "
+        "(SELECT `r0` AS `__value0`, `__row_kind` FROM `cut1`) AS `__right`",
+        (("lk0", "rk0"),),
+        "left",
+    )
+    assert isinstance(other, RegularJoin)
+    assert other.left.startswith("SELECT `l0` AS `l0`, `l1` AS `l1`, `l2` AS `l2`, `r0` AS `l3`, 0 AS `lk0`")
+    assert sql.startswith(
+        f"SELECT `l0` AS `i`, (`l3`) AS `m`, `{KIND}` FROM `cut4` AS `__values` WHERE (`l0` > CASE"
+    )
+    assert "WHEN `r0` > 1 THEN raise_error('a query as a value gave more than one row" in sql
+    assert rows.changes is not None
+
+
+def test_a_count_that_is_compared_with_no_rows_is_0() -> None:
+    steps, rows, sql = cut(
+        "SELECT i, (SELECT COUNT(*) + MAX(i) FROM u WHERE u.i = c.i AND i > 1) AS n FROM c"
+    )
+    aggregation, join = steps
+    assert isinstance(aggregation, Aggregation)
+    assert aggregation.query == "SELECT `u`.`i` AS `g0`, `i` AS `a0` FROM `u` AS `u` WHERE (`i` > 1)"
+    assert isinstance(join, RegularJoin)
+    assert join.on == (("lk0", "rk0"),)
+    assert "`c`.`i` AS `lk0`" in join.left
+    assert "`__right`.`__correlated0` AS `rk0`" in join.right
+    assert (
+        sql == f"SELECT `l0` AS `i`, ((coalesce(`r0`, 0) + `r1`)) AS `n`, `{KIND}` FROM `cut2` AS `__values`"
+    )
+    assert rows.keys == frozenset({"i"})
+
+
+def test_the_first_rows_behind_lateral_are_a_top_n_of_what_is_compared() -> None:
+    steps, rows, sql = cut(
+        "SELECT * FROM c LEFT JOIN LATERAL (SELECT i AS x, l FROM t WHERE t.s = c.s AND i > 3 ORDER BY x DESC LIMIT 2) AS b ON TRUE"
+    )
+    top, join = steps
+    assert isinstance(top, Top)
+    assert (top.count, top.keys, top.order_by, top.rank) == (2, ("p0",), (("o0", True),), None)
+    assert "`t`.`s` AS `__p0`, `i` AS `__o0`" in top.query
+    assert "WHERE (`i` > 3)" in top.query
+    assert isinstance(join, RegularJoin)
+    assert (join.on, join.how) == ((("lk0", "rk0"),), "left")
+    assert "`b`.`__correlated0` AS `rk0`" in join.right
+    assert sql == (
+        "SELECT `l0` AS `i`, `l1` AS `s`, `l2` AS `l`, `l3` AS `ltz`, `r0` AS `x`, `r1` AS `l`, "
+        f"`{KIND}` FROM `cut2` AS `__join`"
+    )
+    assert rows.changes is not None
+
+
+def test_the_first_row_behind_lateral_is_unique_for_what_is_compared() -> None:
+    _, rows, _ = cut(
+        "SELECT c.i, b.l FROM c, LATERAL (SELECT l FROM t WHERE s = c.s ORDER BY ltz DESC LIMIT 1) AS b"
+    )
+    assert rows.keys == frozenset({"i"})
+
+
+def test_groups_behind_lateral_are_also_grouped_by_what_is_compared() -> None:
+    steps, _, _ = cut(
+        "SELECT c.i, b.n FROM c, LATERAL (SELECT i, COUNT(*) AS n FROM t WHERE t.s = c.s GROUP BY i) AS b"
+    )
+    aggregation = steps[0]
+    assert isinstance(aggregation, Aggregation)
+    assert aggregation.query == "SELECT `i` AS `g0`, `t`.`s` AS `g1` FROM `t` AS `t`"
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT c.i FROM c, LATERAL (SELECT l FROM t WHERE t.i > c.i ORDER BY l LIMIT 1)", "by = only"),
+        ("SELECT c.i FROM c, LATERAL (SELECT l + c.i FROM t WHERE t.s = c.s)", "by = only"),
+        ("SELECT c.i FROM c, LATERAL (SELECT l FROM t WHERE c.i = c.l ORDER BY l LIMIT 1)", "by = only"),
+        ("SELECT c.i FROM c, LATERAL (SELECT l FROM t AS c WHERE c.i = c.l)", "needs a comparison by ="),
+        ("SELECT c.i FROM c, LATERAL (SELECT l FROM t WHERE t.s = c.s LIMIT 1)", "needs ORDER BY"),
+        ("SELECT c.i FROM c, LATERAL (SELECT l FROM t WHERE t.s = c.s ORDER BY 1 LIMIT 1)", "got a literal"),
+        (
+            "SELECT c.i FROM c, LATERAL (SELECT l + 1 FROM t WHERE t.s = c.s ORDER BY l LIMIT 1)",
+            "needs a name",
+        ),
+        (
+            "SELECT c.i FROM c, LATERAL (SELECT s, COUNT(*) AS n FROM t WHERE t.s = c.s GROUP BY s ORDER BY n LIMIT 1)",
+            "beside groups",
+        ),
+        (
+            "SELECT c.i FROM c, LATERAL (SELECT l FROM t WHERE t.s = c.s UNION SELECT l FROM u)",
+            "takes a SELECT",
+        ),
+        (
+            "SELECT c.i FROM c RIGHT JOIN LATERAL (SELECT l FROM t WHERE t.s = c.s) ON TRUE",
+            "LEFT JOIN ... ON TRUE",
+        ),
+        (
+            "SELECT c.i FROM c LEFT JOIN LATERAL (SELECT l FROM t WHERE t.s = c.s) AS b ON b.l = 1",
+            "LEFT JOIN ... ON TRUE",
+        ),
+        ("SELECT i FROM c WHERE i > (SELECT MAX(i) FROM t WHERE t.l < c.l)", "by = only"),
+        ("SELECT i, (SELECT i, l FROM t) FROM c", "has one column, got 2"),
+        ("SELECT i, (SELECT i FROM t WHERE t.s = c.s LIMIT 1) FROM c", "has FROM and WHERE only"),
+        ("SELECT i, (SELECT MAX(i) + l FROM t) FROM c", "the column 'l' is in no aggregate"),
+        (
+            "SELECT s, COUNT(*) FROM c GROUP BY s HAVING COUNT(*) > (SELECT MAX(i) FROM t)",
+            "Put the groups in a query",
+        ),
+        ("SELECT s, COUNT(*) + (SELECT MAX(i) FROM t) FROM c GROUP BY s", "Put the groups in a query"),
+        (
+            f"SELECT COUNT(*) FROM {TUMBLE} WHERE i > (SELECT MAX(i) FROM t) GROUP BY window_start, window_end",
+            "Put the window in a view",
+        ),
+    ],
+)
+def test_a_query_that_is_compared_otherwise_is_refused(query: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        cut(query)

@@ -19,6 +19,7 @@ from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
 from penstock.sql.query._first_rows import first_of_all
 from penstock.sql.query._hints import Hint
+from penstock.sql.query._limits import row_count, rows_left_out
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
@@ -245,7 +246,7 @@ class Query:
         limit = tree.args.get("limit")
         is_first = tree.args.get("order") is not None and limit is not None and not tree.args.get("offset")
         if is_first and self.is_streaming(f"({sql})"):
-            count = int(_row_count(limit, expressions))
+            count = int(row_count(limit, expressions))
             return first_of_all(self, sql, tree, expressions, rows, count)
         return Selected(f"{sql}{self._tail(tree, expressions, rows)}", rows)
 
@@ -260,11 +261,11 @@ class Query:
         if limit is not None:
             if rows.changes is not None:
                 expressions.batch_only(limit, "LIMIT of rows that change", "Leave it out.")
-            text += f" LIMIT {_row_count(limit, expressions)}"
+            text += f" LIMIT {row_count(limit, expressions)}"
         offset = tree.args.get("offset")
         if offset is not None:
             expressions.batch_only(offset, "OFFSET", "Leave it out.")
-            text += f" OFFSET {_rows_left_out(offset, limit, expressions)}"
+            text += f" OFFSET {rows_left_out(offset, limit, expressions)}"
         return text
 
     def table(
@@ -339,31 +340,6 @@ class Query:
             if name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."
             raise self.script.source.error(message, self.script.offset + hint.start)
-
-
-def _row_count(limit: Any, expressions: Expressions) -> str:
-    """Return the number of LIMIT or FETCH."""
-    options = limit.args.get("limit_options")
-    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-        expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
-    count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
-    return _number(count, limit, expressions)
-
-
-def _rows_left_out(offset: exp.Expr, limit: exp.Expr | None, expressions: Expressions) -> str:
-    """Return the number of OFFSET."""
-    count = offset.expression
-    number = _number(count, offset, expressions)
-    is_before = limit is not None and (place_of(count) or 0) < (place_of(limit.expression) or 0)
-    if is_before and not isinstance(limit, exp.Fetch):
-        expressions.refuse(offset, "LIMIT takes one number. Write LIMIT count OFFSET start.")
-    return number
-
-
-def _number(count: Any, clause: exp.Expr, expressions: Expressions) -> str:
-    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
-        expressions.refuse(clause, "expected a number of rows.")
-    return str(count.this)
 
 
 def _without_hidden(selected: Selected) -> str:

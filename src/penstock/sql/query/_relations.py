@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._joins import has_times, join_changes
+from penstock.sql.query._lateral import lateral_join, without_keys
 from penstock.sql.query._native_joins import are_streams, check_compared
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
@@ -103,6 +104,8 @@ class Relations(Parts):
         if isinstance(join.this, exp.Unnest):
             return self._unnest(left, join, side)
         if isinstance(join.this, exp.Lateral):
+            if isinstance(join.this.this, exp.Subquery):
+                return self._lateral_query(left, join, side)
             return self._table_function(left, join, side)
         if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
             return join_versions(self, left, join, side)
@@ -115,6 +118,15 @@ class Relations(Parts):
         if self._needs_operator(left, right, join, side):
             return join_changes(self, left, right, join, _HOW[side])
         return self._native(left, right, join, side, method)
+
+    def _lateral_query(self, left: From, join: exp.Expr, side: str) -> From:
+        """Return each row with the rows of a query that is compared with it."""
+        left = self.named(left, "__left")
+        made = lateral_join(self, join, left, side)
+        right = self._relation(made.this)
+        if self._needs_operator(left, right, made, side):
+            return without_keys(self, join_changes(self, left, right, made, _HOW[side]))
+        return without_keys(self, self._native(left, right, made, side, ""))
 
     def _needs_operator(self, left: From, right: From, join: exp.Expr, side: str) -> bool:
         """Return whether Spark cannot stream the join."""
@@ -195,8 +207,8 @@ class Relations(Parts):
         if type(function) is not exp.Anonymous:
             inner.refuse(
                 join.this,
-                "LATERAL takes TABLE(function(...)), a table function of CREATE FUNCTION. For the first rows "
-                "of each group write ROW_NUMBER() OVER (...) AS n in FROM, and n <= 10 in WHERE.",
+                "LATERAL takes a query in brackets, or TABLE(function(...)) with a table function of CREATE "
+                "FUNCTION.",
             )
         name = inner.binder.function(str(function.this))
         if name is None:

@@ -17,6 +17,7 @@ from penstock.sql.query._over import over_nodes, over_rows, use_named_windows
 from penstock.sql.query._parts import From
 from penstock.sql.query._semi import kept_by_queries
 from penstock.sql.query._state_ttl import check_taken
+from penstock.sql.query._values import with_values
 from penstock.sql.query._window_ends import closed_windows, groups_windows
 from penstock.sql.query._windows import WINDOW
 from penstock.sql.query.rows import Rows, Selected
@@ -124,7 +125,7 @@ class Select(Groups):
         """Return the rows of FROM that queries in WHERE keep, and find windows in GROUP BY."""
         source = self.source()
         self.find_windows()
-        return None if source is None else kept_by_queries(self, source)
+        return None if source is None else with_values(self, kept_by_queries(self, source))
 
     def ranked(self, output: exp.Expr, over: exp.Expr) -> Ranked | None:
         """Return the rows that ROW_NUMBER() numbers, without it; None if they are not a stream."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from penstock.sql.query._aggregated import place_in
+from penstock.sql.query._correlated import is_value
 from penstock.sql.query._joins import Side, add_key, conjuncts, used
 from penstock.sql.query._parts import From
 from penstock.sql.query.piece import Piece, quoted
@@ -60,13 +61,15 @@ def kept_by_queries(parts: Groups, source: From) -> From:
             "a query in WHERE beside GROUP BY of a window is not served. Put the window in a view.",
         )
     own = {id(each.node) for each in found}
-    plain = [each for each in every if id(each) not in own]
+    plain = [
+        each for each in every if id(each) not in own and not any(map(is_value, each.find_all(exp.Subquery)))
+    ]
     kept = " AND ".join(map(parts.inner.text, plain))
     for each in found:
         source = _kept(parts, source, each, _is_never_null(plain, each.values, parts.aliases), kept)
         parts.use(source)
         kept = ""
-    parts.done.update(map(id, every))
+    parts.done.update(map(id, plain), own)
     return source
 
 
