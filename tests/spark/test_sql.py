@@ -194,6 +194,9 @@ BATCHES = [
     (f"WITH x AS (SELECT s, MIN(i) AS m FROM {PLAIN} GROUP BY s) SELECT m / 2 FROM x ORDER BY s", [(0,), (1,)]),
     ("WITH x AS (SELECT 1 AS i) SELECT a.i, x.i / 2 FROM (WITH x AS (SELECT 7 AS i) SELECT i / 2 AS i FROM x) AS a, x", [(3, 0)]),
     ("SELECT x FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[3, 4]) AS e (x) ORDER BY x", [(3,), (4,)]),
+    ("SELECT * FROM (VALUES (1, 'a'), (2, 'z'), (3, CAST(NULL AS STRING))) AS a (k, x) LEFT JOIN LATERAL "
+     f"(SELECT i AS m, d FROM {PLAIN} WHERE t.s = a.x ORDER BY m DESC LIMIT 1) AS b ON TRUE ORDER BY k",
+     [(1, "a", 2, 1.5), (2, "z", None, None), (3, None, None, None)]),
     ("SELECT k, v FROM (VALUES (1)) AS t (i) LEFT JOIN UNNEST(MAP['a', 1]) AS e (k, v) ON TRUE", [("a", 1)]),
     ("SELECT x, n FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[3, 4]) WITH ORDINALITY AS e (x, n) ORDER BY n", [(3, 1), (4, 2)]),
     ("SELECT y, x, n FROM (VALUES (1)) AS t (i) CROSS JOIN UNNEST(ARRAY[ROW(3, 'a'), ROW(4, 'b')]) WITH ORDINALITY AS e (x, y, n) "

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from penstock.sql.query._relations import Relations
 
 
+_VIEW = (
+    "Or use a view that shows the key and the time of ROW_NUMBER() OVER (PARTITION BY key ORDER BY time "
+    "DESC) = 1, where time is the column of the WATERMARK."
+)
+
+
 def join_versions(parts: Relations, left: From, join: exp.Expr, side: str) -> From:
     """Return rows with versions of a table; or with its rows of now if it is static.
 
@@ -46,10 +52,11 @@ def join_versions(parts: Relations, left: From, join: exp.Expr, side: str) -> Fr
             "table is joined, such as one of 'jdbc' or 'filesystem'.",
         )
     if right.time is None:
-        inner.refuse(tree, "the right table of FOR SYSTEM_TIME AS OF needs a WATERMARK.")
+        inner.refuse(tree, f"the right table of FOR SYSTEM_TIME AS OF needs a WATERMARK. {_VIEW}")
     if right.rows.keys is None or right.rows.changes is None:
         inner.refuse(
-            tree, "the right table of FOR SYSTEM_TIME AS OF needs a PRIMARY KEY, and rows that change."
+            tree,
+            f"the right table of FOR SYSTEM_TIME AS OF needs a PRIMARY KEY, and rows that change. {_VIEW}",
         )
     one, other = sides_of(parts, left, right)
     rest = compared(parts, one, other, join)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from penstock.sql.query.piece import quoted
-from penstock.sql.query.rows import KIND, Rows, Selected
+from penstock.sql.query.rows import KIND, Rows, Selected, plain_kind
 from penstock.sql.query.steps import Top
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def null_place(text: str, name: str, each: exp.Expr) -> str:
 
 
 def first_of_all(
-    query: Query, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows, count: int
+    query: Query, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows, places: range
 ) -> Selected:
     """Return the first rows of a query over a stream.
 
@@ -44,7 +44,7 @@ def first_of_all(
         tree: the query, with ORDER BY.
         expressions: of the query.
         rows: what is known of the rows.
-        count: how many of them stay.
+        places: from 0, of those that stay.
 
     Raises:
         SqlError: the order is not one of columns of SELECT.
@@ -61,9 +61,13 @@ def first_of_all(
         order.append((f"o{place}", bool(each.args.get("desc"))))
     kind = [f"`{KIND}`"] if rows.changes is not None else []
     inner = query.whole(f"SELECT {', '.join([*texts, '0 AS `p0`', *kind])} FROM ({sql})")
-    view = query.cut(Top(inner, count, ("p0",), tuple(order)), tree.args["order"])
+    rank = "n" if places.start else None
+    view = query.cut(Top(inner, places.stop, ("p0",), tuple(order), rank), tree.args["order"])
     feature = query.feature("SortLimit", tree.args["order"])
     shown = ", ".join(f"`c{place}` AS {quoted(name)}" for place, name in enumerate(names))
+    if rank is not None:  # a row that moves to another place is not the pair of the one that was there
+        sql = f"SELECT {shown}, {plain_kind()} AS `{KIND}` FROM {view} WHERE `{rank}` > {places.start}"
+        return Selected(sql, Rows(feature, rows.keys))
     found = Rows(feature, rows.keys, is_together=rows.keys is not None)
     return Selected(f"SELECT {shown}, `{KIND}` FROM {view}", found)
 

@@ -24,6 +24,12 @@ _NO_WINDOW = (
 )
 
 
+_NO_CONDITION = (
+    "a condition on versions is not served, because Flink loses versions by it. Write it behind the JOIN in "
+    "WHERE, or inside of the query with ROW_NUMBER()."
+)
+
+
 class Groups(Outputs):
     """Translates GROUP BY."""
 
@@ -157,6 +163,8 @@ class Groups(Outputs):
         condition = self.condition()
         if not condition:
             return source, ""
+        if source.rows.changes is not None and self.is_of_versions():
+            self.inner.refuse(self.tree.args["where"], _NO_CONDITION)
         if source.rows.changes is not None:
             source = self.plain(source)
             self.use(source)

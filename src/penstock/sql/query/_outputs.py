@@ -78,7 +78,8 @@ class Outputs(Relations):
             table = "" if isinstance(node, exp.Star) else node.args["table"].name.lower()
             if table and table not in {each.lower() for each in source.aliases}:
                 return {}  # the fields of a ROW
-            return {key: key for key in source.rows.keys or ()}
+            time = source.rows.time
+            return {key: key for key in (*(source.rows.keys or ()), *([time[0].lower()] if time else []))}
         entries = source.scope.entries
         if not isinstance(node, exp.Star):
             entries = tuple(source.scope.of(node.args["table"].name))

@@ -79,6 +79,10 @@ class Parts:
         found = self.ttls.pop(source.aliases[0], None) if len(source.aliases) == 1 else None
         return None if found is None else found.ttl
 
+    def is_of_versions(self) -> bool:
+        """Return whether the rows are wanted as versions of their keys, for FOR SYSTEM_TIME AS OF."""
+        return self.query.versions is self.tree
+
     def use(self, source: From) -> None:
         """Let expressions be over these rows."""
         self.aliases = frozenset(alias.lower() for alias in source.aliases)

@@ -57,6 +57,8 @@ class Query:
         self.has_place = has_place
         self.last: exp.Expr | None = None
         """The SELECT whose rows no other query reads."""
+        self.versions: exp.Expr | None = None
+        """The SELECT whose rows are wanted as versions of their keys."""
         self._hints = hints
         self._used: set[Hint] = set()
         self._named_queries: list[str] = []
@@ -74,6 +76,14 @@ class Query:
         if type(tree) is exp.Select or type(tree) in _SET_WORDS:
             return self._with(tree, names)
         return expressions.refuse(tree, f"{type(tree).__name__.upper()} is not served here.")
+
+    def query_of(self, tree: exp.Expr, names: Names, *, is_raw: bool) -> Selected:
+        """Return a query; see `query`. With `is_raw` its rows are versions of their keys, if it has such."""
+        before, self.versions = self.versions, tree if is_raw and _keeps_versions(tree) else None
+        try:
+            return self.query(tree, names)
+        finally:
+            self.versions = before
 
     def no_subquery(self, tree: exp.Expr) -> str:
         """Refuse a query in an expression of a table."""
@@ -244,10 +254,12 @@ class Query:
     def ended(self, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows) -> Selected:
         """Return a query with its ORDER BY, LIMIT and OFFSET."""
         limit = tree.args.get("limit")
-        is_first = tree.args.get("order") is not None and limit is not None and not tree.args.get("offset")
+        is_first = tree.args.get("order") is not None and limit is not None
         if is_first and self.is_streaming(f"({sql})"):
-            count = int(row_count(limit, expressions))
-            return first_of_all(self, sql, tree, expressions, rows, count)
+            offset = tree.args.get("offset")
+            skipped = int(rows_left_out(offset, limit, expressions)) if offset is not None else 0
+            places = range(skipped, skipped + int(row_count(limit, expressions)))
+            return first_of_all(self, sql, tree, expressions, rows, places)
         return Selected(f"{sql}{self._tail(tree, expressions, rows)}", rows)
 
     def _tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:
@@ -264,7 +276,7 @@ class Query:
             text += f" LIMIT {row_count(limit, expressions)}"
         offset = tree.args.get("offset")
         if offset is not None:
-            expressions.batch_only(offset, "OFFSET", "Leave it out.")
+            expressions.batch_only(offset, "OFFSET without ORDER BY and LIMIT", "Add both, or leave it out.")
             text += f" OFFSET {rows_left_out(offset, limit, expressions)}"
         return text
 
@@ -279,7 +291,7 @@ class Query:
             expressions.refuse(tree, "expected a name between two dots.")
         parts = tuple(each.name for each in names_of)
         if len(parts) == 1 and parts[0] in names:
-            return self._named(parts[0], names[parts[0]])
+            return self._named(parts[0], names[parts[0]], is_raw=is_raw)
         options = self._options_of(tree)
         try:
             found = self.binder.table(parts, options, has_place=self.has_place, is_raw=is_raw)
@@ -294,15 +306,16 @@ class Query:
             )
         return found
 
-    def _named(self, name: str, named: Named) -> Relation:
+    def _named(self, name: str, named: Named, *, is_raw: bool) -> Relation:
         if named.tree is None:
-            return Relation(named.name, named.rows)
-        inner = self.query(named.tree, named.names)
+            return Relation(named.name, named.rows, named.rows.time)
+        inner = self.query_of(named.tree, named.names, is_raw=is_raw)
         text = f"({inner.sql})"
         if named.columns:
             shown = f"{named.columns[:-1]}{''.join(f', `{each}`' for each in inner.rows.hidden)})"
             text = f"(SELECT * FROM ({inner.sql}) AS {quoted(name)}{shown})"
-        return Relation(text, inner.rows if not named.columns else Rows(inner.rows.changes))
+        rows = inner.rows if not named.columns else Rows(inner.rows.changes)
+        return Relation(text, rows, rows.time)
 
     def _options_of(self, tree: exp.Expr) -> Any:
         stop = tree.this.meta["end"] + 1
@@ -340,6 +353,14 @@ class Query:
             if name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."
             raise self.script.source.error(message, self.script.offset + hint.start)
+
+
+def _keeps_versions(tree: exp.Expr) -> bool:
+    """Return whether each row of a query is one of its only table."""
+    others = ("joins", "group", "having", "distinct", "order", "limit", "offset", "with_")
+    if type(tree) is not exp.Select or any(tree.args.get(each) for each in others):
+        return False
+    return not any(each.find(exp.Window) for each in tree.expressions)
 
 
 def _without_hidden(selected: Selected) -> str:

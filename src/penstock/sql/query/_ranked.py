@@ -57,6 +57,8 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
     columns = [name for name, _ in parts.query.columns(found.sql, tree) if name not in own]
     if is_window:
         return _of_window(parts, tree, rank, found, columns)
+    if parts.is_of_versions() and rank.count == 1 and found.is_newest and found.rows.changes is None:
+        return _versions(parts, tree, rank, found, columns)
     is_shown = rank.count > 1 and _uses(parts.tree, rank)
     step = _step(parts, rank, found, columns, rank_name=_RANK if is_shown else None)
     view = parts.query.cut(step, rank.output)
@@ -86,6 +88,19 @@ def _of_window(parts: Relations, tree: exp.Expr, rank: _Rank, found: Ranked, col
     parts.done.add(id(rank.condition))
     rows = Rows(keys=frozenset(names) if names is not None else None)
     return From(f"(SELECT {', '.join(shown)} FROM {text}) AS {quoted(_name(tree))}", rows, (_name(tree),))
+
+
+def _versions(parts: Relations, tree: exp.Expr, rank: _Rank, found: Ranked, columns: list[str]) -> From:
+    """Return all rows as versions of their keys. Only the newest of each batch would not be enough."""
+    shown = [quoted(name) for name in columns]
+    place = _place(parts, tree.this.expressions, rank, len(columns))
+    shown.insert(place, f"CAST(1 AS BIGINT) AS {quoted(rank.name)}")
+    names = found.partition_names
+    feature = parts.query.feature("Deduplicate", rank.output)
+    rows = Rows(feature, frozenset(names) if names is not None else None, time=found.rows.time)
+    parts.done.add(id(rank.condition))
+    text = f"(SELECT {', '.join(shown)}, '+U' AS `{KIND}` FROM ({found.sql}))"
+    return From(f"{text} AS {quoted(_name(tree))}", rows, (_name(tree),))
 
 
 def _name(tree: exp.Expr) -> str:

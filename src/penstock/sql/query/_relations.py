@@ -62,13 +62,13 @@ class Relations(Parts):
             inner.only(tree, "this", "db", "catalog", "alias", "version", "joins")
             if tree.args.get("version") is not None:
                 inner.refuse(tree, "FOR SYSTEM_TIME AS OF stands behind the right table of a JOIN.")
-            source = self.table(tree)
+            source = self.table(tree, is_raw=self.is_of_versions())
         elif isinstance(tree, exp.Subquery):
             inner.only(tree, "this", "alias", "joins")
             first = first_rows(self, tree) if is_alone and not tree.args.get("joins") else None
             if first is not None:
                 return first
-            selected = self.query.query(tree.this, self.names)
+            selected = self.query.query_of(tree.this, self.names, is_raw=self.is_of_versions())
             source = _from(f"({selected.sql})", selected.rows, tree.args.get("alias"))
         elif isinstance(tree, exp.Values):
             values = self.query.values(tree, inner)
@@ -89,7 +89,8 @@ class Relations(Parts):
             self.inner.refuse(tree, f"the table function {name} is not served. {instead}")
         found = self.query.table(tree, self.names, self.inner, is_raw=is_raw)
         alias = tree.args.get("alias")
-        made = _from(found.text, found.rows, alias, tree.this.name)
+        rows = replace(found.rows, time=found.time if found.rows.changes is None or is_raw else None)
+        made = _from(found.text, rows, alias, tree.this.name)
         return replace(made, time=found.time if alias is None or not alias.args.get("columns") else None)
 
     def _join(self, left: From, join: exp.Expr) -> From:
@@ -310,11 +311,11 @@ def _from(text: str, rows: Rows, alias: exp.Expr | None, name: str = "") -> From
     columns = column_list(alias) if alias is not None else ""
     if columns:
         columns = f"{columns[:-1]}{''.join(f', `{each}`' for each in rows.hidden)})"
-        rows = replace(rows, keys=None, is_together=False)
+        rows = replace(rows, keys=None, is_together=False, time=None)
     if not name and rows.hidden:
         name = "__query"
     shown = f"{text} AS {quoted(name)}{columns}" if name else text
-    return From(shown, rows, (name,) if name else ())
+    return From(shown, rows, (name,) if name else (), time=rows.time if name else None)
 
 
 def _alias(alias: exp.Expr) -> str:

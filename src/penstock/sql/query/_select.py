@@ -51,6 +51,7 @@ class Ranked:
         keys: the columns of PARTITION BY.
         places: those of ORDER BY.
         key_names: the name of each column of PARTITION BY in lower case; None if it is not shown.
+        is_newest: whether the order is that of the watermark's column, the newest row first.
     """
 
     sql: str
@@ -58,6 +59,7 @@ class Ranked:
     keys: tuple[str, ...]
     places: tuple[str, ...]
     key_names: tuple[str | None, ...]
+    is_newest: bool = False
 
     @property
     def partition_names(self) -> tuple[str, ...] | None:
@@ -147,7 +149,8 @@ class Select(Groups):
         partition = over.args.get("partition_by") or []
         keys = [inner.text(each) for each in partition] or ["0"]
         shown += [f"{text} AS `__p{place}`" for place, text in enumerate(keys)]
-        for place, each in enumerate(over.args["order"].expressions):
+        items = over.args["order"].expressions
+        for place, each in enumerate(items):
             inner.only(each, "this", "desc", "nulls_first")
             shown.append(f"{inner.text(each.this)} AS `__o{place}`")
         names = self.names_of_outputs(source)
@@ -161,8 +164,12 @@ class Select(Groups):
             f"SELECT {', '.join(shown)}{hidden} FROM {source.text}{filtered}",
             source.rows.renamed(names),
             tuple(f"p{place}" for place in range(len(keys))),
-            tuple(f"o{place}" for place in range(len(over.args["order"].expressions))),
+            tuple(f"o{place}" for place in range(len(items))),
             tuple(of_keys),
+            is_newest=len(items) == 1
+            and bool(items[0].args.get("desc"))
+            and source.rows.time is not None
+            and column_name(inner.text(items[0].this), source.aliases) == source.rows.time[0].lower(),
         )
 
     def _is_stream_of_inserts(self, source: From) -> bool:

@@ -34,6 +34,7 @@ class Rows:
         has_place: whether the columns of PLACE are there.
         in_ms: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
+        time: the column of the watermark, and its delay in milliseconds.
     """
 
     changes: Feature | None = None
@@ -42,6 +43,7 @@ class Rows:
     has_place: bool = False
     in_ms: frozenset[str] = frozenset()
     is_read: bool = False
+    time: tuple[str, int] | None = None
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -54,7 +56,12 @@ class Rows:
         if keys is not None:
             keys = frozenset(names[key] for key in keys) if keys <= names.keys() else None
         in_ms = frozenset(names[each] for each in self.in_ms if each in names)
-        return replace(self, keys=keys, is_together=self.is_together and keys is not None, in_ms=in_ms)
+        time = self.time
+        if time is not None:
+            name = names.get(time[0].lower())
+            time = (name, time[1]) if name is not None else None
+        together = self.is_together and keys is not None
+        return replace(self, keys=keys, is_together=together, in_ms=in_ms, time=time)
 
     def apart(self) -> Rows:
         """Return what is known of the rows in any order."""

@@ -21,7 +21,13 @@ from penstock.sql.query.piece import Binder, Piece, Script, Translated
 
 
 def translate_query(
-    fragment: Fragment, source: Source, binder: Binder, *, has_place: bool = False, is_inner: bool = False
+    fragment: Fragment,
+    source: Source,
+    binder: Binder,
+    *,
+    has_place: bool = False,
+    is_inner: bool = False,
+    is_raw: bool = False,
 ) -> Translated:
     """Return a query in Spark's SQL.
 
@@ -31,6 +37,7 @@ def translate_query(
         binder: the tables and functions of the session.
         has_place: whether the rows are wanted with their places, because the order of equal keys counts.
         is_inner: whether other queries read the rows: it is the query of a view.
+        is_raw: whether the rows are wanted as versions of their keys, for FOR SYSTEM_TIME AS OF.
 
     Raises:
         SqlError: the query cannot be read, names an unknown table, or has a part that is not served.
@@ -41,7 +48,7 @@ def translate_query(
     query = Query(Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered)
     query.last = None if is_inner else tree
     try:
-        selected = query.query(tree, {})
+        selected = query.query_of(tree, {}, is_raw=is_raw)
         query.check_hints()
     except RecursionError:
         raise source.error(

@@ -125,8 +125,8 @@ class SparkBinder:
             frame, rows = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
             made = Relation(self._named(frame), rows, time_of(found) if frame.isStreaming else None)
         else:
-            frame, rows = self._view(found, has_place=has_place)
-            made = Relation(self._named(frame), rows)
+            frame, rows = self._view(found, has_place=has_place, is_raw=is_raw)
+            made = Relation(self._named(frame), rows, rows.time)
         inner, self._definitions = self._definitions, outer
         self._definitions.update(inner)
         # An operator with a state must not stand twice in a query, so its view is not used again.
@@ -297,10 +297,12 @@ class SparkBinder:
             tables.check_time(table, found.type)
         return found.text
 
-    def _view(self, view: View, *, has_place: bool) -> tuple[Any, Rows]:
+    def _view(self, view: View, *, has_place: bool, is_raw: bool) -> tuple[Any, Rows]:
         definition = view.definition
         with self._catalog.within(view.database):
-            found = self.query(definition.query, view.source, has_place=has_place, is_inner=True)
+            found = self.query(
+                definition.query, view.source, has_place=has_place, is_inner=True, is_raw=is_raw
+            )
         if not definition.columns:
             return found.frame, found.rows
         hidden = found.rows.hidden
@@ -309,7 +311,13 @@ class SparkBinder:
         return found.frame.toDF(*definition.columns, *hidden), found.rows.renamed(names)
 
     def query(
-        self, fragment: Fragment, source: Source, *, has_place: bool = False, is_inner: bool = False
+        self,
+        fragment: Fragment,
+        source: Source,
+        *,
+        has_place: bool = False,
+        is_inner: bool = False,
+        is_raw: bool = False,
     ) -> Found:
         """Return the rows of a query, checked.
 
@@ -318,11 +326,14 @@ class SparkBinder:
             source: the script.
             has_place: whether the rows are wanted with their places, if they have some.
             is_inner: whether other queries read the rows.
+            is_raw: whether the rows are wanted as versions of their keys.
 
         Raises:
             SqlError: the query is wrong or not served.
         """
-        translated = translate_query(fragment, source, self, has_place=has_place, is_inner=is_inner)
+        translated = translate_query(
+            fragment, source, self, has_place=has_place, is_inner=is_inner, is_raw=is_raw
+        )
         rows = replace(translated.rows, has_place=has_place and translated.rows.has_place)
         changes = rows.changes is not None
         sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)

@@ -1,3 +1,5 @@
+-- quick in streaming
+-- open: id >= 6
 CREATE VIEW versions AS SELECT shop, rate, ts FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY ts DESC) AS place FROM rates) WHERE place = 1;
 SELECT o.id, v.rate FROM orders AS o JOIN versions FOR SYSTEM_TIME AS OF o.ts AS v ON o.shop = v.shop;
