@@ -904,6 +904,10 @@ def test_groups_behind_lateral_are_also_grouped_by_what_is_compared() -> None:
         ),
         ("SELECT i FROM c WHERE i > (SELECT MAX(i) FROM t WHERE t.l < c.l)", "by = only"),
         ("SELECT i, (SELECT i, l FROM t) FROM c", "has one column, got 2"),
+        (
+            "SELECT c.i FROM c, LATERAL (SELECT SUM(i) OVER (ORDER BY ltz) FROM t WHERE t.s = c.s)",
+            "OVER beside a comparison",
+        ),
         ("SELECT i, (SELECT i FROM t WHERE t.s = c.s LIMIT 1) FROM c", "has FROM and WHERE only"),
         ("SELECT i, (SELECT MAX(i) + l FROM t) FROM c", "the column 'l' is in no aggregate"),
         (

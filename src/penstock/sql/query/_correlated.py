@@ -66,6 +66,12 @@ def without_correlation(tree: exp.Expr, outside: frozenset[str], refuse: Refuse)
             inner.append(pair[1])
     if outer:
         tree.set("where", exp.Where(this=exp.and_(*kept, copy=False)) if kept else None)
+    for window in tree.find_all(exp.Window) if outer else ():
+        if window.find_ancestor(exp.Select) is tree:
+            refuse(
+                window,
+                "OVER beside a comparison with the rows outside is not served. Put it in a query in FROM.",
+            )
     for column in tree.find_all(exp.Column):
         if _table(column) in outside:
             refuse(column, "a query compares with the rows outside by = only, in its own WHERE.")
