@@ -43,6 +43,11 @@ EXPRESSIONS = {
 Answer = dict[str, Any]
 
 
+def expressions(name: str) -> list[str]:
+    """Return the lines of a file of expressions."""
+    return (DATA / f"{name}.txt").read_text().splitlines()
+
+
 @dataclass(frozen=True)
 class Places:
     """Where a script finds its topics and files.

@@ -30,12 +30,12 @@ def record(beginnings: list[str], *, only_missing: bool, limit_s: float) -> None
 
     Args:
         beginnings: of the names of scripts and of files of expressions, and names of modes; empty for all.
-        only_missing: leave out the scripts whose answers are there.
+        only_missing: leave out the scripts and expressions whose answers are there.
         limit_s: the seconds after which no further question is asked.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-judge-")))
-        questions = [] if only_missing else _expressions(beginnings)
+        questions = _expressions(beginnings, only_missing=only_missing)
         asked = _scripts(beginnings, only_missing=only_missing)
         if asked:
             servers = stack.enter_context(DevCluster()).bootstrap_servers
@@ -72,15 +72,23 @@ def _question(script: Script, mode: str, servers: str, folder: Path) -> Question
     return {"kind": "script", "name": script.name, "mode": mode, "statements": statements}
 
 
-def _expressions(beginnings: list[str]) -> list[Question]:
+def _expressions(beginnings: list[str], *, only_missing: bool) -> list[Question]:
     found = []
     for name, (zone, source) in EXPRESSIONS.items():
         if _chosen(name, beginnings):
-            lines = (DATA / f"{name}.txt").read_text().splitlines()
+            known = _known_expressions(name) if only_missing else {}
+            lines = [each for each in corpus.expressions(name) if each not in known]
+            if not lines:
+                continue
             rows = [(DATA / "rows.sql").read_text()] if source else []
             question = {"zone": zone, "source": source, "statements": rows, "expressions": lines}
             found.append({"kind": "expressions", "name": name, **question})
     return found
+
+
+def _known_expressions(name: str) -> dict[str, Any]:
+    file = DATA / f"flink_{name}.json"
+    return {each["expression"]: each for each in json.loads(file.read_text())} if file.exists() else {}
 
 
 def _ask(questions: list[Question], folder: Path, limit_s: float) -> None:
@@ -103,7 +111,9 @@ def _write(questions: list[Question], file: Path) -> None:
     for question, answer in zip(questions, given, strict=False):
         name = question["name"]
         if question["kind"] == "expressions":
-            text = json.dumps(answer, indent=1, ensure_ascii=False)
+            known = {**_known_expressions(name), **{each["expression"]: each for each in answer}}
+            kept = [known[each] for each in corpus.expressions(name) if each in known]
+            text = json.dumps(kept, indent=1, ensure_ascii=False)
             (DATA / f"flink_{name}.json").write_text(f"{text}\n")
         else:
             script = SCRIPTS[name]

@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable
 
 from penstock.sql.query._function import MANY, Function
-from penstock.sql.query._json import json_exists, json_value
+from penstock.sql.query._json import json_exists, json_query, json_unquote, json_value, sorted_json
+from penstock.sql.query._json_texts import json_string
 from penstock.sql.query._let import let
-from penstock.sql.query._more_functions import MORE_FUNCTIONS
+from penstock.sql.query._more_functions import MORE_FUNCTIONS, no_wide
+from penstock.sql.query._old_times import convert_tz
 from penstock.sql.query._read_times import (
     date_guard,
     pattern_parts,
@@ -182,7 +184,8 @@ def _grouping(args: list[Piece]) -> str:
 
 def _padded(name: str) -> Callable[[list[Piece]], str]:
     def body(texts: list[str]) -> str:
-        return f"CASE WHEN {texts[1]} >= 0 AND {texts[2]} <> '' THEN {name}({', '.join(texts)}) END"
+        test = f"{texts[1]} >= 0 AND {texts[2]} <> ''"
+        return f"CASE {no_wide(name, texts[0], texts[2])} WHEN {test} THEN {name}({', '.join(texts)}) END"
 
     return lambda args: let(_texts(args), body)
 
@@ -228,7 +231,7 @@ FUNCTIONS: dict[str, Function] = {
     "REPEAT": Function(2, 2, "repeat({all})", "string"),
     "REVERSE": Function(1, 1, "reverse({0})", "string"),
     "SPLIT_INDEX": Function(3, 3, _split_index, "string"),
-    "REGEXP": Function(2, 2, "({0} RLIKE {1})", "boolean"),
+    "REGEXP": Function(2, 2, "({1} <> '' AND {0} RLIKE {1})", "boolean"),
     "REGEXP_REPLACE": Function(3, 3, _regexp_replace, "string"),
     "REGEXP_EXTRACT": Function(2, 3, _regexp_extract, "string"),
     "MD5": Function(1, 1, "md5({0})", "string"),
@@ -247,13 +250,17 @@ FUNCTIONS: dict[str, Function] = {
     "MAP_VALUES": Function(1, 1, "map_values({0})"),
     "JSON_VALUE": Function(2, 8, json_value),
     "JSON_EXISTS": Function(2, 8, json_exists, "boolean"),
+    "JSON_QUERY": Function(2, 8, json_query),
+    "JSON_STRING": Function(1, 1, json_string),
+    "JSON_UNQUOTE": Function(1, 1, json_unquote, "string"),
+    "JSON": Function(1, 1, lambda args: sorted_json(args[0].text), "string"),
     "NOW": Function(0, 0, "current_timestamp()", "timestamp"),
     "PROCTIME": Function(0, 0, "current_timestamp()", "timestamp"),
     "CURRENT_ROW_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp"),
     "CURRENT_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp"),
     "LOCALTIMESTAMP": Function(0, 0, "localtimestamp()", "timestamp_ntz"),
     "CURRENT_DATE": Function(0, 0, "current_date()", "date"),
-    "UNIX_TIMESTAMP": Function(0, 0, "unix_timestamp()", "bigint"),
+    "CONVERT_TZ": Function(3, 3, convert_tz, "string"),
     "FROM_UNIXTIME": Function(1, 2, _from_unixtime, "string"),
     "DATE_FORMAT": Function(2, 2, _date_format, "string"),
     "TO_DATE": Function(1, 2, _to_date, "date"),
@@ -341,6 +348,18 @@ def _listagg(args: list[Piece]) -> str:
     return f"listagg({args[0].text}, {args[1].text if len(args) > 1 else literal(',')}){SUFFIX}"
 
 
+def _percentile(args: list[Piece]) -> str:
+    if not re.fullmatch(r"0(\.\d+)?|1(\.0+)?", args[1].text):
+        raise ValueError("expected a number from 0 to 1, e.g. 0.5, behind the value.")
+    return f"percentile({args[0].text}, {args[1].text}){SUFFIX}"
+
+
+def _array_agg(args: list[Piece]) -> str:
+    """Return ARRAY_AGG, which keeps nulls. Without rows it is NULL."""
+    values = f"collect_list(named_struct('v', {args[0].text})){SUFFIX}"
+    return f"nullif(transform({values}, __e -> __e.v), array())"
+
+
 AGGREGATES: dict[str, Function] = {
     "COUNT": Function(1, 1, f"count({{0}}){SUFFIX}", "bigint"),
     "SUM": Function(1, 1, _sum),
@@ -354,6 +373,9 @@ AGGREGATES: dict[str, Function] = {
     "VARIANCE": Function(1, 1, _deviation("var_samp"), "double"),
     "STDDEV": Function(1, 1, _deviation("stddev_samp"), "double"),
     "LISTAGG": Function(1, 2, _listagg, "string"),
+    "ARRAY_AGG": Function(1, 1, _array_agg),
+    "APPROX_COUNT_DISTINCT": Function(1, 1, f"count(DISTINCT {{0}}){SUFFIX}", "bigint"),
+    "PERCENTILE": Function(2, 2, _percentile, "double"),
     "FIRST_VALUE": Function(1, 1, f"first({{0}}, true){SUFFIX}", "{0}"),
     "LAST_VALUE": Function(1, 1, f"last({{0}}, true){SUFFIX}", "{0}"),
 }
@@ -362,36 +384,9 @@ OVER_ONLY: dict[str, Function] = {
     "ROW_NUMBER": Function(0, 0, f"CAST(row_number(){SUFFIX} AS BIGINT)", "bigint"),
     "RANK": Function(0, 0, f"CAST(rank(){SUFFIX} AS BIGINT)", "bigint"),
     "DENSE_RANK": Function(0, 0, f"CAST(dense_rank(){SUFFIX} AS BIGINT)", "bigint"),
+    "PERCENT_RANK": Function(0, 0, f"percent_rank(){SUFFIX}", "double"),
+    "CUME_DIST": Function(0, 0, f"cume_dist(){SUFFIX}", "double"),
     "NTILE": Function(1, 1, f"ntile({{0}}){SUFFIX}"),
     "LAG": Function(1, 3, f"lag({{all}}){SUFFIX}", "{0}"),
     "LEAD": Function(1, 3, f"lead({{all}}){SUFFIX}", "{0}"),
 }
-
-_JSON = (
-    "JSON_OBJECT",
-    "JSON_ARRAY",
-    "JSON_OBJECTAGG",
-    "JSON_ARRAYAGG",
-    "JSON_STRING",
-    "JSON_QUOTE",
-    "JSON_UNQUOTE",
-)
-_NO_JSON = (
-    "functions that write JSON are not served, because Spark writes values in other forms. Use columns of "
-    "type ROW and the format json, or a Python function."
-)
-REFUSED = {
-    "COLLECT": "Spark has no MULTISET. Use LISTAGG for texts.",
-    "CURRENT_WATERMARK": "Spark has no expression for the watermark. Windows drop late rows by themselves.",
-    "SOURCE_WATERMARK": "Spark makes watermarks. Write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND.",
-    "MATCH_RECOGNIZE": "Spark has no pattern recognition.",
-    "TYPEOF": "the names of types differ from Spark's.",
-    "UUID": "a value that is not the same when a batch is computed again would write rows twice.",
-    "RAND_INTEGER": "use CAST(FLOOR(RAND() * n) AS INT).",
-    "CURRENT_TIME": "TIME is not served. Use CURRENT_TIMESTAMP.",
-    "LOCALTIME": "TIME is not served. Use LOCALTIMESTAMP.",
-    **dict.fromkeys(_JSON, _NO_JSON),
-    "JSON_QUERY": "Flink sorts the names of an object. Use JSON_VALUE for its parts.",
-    **dict.fromkeys(("ML_PREDICT", "VECTOR_SEARCH"), "models are not served. Use a Python function."),
-}
-"""Functions that are known and not served, and what to use instead."""

@@ -70,7 +70,7 @@ def read_by_pattern(text: str, pattern: str) -> str:
     Raises:
         ValueError: see `pattern_parts`.
     """
-    return to_milliseconds(_clamped(_found(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"))
+    return to_milliseconds(_clamped(found_by_pattern(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"))
 
 
 def read_date_by_pattern(text: str, pattern: str) -> str:
@@ -83,13 +83,13 @@ def read_date_by_pattern(text: str, pattern: str) -> str:
 
     def body(x: list[str]) -> str:
         error = f"CAST(raise_error({literal(message)}) AS TIMESTAMP_NTZ)"
-        found = f"coalesce(try_cast({_found(x[0], pattern)} AS TIMESTAMP_NTZ), {error})"
+        found = f"coalesce(try_cast({found_by_pattern(x[0], pattern)} AS TIMESTAMP_NTZ), {error})"
         return f"CASE WHEN {x[0]} IS NOT NULL THEN CAST({found} AS DATE) END"
 
     return let([text], body)
 
 
-def _found(text: str, pattern: str) -> str:
+def found_by_pattern(text: str, pattern: str) -> str:
     """Return a text in ISO's order; NULL if it does not fit the pattern."""
     parts = pattern_parts(pattern)
     names = ["S" if part.startswith("S") else part for part in parts if part in _DIGITS or part[0] == "S"]

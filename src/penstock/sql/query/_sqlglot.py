@@ -32,9 +32,7 @@ _UNREAD = {
     "UNPIVOT": "write UNION ALL, or UNNEST of an ARRAY.",
     "ML_PREDICT": "models are not served. Use a Python function.",
     "ML_EVALUATE": "models are not served. Use a Python function.",
-    "JSON_OBJECT": _NO_JSON,
     "JSON_OBJECTAGG": _NO_JSON,
-    "JSON_ARRAY": _NO_JSON,
     "JSON_ARRAYAGG": _NO_JSON,
 }
 """Parts of Flink's language that the parser may not read, and what to use instead."""
@@ -91,6 +89,8 @@ class _Parser(parser.Parser):
         "JSON_VALUE": lambda self: self.flink_json("JSON_VALUE"),
         "JSON_QUERY": lambda self: self.flink_json("JSON_QUERY"),
         "JSON_EXISTS": lambda self: self.flink_json("JSON_EXISTS"),
+        "JSON_OBJECT": lambda self: self.flink_json_made("JSON_OBJECT"),
+        "JSON_ARRAY": lambda self: self.flink_json_made("JSON_ARRAY"),
     }
 
     def flink_value(self) -> Any:
@@ -184,6 +184,25 @@ class _Parser(parser.Parser):
             case = self.flink_word().upper() if self._prev.text.upper() == "ON" else "WRAPPER"
             args += [exp.Literal.string(f"{' '.join(words)} {case}"), *value]
         return exp.Anonymous(this=name, expressions=args)
+
+    def flink_json_made(self, name: str) -> Any:
+        """Read [KEY] name VALUE value, or values, and then NULL ON NULL or ABSENT ON NULL as a text."""
+        args: list[Any] = []
+        said = "NULL" if name == "JSON_OBJECT" else "ABSENT"
+        while not self._match(TokenType.R_PAREN, advance=False):
+            if name == "JSON_OBJECT":
+                self._match_text_seq("KEY")
+                args.append(self.flink_operand())
+                if not (self._match_text_seq("VALUE") or self._match(TokenType.COLON)):
+                    self.raise_error("Expecting VALUE")
+            args.append(self.flink_value())
+            found = next(
+                (each for each in ("NULL", "ABSENT") if self._match_text_seq(each, "ON", "NULL")), ""
+            )
+            said = found or said
+            if found or not self._match(TokenType.COMMA):
+                break
+        return exp.Anonymous(this=name, expressions=[exp.Literal.string(said), *args])
 
     def flink_trim(self) -> Any:
         side = next((each for each in ("BOTH", "LEADING", "TRAILING") if self._match_text_seq(each)), "")

@@ -69,3 +69,18 @@ def _whole_months(start: str, stop: str) -> str:
     months = f"(year({stop}) - year({start})) * 12 + month({stop}) - month({start})"
     last = f"least(dayofmonth({start}), dayofmonth(last_day({stop})))"
     return f"{months} - CASE WHEN dayofmonth({stop}) < {last} THEN 1 ELSE 0 END"
+
+
+_SECONDS = "CAST(({0} - TIMESTAMP_NTZ '1970-01-01 00:00:00') div INTERVAL '1' SECOND AS BIGINT)"
+_FRACTION = "CAST(floor((extract(SECOND FROM {0}) % 1) * {1}) AS BIGINT)"
+EXTRACTED = {
+    "EPOCH": _SECONDS,
+    "MILLISECOND": _FRACTION.format("{0}", 1_000),
+    "MICROSECOND": _FRACTION.format("{0}", 1_000_000),
+    "ISODOW": "CAST(weekday({0}) + 1 AS BIGINT)",
+    "ISOYEAR": "CAST(extract(YEAROFWEEK FROM {0}) AS BIGINT)",
+    "DECADE": "CAST(year({0}) div 10 AS BIGINT)",
+    "CENTURY": "CAST((year({0}) + 99) div 100 AS BIGINT)",
+    "MILLENNIUM": "CAST((year({0}) + 999) div 1000 AS BIGINT)",
+}
+"""Units of EXTRACT that are no functions: their texts for a TIMESTAMP without a zone."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NoReturn
 from sqlglot import exp
 
 from penstock.errors import SqlError
+from penstock.sql.query._not_served import REFUSED
 from penstock.sql.query._sqlglot import place_of
 from penstock.sql.query.piece import Binder, Piece, Script, UnknownTypeError
 from penstock.sql.query.rows import Feature
@@ -26,6 +27,8 @@ _SIGNS: dict[type, str] = {
     exp.IntDiv: "DIV",
     exp.RegexpLike: "RLIKE",
     exp.SimilarTo: "SIMILAR TO",
+    exp.Overlaps: "OVERLAPS",
+    exp.CurrentTime: "CURRENT_TIME",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Tuple: "a list of values in brackets",
     exp.Concat: "a text behind a text",
@@ -76,7 +79,9 @@ class Base:
             return self._asked(self.replaced[id(node)])
         method = self.methods.get(type(node))
         if method is None:
-            self.refuse(node, f"{_shown(node)} is not served here.")
+            shown = _shown(node)
+            instead = f": {REFUSED[shown]}" if shown in REFUSED else " here."
+            self.refuse(node, f"{shown} is not served{instead}")
         return method(self, node)
 
     def refuse(self, node: exp.Expr, message: str) -> NoReturn:

@@ -17,11 +17,13 @@ from penstock.sql.query._functions import (
     EXTRACT_UNITS,
     FUNCTIONS,
     OVER_ONLY,
-    REFUSED,
     SUFFIX,
     TIME_UNITS,
 )
-from penstock.sql.query._units import ceil_to, floor_to, months_between
+from penstock.sql.query._json_texts import json_array, json_object, json_text
+from penstock.sql.query._not_served import REFUSED
+from penstock.sql.query._old_times import unix_timestamp
+from penstock.sql.query._units import EXTRACTED, ceil_to, floor_to, months_between
 from penstock.sql.query.expressions._values import NO_TEXTS, Values
 from penstock.sql.query.piece import Piece, quoted
 
@@ -29,6 +31,7 @@ _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.
 _ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
 _WITH_WORDS = ("_IN", "_FROM", "_FOR", "_TO", "_BOTH", "_LEADING", "_TRAILING")
 """Ends of the names of functions whose arguments have words between them. Flink does not have these names."""
+_NO_DISTINCT = ("ARRAY_AGG", "APPROX_COUNT_DISTINCT", "PERCENTILE")
 _TEXTS_OF_TIMES = ("DATE_FORMAT", "FROM_UNIXTIME")
 _NEEDS_UTC = (
     "is served in the time zone UTC only, because a day of Spark's may have 23 hours. SET "
@@ -64,6 +67,8 @@ class Calls(Values):
             "Use a window (TUMBLE, HOP, SESSION), or the operators of docs/changelogs.md.",
         )
         if type(node.this) is not exp.Anonymous:
+            if type(node.this) in (exp.IgnoreNulls, exp.RespectNulls):
+                self.piece(node.this)
             self.refuse(node.this, "expected a function before OVER.")
         parts = []
         if node.args.get("partition_by"):
@@ -116,7 +121,7 @@ class Calls(Values):
         distinct = bool(args) and type(args[0]) is exp.Distinct
         if distinct:
             self.only(args[0], "expressions")
-            if name not in AGGREGATES:
+            if name not in AGGREGATES or name in _NO_DISTINCT:
                 self.refuse(node, f"DISTINCT is not served in {name}.")
             self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
             args = args[0].expressions
@@ -192,8 +197,16 @@ class Calls(Values):
 
     def _extract(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
         unit = args[0].name.upper()
+        if unit in EXTRACTED:
+            this = self.piece(args[1])
+            if this.type not in ("date", "timestamp_ntz"):
+                self.refuse(
+                    node, f"EXTRACT({unit}) takes a DATE or TIMESTAMP, got {this.type.upper()}. Write a CAST."
+                )
+            text = f"CAST({this.text} AS TIMESTAMP_NTZ)"
+            return Piece(EXTRACTED[unit].format(text), lambda: "bigint")
         if unit not in EXTRACT_UNITS:
-            self.refuse(node, f"EXTRACT takes {', '.join(EXTRACT_UNITS)}, got {unit}.")
+            self.refuse(node, f"EXTRACT takes {', '.join((*EXTRACT_UNITS, *EXTRACTED))}, got {unit}.")
         return self._function(node, EXTRACT_UNITS[unit], args[1:])
 
     def _to_unit(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
@@ -248,6 +261,52 @@ class Calls(Values):
             else self._asked(f"round({texts})")
         )
 
+    def _unix_timestamp(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        pieces = [self.piece(each) for each in args]
+        try:
+            text = unix_timestamp(pieces, zone_is_utc=self.binder.zone_is_utc)
+        except ValueError as error:
+            self.refuse(node, f"UNIX_TIMESTAMP: {error}")
+        return Piece(text, lambda: "bigint")
+
+    def _json_object(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        entries: dict[str, str] = {}
+        for key, value in zip(args[1::2], args[2::2], strict=True):
+            if not (isinstance(key, exp.Literal) and key.is_string):
+                self.refuse(key, "JSON_OBJECT: expected a KEY in quotes.")
+            if str(key.this) in entries:
+                self.refuse(key, f"JSON_OBJECT: the KEY '{key.this}' comes twice.")
+            entries[str(key.this)] = self._json_text(node, value)
+        try:
+            text = json_object(entries, keeps_nulls=str(args[0].this) == "NULL")
+        except ValueError as error:
+            self.refuse(node, f"JSON_OBJECT: {error}")
+        return Piece(text, lambda: "string")
+
+    def _json_array(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        texts = [self._json_text(node, each) for each in args[1:]]
+        return Piece(json_array(texts, keeps_nulls=str(args[0].this) == "NULL"), lambda: "string")
+
+    def _json_text(self, node: exp.Expr, value: exp.Expr) -> str:
+        """Return a value as JSON. A function of JSON that stands there itself makes JSON already."""
+        while isinstance(value, exp.Paren):
+            value = value.this
+        if _makes_json(value):
+            return self.text(value)
+        name = value.name if isinstance(value, exp.Column) else ""
+        made = any(each.alias == name and _makes_json(each.this) for each in node.root().find_all(exp.Alias))
+        if (name and made) or any(map(_makes_json, value.find_all(exp.Anonymous))):
+            self.refuse(
+                value,
+                f"{str(node.this).upper()}: Flink takes JSON that another function makes for JSON or for a "
+                "text, as its plan is. Write the function here itself, or JSON_STRING of it.",
+            )
+        piece = self.piece(value)
+        try:
+            return json_text(piece.text, piece.type)
+        except ValueError as error:
+            self.refuse(value, f"{str(node.this).upper()}: {error}")
+
     _special: ClassVar[dict[str, Callable[[Any, exp.Expr, list[exp.Expr]], Piece]]] = {
         "EXTRACT": _extract,
         "CEIL_TO": _to_unit,
@@ -256,6 +315,9 @@ class Calls(Values):
         "TIMESTAMPDIFF": _add_units,
         "ROW": _row,
         "ROUND": _round,
+        "UNIX_TIMESTAMP": _unix_timestamp,
+        "JSON_OBJECT": _json_object,
+        "JSON_ARRAY": _json_array,
     }
     methods: ClassVar[dict[type, Callable[[Any, Any], Piece]]] = {
         **Values.methods,
@@ -264,3 +326,7 @@ class Calls(Values):
         exp.Filter: _filter,
         exp.Window: _window,
     }
+
+
+def _makes_json(node: exp.Expr) -> bool:
+    return type(node) is exp.Anonymous and str(node.this).upper() in ("JSON_OBJECT", "JSON_ARRAY", "JSON")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from penstock.errors import SqlError
+from penstock.sql.query._json import is_json
 from penstock.sql.query._let import let
 from penstock.sql.query._sqlglot import IntervalOf, is_without_brackets
 from penstock.sql.query.expressions._base import Base, boolean
@@ -210,9 +211,18 @@ class Operators(Base):
 
     def _is(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "expression")
+        if isinstance(node.expression, exp.JSON):
+            return self._is_json(node)
         if not isinstance(node.expression, (exp.Null, exp.Boolean)):
             self.refuse(node, "expected IS NULL, IS TRUE or IS FALSE.")
         return boolean(f"({self.text(node.this)} IS {self.text(node.expression)})")
+
+    def _is_json(self, node: exp.Expr) -> Piece:
+        self.only(node.expression, "this")
+        this = self.piece(node.this)
+        if this.type != "string":
+            self.refuse(node, f"expected a STRING before IS JSON, got {this.type.upper()}.")
+        return boolean(is_json(this.text, str(node.expression.this or "VALUE")))
 
     def _distinct_from(self, node: exp.Expr) -> Piece:
         left, right = self.piece(node.this), self.piece(node.expression)
@@ -221,10 +231,17 @@ class Operators(Base):
         return boolean(equal if isinstance(node, exp.NullSafeEQ) else f"(NOT {equal})")
 
     def _between(self, node: exp.Expr) -> Piece:
-        self.only(node, "this", "low", "high")
+        self.only(node, "this", "low", "high", "symmetric")
         low, high = self.piece(node.args["low"]), self.piece(node.args["high"])
         this = self.piece(node.this)
         self.check_kinds(node, "BETWEEN", this, low, high)
+        if node.args.get("symmetric"):
+            return boolean(
+                let(
+                    [this.text, low.text, high.text],
+                    lambda x: f"({x[0]} BETWEEN {x[1]} AND {x[2]} OR {x[0]} BETWEEN {x[2]} AND {x[1]})",
+                )
+            )
         return boolean(f"({this.text} BETWEEN {low.text} AND {high.text})")
 
     def _in(self, node: exp.Expr) -> Piece:

@@ -5,6 +5,7 @@ Runs on the driver. Invariant: a CAST to a text gives the text of Flink, or is r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -14,8 +15,10 @@ from penstock.sql.language.parse import parse_flink_type
 from penstock.sql.query._sqlglot import CastTo
 from penstock.sql.query.casts import cast
 from penstock.sql.query.expressions._operators import Operators
-from penstock.sql.query.piece import Piece
+from penstock.sql.query.piece import INTEGERS, Piece
 
+_ELEMENTS = (*INTEGERS, "string", "boolean", "double", "float", "decimal", "date")
+"""Kinds of elements of an ARRAY whose text is that of Flink."""
 NO_TEXTS = ("array", "map", "struct", "interval")
 
 
@@ -42,6 +45,8 @@ class Values(Operators):
     def _bracket(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "expressions", "offset", "safe")
         items = node.expressions
+        if type(node.this) is exp.Column and node.this.name.upper() == "MULTISET":
+            self.refuse(node, "MULTISET is not served: Spark has none. Use ARRAY[...].")
         if type(node.this) is exp.Column and node.this.name.upper() == "MAP" and len(items) != 1:
             if len(items) % 2:
                 self.refuse(node, "MAP[...] has as many keys as values.")
@@ -74,16 +79,32 @@ class Values(Operators):
     def _as_text(self, node: exp.Expr, inner: Piece) -> Piece:
         """Refuse a CAST to a text that would look different, and write booleans as Flink does."""
         if inner.type.startswith("timestamp"):
-            self.refuse(
-                node,
-                "a CAST of a TIMESTAMP to a text is not served: Spark leaves out zeros of the fraction. "
-                "Use DATE_FORMAT(..., 'yyyy-MM-dd HH:mm:ss.SSS').",
-            )
+            return self._time_as_text(node, inner)
+        element = re.fullmatch(r"array<(\w+(?:\(\d+,\d+\))?)>", inner.type)
+        if element and element[1].startswith(_ELEMENTS):
+            return Piece(_array_text(inner.text, element[1]), lambda: "string")
         if inner.type.startswith(NO_TEXTS):
             self.refuse(node, f"a CAST of {inner.type.upper()} to a text is not served.")
         if inner.type == "boolean":
             return Piece(f"upper(CAST({inner.text} AS STRING))", lambda: "string")
         return inner
+
+    def _time_as_text(self, node: exp.Expr, inner: Piece) -> Piece:
+        """Return a TIMESTAMP as a text. Spark does not know how many digits the second of a column has."""
+        this = node.this
+        while isinstance(this, exp.Paren):
+            this = this.this
+        found = re.match(r"TIMESTAMP(?:_LTZ)?\s*(?:\((\d)\))?", str(this.args.get("text", "")).upper())
+        if not isinstance(this, CastTo) or found is None:
+            self.refuse(
+                node,
+                "a CAST of a TIMESTAMP to a text needs the digits of the second. Write CAST(CAST(... AS "
+                "TIMESTAMP(3)) AS STRING), or DATE_FORMAT(..., 'yyyy-MM-dd HH:mm:ss.SSS').",
+            )
+        digits = int(found[1] or 6)
+        text = f"CAST({inner.text} AS STRING)"
+        whole, fraction = f"left({text}, 19)", f"rpad(substring({text}, 21), {digits}, '0')"
+        return Piece(f"concat({whole}, '.', {fraction})" if digits else whole, lambda: "string")
 
     methods: ClassVar[dict[type, Callable[[Any, Any], Piece]]] = {
         **Operators.methods,
@@ -92,3 +113,8 @@ class Values(Operators):
         exp.Bracket: _bracket,
         CastTo: _cast,
     }
+
+
+def _array_text(text: str, kind: str) -> str:
+    element = "upper(CAST(__e AS STRING))" if kind == "boolean" else "CAST(__e AS STRING)"
+    return f"concat('[', array_join(transform({text}, __e -> {element}), ', ', 'NULL'), ']')"
