@@ -53,7 +53,7 @@ KINDER = {
     "JSON_VALUE('{\"a\": 1}', '$.a' RETURNING BOOLEAN)": "the same",
 }
 """Expressions that fail in Flink and not here, and why."""
-SOURCES = {"flink_expressions": "", "flink_aggregates": " FROM some_rows"}
+SOURCES = {"flink_expressions": "", "flink_aggregates": " FROM some_rows", "flink_berlin": ""}
 ZONES = {"flink_berlin": "Europe/Berlin"}
 REFUSED: dict[str, str] = answers("refused")
 

@@ -278,7 +278,7 @@ REFUSED = [
     ("SELECT ARRAY[1, 'a'] FROM t", 14, "expected two values of one kind beside ARRAY, got INT and"),
     ("SELECT MAP[] FROM t", 14, "did not expect 'FROM' here."),
     ("SELECT (1, 2) FROM t", 9, "a list of values in brackets is not served here."),
-    ("SELECT MULTISET[1, 2] FROM t", 8, "expected one index or key in []."),
+    ("SELECT MULTISET[1, 2] FROM t", 8, "MULTISET is not served: Spark has none. Use ARRAY[...]."),
     ("SELECT i ^ 2 FROM t", 8, "^ is not served here."),
     ("SELECT i & 1 FROM t", 8, "& is not served here."),
     ("SELECT i | 1 FROM t", 8, "| is not served here."),

@@ -285,7 +285,7 @@ MORE_FUNCTIONS: dict[str, Function] = {
     "DECODE": Function(2, 2, _decode, "string"),
     "PRINTF": Function(1, MANY, _printf),
     "IS_ALPHA": _all_of(r"[\p{L}&&[\x{0}-\x{FFFF}]]"),
-    "IS_DIGIT": _all_of(r"[\p{Nd}&&[\x{0}-\x{FFFF}]]"),
+    "IS_DIGIT": _all_of(r"[\p{IsDigit}&&[\x{0}-\x{FFFF}]]"),
     "IS_DECIMAL": Function(1, 1, _is_decimal, "boolean"),
     "TRANSLATE3": Function(3, 3, "translate({all})", "string"),
     "ARRAY_SLICE": Function(2, 3, _array_slice),
