@@ -186,7 +186,7 @@ def _plain(text: str) -> str:
 
 def sorted_json(text: str) -> str:
     """Return a text of JSON as Flink writes it: without blanks, the names of objects sorted."""
-    value = f"coalesce({_marked(text)}, {_raised('JSON: the text is no JSON')})"
+    value = f"coalesce({_marked(text)}, {_raised('JSON: the text is not JSON')})"
     return let([text], lambda x: f"CASE WHEN {x[0]} IS NOT NULL THEN {_plain(f'to_json({value})')} END")
 
 
@@ -238,7 +238,7 @@ def json_exists(args: list[Piece]) -> str:
 
 
 def is_json(text: str, kind: str) -> str:
-    """Return IS JSON, IS JSON OBJECT and so on. NULL is no JSON."""
+    """Return IS JSON, IS JSON OBJECT and so on. NULL is not JSON."""
     tests = {
         "VALUE": "TRUE",
         "SCALAR": "{0} NOT LIKE 'OBJECT%' AND {0} NOT LIKE 'ARRAY%'",
@@ -256,7 +256,7 @@ def is_json(text: str, kind: str) -> str:
 
 
 def json_unquote(args: list[Piece]) -> str:
-    """Return JSON_UNQUOTE. A text that is no text of JSON stays as it is."""
+    """Return JSON_UNQUOTE. Any text that is not in JSON's quotes stays as it is."""
     message = "JSON_UNQUOTE: a quote within the text has no backslash"
 
     def body(x: list[str]) -> str:

@@ -83,4 +83,4 @@ EXTRACTED = {
     "CENTURY": "CAST((year({0}) + 99) div 100 AS BIGINT)",
     "MILLENNIUM": "CAST((year({0}) + 999) div 1000 AS BIGINT)",
 }
-"""Units of EXTRACT that are no functions: their texts for a TIMESTAMP without a zone."""
+"""Units of EXTRACT that are not functions: their texts for a TIMESTAMP without a zone."""
