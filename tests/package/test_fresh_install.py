@@ -179,6 +179,30 @@ def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path,
     run(environment / "bin" / "python", "-m", "pip", "check", cwd=tmp_path)
 
 
+GROUPS = """
+CREATE TABLE made (id BIGINT, shop STRING) WITH (
+  'connector' = 'datagen', 'number-of-rows' = '10', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1',
+  'fields.id.end' = '10', 'fields.shop.length' = '1', 'fields.shop.null-rate' = '1'
+);
+SELECT shop, COUNT(*) AS n, SUM(id) AS total FROM made GROUP BY shop;
+"""
+
+
+def test_a_script_of_sql_keeps_groups_without_an_activated_environment(
+    environment: Path, wheel: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(environment, tmp_path / "venv", symlinks=True, copy_function=os.link)
+    python = tmp_path / "venv" / "bin" / "python"
+    run(python, *INSTALL, f"{wheel}[sql]", cwd=tmp_path)
+    tmp_path.joinpath("groups.sql").write_text(GROUPS)
+    (tmp_path / "command.py").write_text("from penstock.cli import main\n\nmain()\n")
+    command = retried("python command.py sql groups.sql").replace("if python", f"if {python}")
+
+    said = run("bash", "-c", command, cwd=tmp_path, env=shell_environment(tmp_path / "cache"))
+
+    assert said.splitlines()[-1].endswith("[NULL, 10, 55]")
+
+
 def check_extras(environment: Path, wheel: Path, folder: Path, extras: Iterable[str]) -> None:
     """Install extras in a copy of the environment: each one brings what it is for."""
     python = folder / "venv" / "bin" / "python"

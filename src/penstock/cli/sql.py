@@ -11,7 +11,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -67,7 +67,15 @@ def sql(
         _run(spark, texts, format, explain=explain)
     finally:
         if is_ours:
-            spark.stop()
+            _stop(spark)
+
+
+def _stop(spark: Any) -> None:
+    """Stop Spark. A query that Ctrl-C has cut off while it started is stopped before, or it fails loudly."""
+    with suppress(Exception):  # Spark may have ended, which PySpark says in many ways
+        for query in spark.streams.active:
+            query.stop()
+    spark.stop()
 
 
 def _texts(files: list[Path]) -> list[str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,9 +102,33 @@ def _emit_lines(names: Sequence[str], rows: Iterable[Any], output: Output) -> No
 
 
 def _run(frame: Any, show: Callable[[Any], None]) -> None:
+    writer = frame.writeStream.foreachBatch(lambda batch, _: show(batch))
     with planned_in_one_thread(frame.sparkSession):
-        query = frame.writeStream.foreachBatch(lambda batch, _: show(batch)).start()
+        query = _started(writer.start)
     Job("SELECT", [query]).wait()
+
+
+def _started(start: Callable[[], Any]) -> Any:
+    """Return the query that `start` starts. Ctrl-C waits until there is one, and stops it.
+
+    Another thread starts it, so that Ctrl-C does not leave a query behind that only Spark knows.
+    """
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(start())
+        except BaseException as error:  # noqa: BLE001 - the other thread raises it
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, name="penstock-select")
+    try:
+        thread.start()
+        return outcome.result()
+    except KeyboardInterrupt:
+        if (thread.is_alive() or outcome.done()) and outcome.exception() is None:
+            outcome.result().stop()
+        raise
 
 
 def _follow(frame: Any, output: Output) -> None:
