@@ -1,3 +1,2 @@
--- kinder in batch: Flink plans it in a stream only
--- differs in streaming: Flink finds a NULL equal to a NULL here
+-- differs: Flink finds a NULL equal to a NULL here
 SELECT s.shop, t.id, t.amount FROM (SELECT DISTINCT shop FROM orders) AS s, LATERAL (SELECT id, amount FROM orders WHERE shop = s.shop ORDER BY amount DESC, id LIMIT 2) AS t;
