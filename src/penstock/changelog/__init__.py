@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.spark.in_order import in_order as in_order
     from penstock.spark.materialize import materialize as materialize
     from penstock.spark.over import over as over
+    from penstock.spark.sessions import sessions as sessions
 
 _OPERATORS = "penstock.spark.changelog"
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "materialize": "penstock.spark.materialize",
     "normalize": _OPERATORS,
     "over": "penstock.spark.over",
+    "sessions": "penstock.spark.sessions",
     "temporal_join": _OPERATORS,
     "top_n": _OPERATORS,
 }

@@ -62,7 +62,7 @@ def apply(
     place, plan = (None, Planned(uuid.uuid4().hex)) if state is None else _planned(df, state)
     task = KeyedTask(
         operator,
-        arrow(df.schema),
+        arrow(df.schema if times is None else _nullable(df.schema)),  # clocks have no values
         place,
         count,
         lifetime,

@@ -57,9 +57,10 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
     Args:
         df: rows that are only inserted.
         keys: rows with equal keys are aggregated together.
-        calls: the name of each new column and its aggregate: `count(*)`, `row_number()`, `lag(x, 1)`, or
-            `count`, `sum`, `avg`, `min`, `max`, `first`, `last` of a column. Sums of integers are BIGINT,
-            averages DOUBLE. Null values do not count, except for `lag`.
+        calls: the name of each new column and its aggregate: `count(*)`, `row_number()`, `rank()` and
+            `dense_rank()` (rows of one time have one rank), `lag(x, 1)`, or `count`, `sum`, `avg`, `min`,
+            `max`, `first`, `last` of a column. Sums of integers are BIGINT, averages DOUBLE. Null values do
+            not count, except for `lag`.
         time: the time of a row, a TIMESTAMP. It is never null.
         delay: how late rows may come, such as "5 s" or "0 s".
         frame: "range" aggregates all rows up to the time of the row, "rows" those up to the row itself.

@@ -50,7 +50,10 @@ CALLS = {
     "before": "lag(i)",
     "third": "lag(s, 3)",
     "number": "row_number()",
+    "rank": "rank()",
+    "dense": "dense_rank()",
 }
+NUMBERS = ("number", "rank", "dense")
 
 
 def running(
@@ -142,6 +145,8 @@ def results(seen: list[Row], of_key: list[Row], place: int) -> Row:
         "before": of_key[place - 1]["i"] if place >= 1 else None,
         "third": of_key[place - 3]["s"] if place >= 3 else None,
         "number": place + 1,
+        "rank": 1 + sum(each["at"] < of_key[place]["at"] for each in of_key),
+        "dense": len({each["at"] for each in of_key if each["at"] <= of_key[place]["at"]}),
     }
 
 
@@ -165,7 +170,7 @@ def test_each_row_sees_the_rows_before_it(
     calls = {
         name: text
         for name, text in CALLS.items()
-        if (lags or "lag" not in text) and (preceding is None or name != "number")
+        if (lags or "lag" not in text) and (preceding is None or name not in NUMBERS)
     }
     chance = random.Random(seed)
     tested, reference = running(frame, preceding, calls), Reference(frame, preceding)
@@ -242,7 +247,7 @@ def test_rows_are_only_inserted_and_have_a_time(change: Row, message: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["sum", "sum()", "sum(*)", "lag(i, 0)", "rank()", "row_number(i)", "lag(, 1)"]
+    "text", ["sum", "sum()", "sum(*)", "lag(i, 0)", "rank(i)", "row_number(i)", "lag(, 1)"]
 )
 def test_an_aggregate_that_is_not_known_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected one of count, sum|expected"):

@@ -400,7 +400,6 @@ REFUSED = [
     ("SELECT * FROM TABLE(TUMBEL(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))", 21, "the table function TUMBEL is not served."),
     ("SELECT * FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))", 21, "HOP needs the interval SIZE."),
     ("SELECT * FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '7' MINUTE, INTERVAL '1' HOUR))", 21, "the size of HOP has to be a multiple of its slide, as in"),
-    ("SELECT * FROM TABLE(SESSION(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))", 21, "SESSION is served with GROUP BY window_start, window_end only."),
     ("SELECT * FROM TABLE(VECTOR_SEARCH(TABLE t, DESCRIPTOR(i), a, 3))", 21, "the table function VECTOR_SEARCH is not served."),
     ("SELECT TUMBLE(ts, INTERVAL '1' HOUR) FROM t", 8, "the function TUMBLE is not one of those that are served."),
     ("SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) FROM t", 8, "TUMBLE_START is not served: it needs GROUP BY TUMBLE(ts, ...)"),

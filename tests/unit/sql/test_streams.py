@@ -10,12 +10,13 @@ from penstock.changelog.operators.calls import parse_calls
 from penstock.errors import SqlError
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
-from penstock.sql.query.rows import KIND, Feature, Relation, Rows
+from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Relation, Rows
 from penstock.sql.query.steps import (
     Aggregation,
     Deduplication,
     OverRows,
     RegularJoin,
+    SessionRows,
     Step,
     Top,
     VersionJoin,
@@ -317,6 +318,24 @@ def test_a_hop_of_many_windows_is_no_window_of_spark(slide: int, hops: list[int]
         "GROUP BY window_start, window_end"
     )
     assert [each.hops for each in steps if isinstance(each, WindowEnds)] == hops
+
+
+SESSION_ROWS = "SELECT i, window_start FROM TABLE(SESSION(TABLE {}, DESCRIPTOR(ltz), INTERVAL '90' SECOND))"
+
+
+def test_rows_of_sessions_are_cut() -> None:
+    steps, rows, _ = cut(SESSION_ROWS.format("t PARTITION BY s"))
+    query = f"SELECT * EXCEPT (`{PARTITION}`, `{OFFSET}`), `s` AS `__key0` FROM `t`"
+    assert steps[0] == SessionRows(query, ("__key0",), "ltz", 5_000, 90_000)
+    assert rows == Rows()
+    steps, _, _ = cut(SESSION_ROWS.format("t"))
+    assert "0 AS `__key0`" in getattr(steps[0], "query", "")
+    with pytest.raises(SqlError, match="SESSION without GROUP BY takes the column of the WATERMARK"):
+        cut(SESSION_ROWS.format("u"))
+    sql = translated(SESSION_ROWS.format("t PARTITION BY s")).sql
+    assert "<= 90000000 THEN 0 ELSE 1 END AS `__new` FROM `t` WHERE `ltz` IS NOT NULL" in sql
+    assert "OVER (PARTITION BY `s`, `__session`) + INTERVAL '90.000' SECOND" in sql
+    assert "OVER (PARTITION BY `__session`)" in translated(SESSION_ROWS.format("t")).sql
 
 
 def test_a_session_of_all_rows_has_a_column_that_spark_groups_by() -> None:
@@ -671,7 +690,11 @@ def test_frames_of_over(calls: str, frame: str, preceding: int | None) -> None:
         ("SELECT SUM(i) OVER (ORDER BY i) FROM t", "ORDER BY the column of its WATERMARK"),
         ("SELECT SUM(i) OVER (ORDER BY ltz DESC) FROM t", "ascending"),
         ("SELECT SUM(i) OVER (PARTITION BY s) FROM t", "ORDER BY the column of its WATERMARK"),
-        ("SELECT RANK() OVER (ORDER BY ltz) FROM t", "RANK is not served with OVER in a stream. Use"),
+        (
+            "SELECT RANK() OVER (ORDER BY ltz), SUM(i) OVER (ORDER BY ltz ROWS 2 PRECEDING) FROM t",
+            "RANK beside a frame that begins with n PRECEDING",
+        ),
+        ("SELECT RANK() OVER (ORDER BY i) FROM t", "ORDER BY the column of its WATERMARK"),
         ("SELECT LEAD(i) OVER (ORDER BY ltz) FROM t", "LEAD is not served .* Flink does not serve it either"),
         ("SELECT LAG(i, 1, 0) OVER (ORDER BY ltz) FROM t", "Use COALESCE for a default"),
         ("SELECT LAG(i, 0) OVER (ORDER BY ltz) FROM t", "a number of rows from 1"),

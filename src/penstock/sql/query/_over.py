@@ -26,19 +26,14 @@ if TYPE_CHECKING:
     from penstock.sql.query._select import Select
     from penstock.sql.query.expressions.expressions import Expressions
 
-_FREE = ("LAG", "ROW_NUMBER")
+_NUMBERS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+_FREE = ("LAG", *_NUMBERS)
 """Functions that have no frame."""
-_NO_RANK = (
-    "Use ROW_NUMBER(). Or write a Top-N: ROW_NUMBER() OVER (...) AS n in FROM, and n <= 10 in WHERE. It has "
-    "the rank as a column, and takes any order."
-)
 _REFUSED = {
     "LEAD": (
         "Flink does not serve it either, because the next row is not there yet. Use LAG: it gives each row "
         "with the one before."
     ),
-    "RANK": _NO_RANK,
-    "DENSE_RANK": _NO_RANK,
     "NTILE": "The number of rows of a stream has no end. Use a window or a batch.",
 }
 """Functions that are known, and what to do instead."""
@@ -172,15 +167,18 @@ def _frame(parts: Select, nodes: list[exp.Expr]) -> _Frame:
         if name in _FREE:
             parts.inner.refuse(node, f"{name} has no frame. Leave ROWS or RANGE out.")
         frames[_frame_of(parts, spec)] = node
-    if "ROW_NUMBER" in free and any(each.preceding is not None for each in frames):
-        parts.inner.refuse(nodes[0], "ROW_NUMBER beside a frame that begins with n PRECEDING is not served.")
+    numbers = [name for name in free if name in _NUMBERS]
+    if numbers and any(each.preceding is not None for each in frames):
+        parts.inner.refuse(
+            nodes[0], f"{numbers[0]} beside a frame that begins with n PRECEDING is not served."
+        )
     if len(frames) > 1:
         parts.inner.refuse(
             list(frames.values())[1], "all OVER of a SELECT have the same frame in a stream, as in Flink."
         )
     if frames:
         return next(iter(frames))
-    return _Frame("rows", None if "ROW_NUMBER" in free else 0)
+    return _Frame("rows", None if numbers else 0)
 
 
 def _frame_of(parts: Select, spec: Any) -> _Frame:
@@ -218,8 +216,8 @@ def _call(parts: Select, calls: Calls, node: exp.Expr) -> str:
     inner.check_count(node, name, known[name], len(args))
     if args and type(args[0]) is exp.Distinct:
         inner.refuse(node, f"{name}(DISTINCT ...) is not served with OVER in a stream.")
-    if name == "ROW_NUMBER":
-        return calls.add_text("row_number()")
+    if name in _NUMBERS:
+        return calls.add_text(f"{name.lower()}()")
     if name == "LAG":
         return _lag(parts, calls, node, args)
     pieces = [Piece("*", lambda: "bigint") if type(each) is exp.Star else inner.piece(each) for each in args]
@@ -233,7 +231,7 @@ def _call(parts: Select, calls: Calls, node: exp.Expr) -> str:
         inner.refuse(
             node,
             f"{name} is not served with OVER in a stream. Served are COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, "
-            "LAST_VALUE, LAG and ROW_NUMBER.",
+            "LAST_VALUE, LAG, ROW_NUMBER, RANK and DENSE_RANK.",
         )
     try:
         return aggregate_text(calls, name, pieces, is_distinct=False, condition=condition)

@@ -15,6 +15,7 @@ from penstock.sql.query._lateral import lateral_join, without_keys
 from penstock.sql.query._native_joins import are_streams, check_compared
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
+from penstock.sql.query._session_rows import session_rows
 from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_structs, rows_of_windows
 from penstock.sql.query._windows import (
     COLUMNS,
@@ -277,12 +278,13 @@ class Relations(Parts):
         star = (
             f"* EXCEPT ({', '.join(f'`{each}`' for each in table.rows.hidden)})" if table.rows.hidden else "*"
         )
-        rows = call.rows(star, table.text)
+        grouped = _is_grouped_by_window(self.tree)
+        if call.kind == "SESSION" and not grouped:
+            rows = session_rows(self, call, table, star, tree.this)
+        else:
+            rows = call.rows(star, table.text)
         if call.is_made:
             rows = rows_of_structs(self, rows, tree.this, call.hops)
-        if call.kind == "SESSION" and not _is_grouped_by_window(self.tree):
-            inner.refuse(tree.this, "SESSION is served with GROUP BY window_start, window_end only.")
-        grouped = _is_grouped_by_window(self.tree)
         shown = parts_of_window(f"`{WINDOW}`")
         window = Window(call.kind, f"`{WINDOW}`", call.partition, shown, quoted(call.column))
         self.window = window if grouped else None

@@ -99,6 +99,28 @@ class OverRows:
 
 
 @dataclass(frozen=True)
+class SessionRows:
+    """Rows with the session that they are in: the columns START_OF and END_OF.
+
+    Attributes:
+        query: the rows.
+        keys: the columns of PARTITION BY.
+        time: the column of the watermark.
+        delay_ms: of the watermark.
+        gap_ms: a session ends so long after its last row.
+    """
+
+    query: str
+    keys: tuple[str, ...]
+    time: str
+    delay_ms: int
+    gap_ms: int
+
+
+START_OF, END_OF = "__start", "__end"
+
+
+@dataclass(frozen=True)
 class WindowEnds:
     """Rows of windows. Their ends tell Spark when a window is complete, as Spark's own window does.
 
@@ -119,6 +141,6 @@ class WindowEnds:
     hops: int = 0
 
 
-Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows
+Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows | SessionRows
 """The steps that keep a state."""
 Step = Operation | WindowEnds

@@ -16,6 +16,7 @@ from penstock.sql.query.steps import (
     Operation,
     OverRows,
     RegularJoin,
+    SessionRows,
     Top,
     VersionJoin,
 )
@@ -28,6 +29,7 @@ _WHY: dict[type, str] = {
     Top: "Spark streams neither ROW_NUMBER() nor ORDER BY with LIMIT",
     RegularJoin: "Spark streams neither joins of rows that change nor outer joins without times",
     OverRows: "Spark does not stream OVER",
+    SessionRows: "Spark streams sessions of groups only",
     VersionJoin: "Spark has no join with the version that was valid at a time",
 }
 _KEEPS: dict[type, str] = {
@@ -37,6 +39,7 @@ _KEEPS: dict[type, str] = {
     Top: "all rows of each group, because a row of the top may go. It grows with the rows that are there",
     RegularJoin: "all rows of both sides. It grows with the rows that are there",
     OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
+    SessionRows: "the rows of sessions that are not over",
     VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
 }
 _KEEPS_OF_INSERTS = "the first rows of each group. It grows with the groups"

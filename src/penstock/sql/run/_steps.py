@@ -15,11 +15,14 @@ from penstock.spark.native import rows_may_come_again
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, PLACE
 from penstock.sql.query.steps import (
+    END_OF,
+    START_OF,
     Aggregation,
     Deduplication,
     Operation,
     OverRows,
     RegularJoin,
+    SessionRows,
     Step,
     Top,
     VersionJoin,
@@ -34,7 +37,10 @@ _NAMES: dict[type, str] = {
     RegularJoin: "join",
     VersionJoin: "temporal-join",
     OverRows: "over",
+    SessionRows: "sessions",
 }
+_OF_INSERTS = (VersionJoin, OverRows, SessionRows)
+"""Operators whose rows are only inserted. They keep what later rows need, and have no time to live."""
 
 
 def name_of(step: Operation) -> str:
@@ -51,7 +57,7 @@ def run_step(
         step: the operator and its queries.
         frame_of: gives the DataFrame of a query.
         folder: gives the folder of the state, by the operator's name.
-        ttl: how long rows are kept; None for ever. VersionJoin and OverRows keep what later rows need.
+        ttl: how long rows are kept; None for ever.
 
     Raises:
         SchemaError: the operator does not take a column.
@@ -60,7 +66,7 @@ def run_step(
         return with_window_ends(frame_of(step.query), step)
     name = _NAMES[type(step)]
     frame = _run(step, lambda query: _kinds_in(frame_of(query)), folder(name), ttl)
-    return frame.drop(ROW_KIND) if isinstance(step, (VersionJoin, OverRows)) else _kinds_out(frame)
+    return frame.drop(ROW_KIND) if isinstance(step, _OF_INSERTS) else _kinds_out(frame)
 
 
 def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str | None) -> Any:
@@ -76,8 +82,8 @@ def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str |
         rows = frame_of(step.query)
         count, rank = step.count, step.rank
         return changelog.top_n(rows, count, step.keys, order_by=order, rank=rank, state=state, ttl=ttl)
-    if isinstance(step, OverRows):
-        return _run_over(step, frame_of(step.query), state)
+    if isinstance(step, (OverRows, SessionRows)):
+        return _run_in_time(step, frame_of(step.query), state)
     left, right = frame_of(step.left), frame_of(step.right)
     if isinstance(step, RegularJoin):
         how: Any = step.how
@@ -103,7 +109,7 @@ def times_to_live(step: Step, ttl: str | None) -> list[str | None]:
         step: the operator. Its own times come from a hint.
         ttl: that of the session.
     """
-    if isinstance(step, (VersionJoin, OverRows, WindowEnds)):
+    if isinstance(step, (*_OF_INSERTS, WindowEnds)):
         return [None]
     own: tuple[str | None, ...] = (step.ttl if isinstance(step, Aggregation) else None,)
     if isinstance(step, RegularJoin):
@@ -112,7 +118,18 @@ def times_to_live(step: Step, ttl: str | None) -> list[str | None]:
     return [None if each is None or not parse_duration_ms(each) else each for each in given]
 
 
-def _run_over(step: OverRows, rows: Any, state: str) -> Any:
+def _run_in_time(step: OverRows | SessionRows, rows: Any, state: str) -> Any:
+    """Return rows that come out when the watermark has passed them."""
+    if isinstance(step, SessionRows):
+        return changelog.sessions(
+            rows,
+            step.keys,
+            time=step.time,
+            gap=f"{step.gap_ms} ms",
+            delay=f"{step.delay_ms} ms",
+            names=(START_OF, END_OF),
+            state=state,
+        )
     kind: Any = step.frame
     preceding = step.preceding
     return changelog.over(

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from penstock.changelog.operators.calls import split_call
 
-FUNCTIONS = ("count", "sum", "avg", "min", "max", "first", "last", "lag", "row_number")
+NUMBERS = ("row_number", "rank", "dense_rank")
+"""Functions that number the rows of a key. They take no column."""
+FUNCTIONS = ("count", "sum", "avg", "min", "max", "first", "last", "lag", *NUMBERS)
 _LAG = re.compile(r"(.*?)(?:,\s*(\d+)\s*)?", re.DOTALL)
 
 
@@ -22,7 +24,7 @@ class OverCall:
     Attributes:
         name: in the output.
         function: one of FUNCTIONS.
-        column: None for `count(*)` and `row_number()`.
+        column: None for `count(*)` and NUMBERS.
         offset: of `lag`: how many rows before.
     """
 
@@ -50,7 +52,7 @@ def parse_over_calls(given: Mapping[str, str]) -> Iterator[OverCall]:
 
 def _parse(name: str, text: str) -> OverCall | None:
     function, column = split_call(text)
-    if function == "row_number":
+    if function in NUMBERS:
         return OverCall(name, function, None) if not column else None
     if function not in FUNCTIONS or not column or (column == "*" and function != "count"):
         return None

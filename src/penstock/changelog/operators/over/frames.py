@@ -152,6 +152,14 @@ def starts_by_time(groups: Places, times: Places, at: Places, range_us: int) -> 
     return found
 
 
+def starts_of_peers(groups: Places, times: Places) -> Places:
+    """Return for each row the place of the first row of its group that has the same time."""
+    is_first = np.ones(len(groups), bool)
+    is_first[1:] = (groups[1:] != groups[:-1]) | (times[1:] != times[:-1])
+    starts: Places = np.maximum.accumulate(np.where(is_first, np.arange(len(groups)), 0))
+    return starts
+
+
 def stops_of_peers(groups: Places, times: Places) -> Places:
     """Return for each row the place behind the last row of its group that has the same time."""
     count = len(groups)

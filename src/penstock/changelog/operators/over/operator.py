@@ -18,15 +18,15 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, check_not_null, with_nullable
+from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
 from penstock.changelog.operators.join import SIDE
-from penstock.changelog.operators.ordering import groups_of, groups_of_kept, rank, ranks, same_as_before
-from penstock.changelog.operators.over.calls import OverCall
-from penstock.changelog.operators.over.frames import Frames, starts_by_time, stops_of_peers
-from penstock.changelog.operators.over.parts import Part, is_folded, out_type, parts_of, result
+from penstock.changelog.operators.ordering import groups_of, groups_of_kept, ranks, same_as_before
+from penstock.changelog.operators.over.calls import NUMBERS, OverCall
+from penstock.changelog.operators.over.frames import Frames, starts_by_time, starts_of_peers, stops_of_peers
+from penstock.changelog.operators.over.parts import TIMES, Part, is_folded, out_type, parts_of, result
 from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
-from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds, kind_column, kinds_of
-from penstock.errors import RowError
+from penstock.changelog.operators.waiting import NEVER, NUMBER, RESERVED, Waiting, times_of
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column, kinds_of
 from penstock.state.columns import (
     Hashes,
     Mask,
@@ -41,15 +41,10 @@ from penstock.state.columns import (
 
 _PAST, _FOLDED = 4, 5
 """In SIDE: a row that is out, and one that all earlier rows of its key are folded into."""
-_NUMBER = "#number"
-_NEVER, _END = -(2**63), 2**63 - 1
-_WAITING, _CLOCKS = 0, 1
-_RESERVED = Hashes(np.zeros(2, np.uint64), np.array([_WAITING, _CLOCKS], np.uint64))
-"""The keys of rows that wait and of the clock. No key of a user has them: its hash is of a byte or more."""
 
 
 @dataclass(frozen=True)
-class Over:
+class Over(Waiting):
     """The operator.
 
     Attributes:
@@ -97,7 +92,7 @@ class Over:
     def kept_columns(self) -> pa.Schema:
         """Return the columns that it keeps."""
         fields = [pa.field(part.name, part.type(self.columns)) for part in self._parts]
-        return pa.schema([*with_nullable(self.columns), pa.field(_NUMBER, pa.int64()), *fields])
+        return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64()), *fields])
 
     @property
     def out_columns(self) -> pa.Schema:
@@ -118,59 +113,22 @@ class Over:
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         side = one_array(batch.column(SIDE)).to_numpy()
         rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
-        reserved = find(_RESERVED)
-        clocks = self._clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
-        before, after = map(self._watermark, clocks)
-        new = self._in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
-        waiting, numbers = self._waiting(reserved, new)
-        is_ready = _times(waiting, self.time) <= after
+        reserved = find(RESERVED)
+        clocks = self.clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
+        before, after = map(self.watermark, clocks)
+        new = self.in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
+        waiting, numbers = self.waiting(reserved, new)
+        is_ready = times_of(waiting, self.time) <= after
         ready = waiting.filter(pa.array(is_ready))
         out, past = self._aggregated(ready, find, after, now_ms)
         is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
         changed = is_ready == is_old  # out and kept before, or waits and was not kept
         kept = [
-            self._kept_waiting(waiting, numbers, changed, is_ready, now_ms),
-            self._kept_clock(clocks[1], now_ms),
+            self.kept_waiting(waiting, numbers, changed, is_ready, now_ms),
+            self.kept_clock(clocks[1], now_ms),
             past,
         ]
         return Step(out, sorted_rows(pa.concat_tables(kept)))
-
-    def _clocks(self, reserved: pa.Table, new: pa.Table) -> tuple[int, int]:
-        """Return the latest time before and after the batch."""
-        found = [_NEVER]
-        for table in (reserved, new):
-            sides, times = (table.column(name).to_pylist() for name in (SIDE, CLOCK))
-            known = [time for side, time in zip(sides, times, strict=True) if side == ROW_CLOCK]
-            found.append(max([found[-1], *(time for time in known if time is not None)]))
-        return found[1], found[2]
-
-    def _watermark(self, clock: int) -> int:
-        """Return the time up to which no row is expected any more."""
-        if self.is_bounded:
-            return _END
-        return clock if clock == _NEVER else clock - self.delay_us - 1
-
-    def _in_time(self, new: pa.Table, kinds: Kinds, watermark: int) -> pa.Table:
-        """Return the rows that are not late."""
-        if np.any(kinds != INSERT):
-            raise RowError(
-                "over takes rows that are only inserted, and got an update or a delete among them. Nothing "
-                "of this batch was written. Use `aggregate` for rows that change.",
-                column=ROW_KIND,
-            )
-        check_not_null(new, [self.time, *self.order_by], "the time of a row, or in its order")
-        if self.is_bounded:
-            return new
-        return new.filter(pa.array(_times(new, self.time) > watermark))
-
-    def _waiting(self, reserved: pa.Table, new: pa.Table) -> tuple[pa.Table, Places]:
-        """Return the rows that wait and those of the batch, and their numbers. Their order is not known."""
-        old = reserved.filter(pa.array(one_array(reserved.column(SIDE)).to_numpy() == ROW))
-        hashes = hash_values(new)
-        new = new.take(pa.array(np.lexsort((hashes.low, hashes.high))))
-        known = one_array(old.column(_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64)
-        numbers = np.concatenate([known, int(known.max(initial=-1)) + 1 + np.arange(new.num_rows)])
-        return pa.concat_tables([old.select(self.columns.names), new]), numbers
 
     def _aggregated(
         self, ready: pa.Table, find: Find, watermark: int, now_ms: int
@@ -187,7 +145,7 @@ class Over:
         all_groups = np.concatenate([old_groups[first], groups])
         merged = np.argsort(all_groups, kind="stable")
         rows = _Rows(
-            pa.concat_tables([past, self._as_past(ready)]).take(pa.array(merged)),
+            pa.concat_tables([past, self._as_past(ready, groups)]).take(pa.array(merged)),
             all_groups[merged],
             (np.arange(len(merged)) >= past.num_rows)[merged],
             ready,
@@ -198,21 +156,24 @@ class Over:
         return out, self._kept_past(rows, starts, keys, watermark, now_ms)
 
     def _order_of_past(self, kept: pa.Table, groups: Places) -> Places:
-        numbers = one_array(kept.column(_NUMBER)).to_numpy(zero_copy_only=False)
+        numbers = one_array(kept.column(NUMBER)).to_numpy(zero_copy_only=False)
         is_row = one_array(kept.column(SIDE)).to_numpy() == _PAST
         return np.lexsort((numbers, is_row, groups))
 
     def _order(self, ready: pa.Table, groups: Places) -> Places:
         content = hash_values(ready)
         ties = ranks(ready, self.order_by)
-        return np.lexsort((content.low, content.high, *reversed(ties), _times(ready, self.time), groups))
+        return np.lexsort((content.low, content.high, *reversed(ties), times_of(ready, self.time), groups))
 
-    def _as_past(self, ready: pa.Table) -> pa.Table:
-        """Return rows in the columns of the state."""
+    def _as_past(self, ready: pa.Table, groups: Places) -> pa.Table:
+        """Return rows in the columns of the state. They are in order, and have the numbers of their keys."""
         columns = {name: ready.column(name) for name in (*self.keys, self.time)}
         columns[SIDE] = pa.array(np.full(ready.num_rows, _PAST)).cast(self.columns.field(SIDE).type)
         for part in self._parts:
             columns[part.name] = part.of_rows(ready, part.type(self.columns))
+        if Part(TIMES, None) in self._parts:
+            is_first = starts_of_peers(groups, times_of(ready, self.time)) == np.arange(ready.num_rows)
+            columns[Part(TIMES, None).name] = pa.array(is_first.astype(np.int64))
         arrays = [
             columns.get(field.name, pa.nulls(ready.num_rows, field.type)) for field in self.kept_columns
         ]
@@ -225,7 +186,7 @@ class Over:
         if self.frame == "rows":
             begin = own if self.preceding is None else np.maximum(own, at - self.preceding)
             return Frames(begin, at + 1, are_whole=self.preceding is None)
-        times = _times_or(rows.table, self.time, _NEVER)
+        times = _times_or(rows.table, self.time, NEVER)
         stops = stops_of_peers(rows.groups, times)[at]
         if self.preceding is None:
             return Frames(own, stops, are_whole=True)
@@ -243,15 +204,21 @@ class Over:
             kind = out_type(call, self.columns)
             if call.function == "lag":
                 found.append(self._before(rows, starts, call))
-            elif call.function == "row_number":
-                at = np.flatnonzero(rows.is_new)
-                part = Part("count", None)
-                alone = Frames(starts[at], at + 1)
-                found.append(part.fold(one_array(rows.table.column(part.name)), alone))
+            elif call.function in NUMBERS:
+                found.append(self._number(rows, starts, call))
             else:
                 found.append(result(call, folded, kind).cast(kind))
         kinds = kind_column(np.full(rows.new.num_rows, INSERT, np.int8))
         return pa.Table.from_arrays([*found, kinds], schema=self.out_columns)
+
+    def _number(self, rows: _Rows, starts: Places, call: OverCall) -> pa.Array:
+        """Return the number of each new row in its key: rows of one time are out in one batch."""
+        at = np.flatnonzero(rows.is_new)
+        [part] = parts_of([call])
+        stops = at
+        if call.function == "rank":
+            stops = starts_of_peers(rows.groups, _times_or(rows.table, self.time, NEVER))[at]
+        return part.fold(one_array(rows.table.column(part.name)), Frames(starts[at], stops + 1))
 
     def _before(self, rows: _Rows, starts: Places, call: OverCall) -> pa.Array:
         at = np.flatnonzero(rows.is_new)
@@ -269,7 +236,7 @@ class Over:
         from_last = (np.append(np.flatnonzero(places == starts), count)[1:])[rows.groups] - places
         is_needed = from_last <= self._rows_back()
         if self.frame == "range" and self.preceding is not None:
-            is_needed |= _times_or(rows.table, self.time, _NEVER) > watermark - self.preceding
+            is_needed |= _times_or(rows.table, self.time, NEVER) > watermark - self.preceding
         is_needed &= sides == _PAST
         changed = np.flatnonzero(np.where(rows.is_new, is_needed, ~is_needed & (sides == _PAST)))
         table = self._with_numbers(rows.table, numbers).take(pa.array(changed))
@@ -297,7 +264,7 @@ class Over:
         last = rows.table.take(pa.array(stops - 1))
         columns = {name: last.column(name) for name in self.keys}
         columns[SIDE] = pa.array(np.full(len(firsts), _FOLDED)).cast(self.columns.field(SIDE).type)
-        columns[_NUMBER] = pa.array(numbers[stops - 1])
+        columns[NUMBER] = pa.array(numbers[stops - 1])
         for part in self._parts:
             if is_folded(part):
                 columns[part.name] = part.fold(one_array(rows.table.column(part.name)), frames)
@@ -316,7 +283,7 @@ class Over:
 
     def _numbers(self, rows: _Rows, starts: Places) -> Places:
         """Return the number of each row of its key, counted from the first one that is known."""
-        known = one_array(rows.table.column(_NUMBER)).fill_null(-1).to_numpy().astype(np.int64)
+        known = one_array(rows.table.column(NUMBER)).fill_null(-1).to_numpy().astype(np.int64)
         places = np.arange(len(starts))
         # The last row that was there before has the highest number; rows of the batch follow it.
         last_old = np.maximum.accumulate(np.where(rows.is_new, -1, places))
@@ -326,25 +293,8 @@ class Over:
         return np.where(rows.is_new, base + after, known)
 
     def _with_numbers(self, table: pa.Table, numbers: Places) -> pa.Table:
-        at = table.schema.get_field_index(_NUMBER)
+        at = table.schema.get_field_index(NUMBER)
         return table.set_column(at, table.schema.field(at), pa.array(numbers))
-
-    def _kept_waiting(
-        self, waiting: pa.Table, numbers: Places, changed: Mask, is_ready: Mask, now_ms: int
-    ) -> pa.Table:
-        rows = waiting.filter(pa.array(changed))
-        count = rows.num_rows
-        columns = {name: rows.column(name) for name in self.columns.names}
-        columns[_NUMBER] = pa.array(numbers[changed])
-        arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.kept_columns]
-        parts = Hashes(np.zeros(count, np.uint64), numbers[changed].astype(np.uint64))
-        table = pa.Table.from_arrays(arrays, schema=self.kept_columns)
-        return state_rows(table, _reserved(_WAITING, count), is_ready[changed], now_ms, parts)
-
-    def _kept_clock(self, clock: int, now_ms: int) -> pa.Table:
-        rows = [{SIDE: ROW_CLOCK, CLOCK: clock}] if clock != _NEVER else []
-        table = pa.Table.from_pylist(rows, self.kept_columns)
-        return state_rows(table, _reserved(_CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms)
 
 
 @dataclass(frozen=True)
@@ -372,17 +322,7 @@ class _Rows:
         return starts
 
 
-def _times(rows: pa.Table, name: str) -> Places:
-    """Return a column of timestamps in microseconds, none of which is null."""
-    times: Places = rank(one_array(rows.column(name)))
-    return times
-
-
 def _times_or(rows: pa.Table, name: str, missing: int) -> Places:
     """Return a column of timestamps in microseconds, with `missing` for null."""
     times: Places = one_array(rows.column(name)).cast(pa.int64()).fill_null(missing).to_numpy()
     return times
-
-
-def _reserved(key: int, count: int) -> Hashes:
-    return Hashes(np.zeros(count, np.uint64), np.full(count, key, np.uint64))

@@ -21,9 +21,13 @@ from penstock.errors import SchemaError
 from penstock.state.columns import one_array
 
 _LAG = "lag"
+TIMES = "times"
+"""The part that counts the different times: 1 for the first row of each."""
 _OF_FUNCTION: dict[str, tuple[str, ...]] = {
     "count": ("count",),
     "row_number": ("count",),
+    "rank": ("count",),
+    "dense_rank": (TIMES,),
     "sum": ("sum", "count"),
     "avg": ("sum", "count"),
 }
@@ -31,7 +35,7 @@ _OF_FUNCTION: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Part:
-    """A column of the state: `kind` is count, sum, min, max, first, last or lag."""
+    """A column of the state: `kind` is count, TIMES, sum, min, max, first, last or lag."""
 
     kind: str
     column: str | None
@@ -63,14 +67,14 @@ class Part:
 
     def neutral(self, kind: pa.DataType, count: int) -> pa.Array:
         """Return what rows add that are counted elsewhere."""
-        if self.kind in ("count", "sum"):
+        if self.kind in ("count", "sum", TIMES):
             zero = pa.scalar(0).cast(kind)
             return pa.array([zero.as_py()] * count, kind)
         return pa.nulls(count, kind)
 
     def fold(self, values: pa.Array, frames: Frames) -> pa.Array:
         """Return what the rows of each frame add together."""
-        if self.kind == "count":
+        if self.kind in ("count", TIMES):
             return pa.array(frames.counts(values.to_numpy(zero_copy_only=False)))
         if self.kind == "sum":
             return frames.sums(values)

@@ -1,0 +1,123 @@
+"""`sessions`: each row with its session: the rows of a key that follow one another without a long gap.
+
+Runs on executors; made on the driver. Invariants: a row comes out once, when the watermark has passed the end
+of its session, so no row that is in time can make the session longer. A row is late, and dropped, if the
+watermark of an earlier batch has passed the end of the session that it would be in.
+
+It keeps the rows of sessions that are not over, and the clock.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
+from penstock.changelog.operators.join import SIDE
+from penstock.changelog.operators.ordering import groups_of, same_as_before
+from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
+from penstock.changelog.operators.waiting import NUMBER, RESERVED, Waiting, times_of
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column, kinds_of
+from penstock.state.columns import Mask, Places, hash_columns, hash_values, one_array, sorted_rows
+
+
+@dataclass(frozen=True)
+class Sessions(Waiting):
+    """The operator.
+
+    Attributes:
+        columns: SIDE, CLOCK and those of the user.
+        keys: rows with equal keys are in one session, if no two of them that follow one another are apart by
+            more than `gap_us`.
+        time: the column with the time of a row, a timestamp.
+        gap_us: a session ends so long after its last row.
+        names: of the new columns with the beginning and the end of the session.
+        delay_us: how much later than the latest time rows may come.
+        is_bounded: whether one batch has everything, so that no row waits.
+    """
+
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    time: str
+    gap_us: int
+    names: tuple[str, str]
+    delay_us: int
+    is_bounded: bool = False
+    order_by: tuple[str, ...] = ()
+    name: str = "sessions"
+    version: int = 1
+    has_parts: bool = True
+    remembers_deleted: bool = False
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments that decide what it keeps."""
+        return json.dumps({"keys": self.keys, "time": self.time, "gap_us": self.gap_us})
+
+    @property
+    def kept_columns(self) -> pa.Schema:
+        """Return the columns that it keeps."""
+        return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64())])
+
+    @property
+    def out_columns(self) -> pa.Schema:
+        """Return the columns of the output."""
+        of_user = [field for field in self.columns if field.name not in (SIDE, CLOCK)]
+        kind = self.columns.field(self.time).type
+        times = [pa.field(name, kind, nullable=False) for name in self.names]
+        return pa.schema([*of_user, *times, pa.field(ROW_KIND, pa.string(), nullable=False)])
+
+    def is_in_time(self, rows: pa.Table, watermark: int) -> Mask:
+        """Return all rows: whether one is late depends on the rows that wait."""
+        return np.ones(rows.num_rows, bool)
+
+    def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
+        """Return the rows of one batch whose sessions are over, and the rows to keep."""
+        kinds = kinds_of(one_array(batch.column(ROW_KIND)))
+        side = one_array(batch.column(SIDE)).to_numpy()
+        rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
+        reserved = find(RESERVED)
+        clocks = self.clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
+        before, after = map(self.watermark, clocks)
+        new = self.in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
+        waiting, numbers = self.waiting(reserved, new)
+        order, start, stop = self._sessions(waiting)
+        is_late = (stop <= before) & (not self.is_bounded)
+        is_over = (stop <= after) & ~is_late
+        is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
+        ready = order[is_over[order]]
+        out = self._out(waiting.take(pa.array(ready)), start[ready], stop[ready])
+        changed = ~is_late & (is_over == is_old)  # out and kept before, or waits and was not kept
+        kept = [
+            self.kept_waiting(waiting, numbers, changed, is_over, now_ms),
+            self.kept_clock(clocks[1], now_ms),
+        ]
+        return Step(out, sorted_rows(pa.concat_tables(kept)))
+
+    def _sessions(self, rows: pa.Table) -> tuple[Places, Places, Places]:
+        """Return the order of rows by key and time, and beginning and end of the session of each row."""
+        times = times_of(rows, self.time)
+        groups, _ = groups_of(hash_columns(rows, self.keys))
+        content = hash_values(rows.select([name for name in self.columns.names if name not in (SIDE, CLOCK)]))
+        order = np.lexsort((content.low, content.high, times, groups))
+        ordered = rows.take(pa.array(order))
+        check_collisions(ordered, self.keys, same_as_before([groups[order]]))
+        is_first = np.ones(len(order), bool)
+        is_first[1:] = (np.diff(groups[order]) != 0) | (np.diff(times[order]) > self.gap_us)
+        firsts = np.flatnonzero(is_first)
+        lasts = np.append(firsts, len(order))[1:] - 1
+        number = np.cumsum(is_first) - 1
+        start, stop = (np.empty(len(order), np.int64) for _ in range(2))
+        start[order] = times[order][firsts][number]
+        stop[order] = times[order][lasts][number] + self.gap_us
+        return order, start, stop
+
+    def _out(self, rows: pa.Table, start: Places, stop: Places) -> pa.Table:
+        columns = [rows.column(name) for name in self.columns.names if name not in (SIDE, CLOCK)]
+        kind = self.columns.field(self.time).type
+        times = [pa.array(each, pa.int64()).cast(kind) for each in (start, stop)]
+        kinds = kind_column(np.full(rows.num_rows, INSERT, np.int8))
+        return pa.Table.from_arrays([*columns, *times, kinds], schema=self.out_columns)
