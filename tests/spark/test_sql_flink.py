@@ -23,6 +23,11 @@ from tests.spark.sql_answers import answers, collected, same, same_type
 
 DIFFERENT = {
     "TO_DATE('26-01-02')": "NULL here: a year has four digits",
+    "TRY_CAST('1 2' AS DATE)": "the same",
+    "TIMESTAMPDIFF(WEEK, TIMESTAMP '2026-12-31 00:00:00', TIMESTAMP '1900-01-01 12:30:15.123')": "overflows in Flink",
+    "EXTRACT(SECOND FROM TIMESTAMP '1900-01-01 12:30:15.123')": "-44 in Flink before 1970",
+    "EXTRACT(MILLISECOND FROM TIMESTAMP '1900-01-01 12:30:15.123')": "the same",
+    "EXTRACT(DOW FROM TIMESTAMP '1969-12-31 23:59:59.5')": "the next day in Flink before 1970",
     "TRY_CAST('x' AS DECIMAL(10, 2))": "NULL here, 0 in Flink",
     "TRY_CAST('1.5d' AS DECIMAL(10, 2))": "NULL here",
     "CEIL(-0.5)": "the constant, and so the type, has a digit less",

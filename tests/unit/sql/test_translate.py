@@ -448,6 +448,7 @@ def test_a_query_that_is_not_served_is_refused_with_its_place(query: str, column
 
 
 BATCH_ONLY = [
+    ("SELECT APPROX_COUNT_DISTINCT(i) FROM t", "APPROX_COUNT_DISTINCT"),
     ("SELECT ROW_NUMBER() OVER (ORDER BY i) AS n FROM t", "OVER"),
     ("SELECT i FROM t ORDER BY i", "ORDER BY"),
     ("SELECT i FROM t WHERE i IN (SELECT i FROM u)", "IN (SELECT ...)"),

@@ -5,6 +5,7 @@ Runs on the driver. Invariant: a function that is not in the tables of `_functio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -125,6 +126,8 @@ class Calls(Values):
                 self.refuse(node, f"DISTINCT is not served in {name}.")
             self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
             args = args[0].expressions
+        if name == "APPROX_COUNT_DISTINCT":
+            self.batch_only(node, name, "Count in two steps: first GROUP BY the value.")
         pieces = self._arguments(node, name, args, is_distinct=distinct)
         self.check_count(node, name, found, len(pieces))
         if found.type == "string" and name not in _TEXTS_OF_TIMES:
@@ -255,6 +258,9 @@ class Calls(Values):
             self.refuse(node, "ROUND takes a number, and how many digits to keep as a literal from 0.")
         texts = ", ".join(map(self.text, args))
         one = self.piece(args[0])
+        decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", one.type)
+        if decimal and len(args) > 1 and int(str(args[1].this)) >= int(decimal[1]):
+            return one
         return (
             Piece(f"round({texts})", one.find_type)
             if one.type == "double"
