@@ -28,6 +28,7 @@ def test_ctrl_c_stops_the_command(tmp_path: Path) -> None:
         assert child.stdout is not None
         first = child.stdout.readline()
         child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGINT)  # an impatient user
         child.stdout.read()
         assert child.wait(WAIT_S) == 130, errors.read_text()
     assert first == "+I[1]\n"

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli._interrupts import Interrupts
 from penstock.cli._spark_python import use_this_python
 from penstock.sql.shell.formats import Format
 
@@ -63,11 +64,21 @@ def sql(
         typer.echo("Starting Spark ...")
     with _statuses():
         spark, is_ours = _spark(conf or [])
+    if is_ours and hasattr(spark, "sparkContext"):
+        _handle_ctrl_c(is_script=texts is not None)
     try:
         _run(spark, texts, format, explain=explain)
     finally:
         if is_ours:
             _stop(spark)
+
+
+def _handle_ctrl_c(*, is_script: bool) -> None:
+    """Replace PySpark's handler, whose call of Spark breaks a connection on which another call is open."""
+    if is_script:
+        Interrupts().install()
+    else:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _stop(spark: Any) -> None:
@@ -116,8 +127,6 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
     if is_ours and hasattr(spark, "sparkContext"):
         spark.sparkContext.setLogLevel("ERROR")
         _use_few_tasks(spark)
-        # PySpark's handler calls Spark while another call may be open, which breaks the connection.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     return spark, is_ours
 
 
