@@ -68,6 +68,7 @@ class _Bar:
 
     def wait_for_last_reports(self) -> None:
         """Wait a moment if not all offsets are read: a limit may have ended the read, or reports are late."""
+        self._receiver.catch_up()  # without the reports of planning, nothing seems to be missing
         ends_at_s = time.monotonic() + _LAST_REPORTS_S
         while self._done() < self._plans.planned() and time.monotonic() < ends_at_s:
             self._is_closed.wait(_DRAW_EVERY_S / 10)

@@ -124,6 +124,7 @@ class Receiver:
         self._forgotten = nothing_yet()
         self._event_time_lag_ms: int | None = None
         self._is_closed = False
+        self._has_caught_up = threading.Event()
         self._thread = threading.Thread(target=self._receive, name="penstock-task-reports", daemon=True)
         self._thread.start()
 
@@ -137,11 +138,21 @@ class Receiver:
                 values[_GAUGE] = self._event_time_lag_ms
         return values
 
+    def catch_up(self) -> None:
+        """Wait until the datagrams that have come so far are counted, a second at most."""
+        self._has_caught_up.clear()
+        self._send_nothing()
+        self._has_caught_up.wait(_LISTEN_S)
+
+    def _send_nothing(self) -> None:
+        """Send this socket an empty datagram, which is read after those that came before it."""
+        with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"", self._socket.getsockname()[:2])
+
     def close(self) -> None:
         """Stop listening. It takes a second at most, even if the datagram that wakes the thread is lost."""
         self._is_closed = True
-        with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as waker:
-            waker.sendto(b"", self._socket.getsockname()[:2])
+        self._send_nothing()
         self._thread.join()
         self._socket.close()
 
@@ -151,6 +162,8 @@ class Receiver:
                 datagram = self._socket.recv(_DATAGRAM_MAX_BYTES)
             except OSError:  # the time is over, or e.g. a refused datagram of ours
                 continue
+            if not datagram:
+                self._has_caught_up.set()
             message = _read(datagram, self.address.token)
             if message is None:
                 continue

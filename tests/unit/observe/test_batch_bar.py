@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 
 import penstock
 from penstock.errors import UnsupportedOptionError
+from penstock.observe import task_reports
 from penstock.observe.batch_reports import PlanBoard, tell_plan
 from penstock.observe.task_reports import ReportAddress
 from penstock.options.parse import parse_read
@@ -60,6 +62,19 @@ def test_records_of_all_reads_are_counted() -> None:
 
 
 def test_gaps_count_when_the_task_has_ended() -> None:
+    assert "10 of 10 records" in shown([([4, 2], None)])
+
+
+def test_reports_that_are_read_late_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_at_once, is_late = task_reports._read, threading.Event()
+
+    def late(datagram: bytes, token: str) -> Any:
+        if not is_late.is_set():
+            is_late.set()
+            threading.Event().wait(0.3)  # as on a busy machine
+        return read_at_once(datagram, token)
+
+    monkeypatch.setattr(task_reports, "_read", late)
     assert "10 of 10 records" in shown([([4, 2], None)])
 
 
