@@ -76,7 +76,9 @@ class Reference:
 
 
 def over_both_frames(rows: DataFrame, folder: Path | None) -> DataFrame:
-    timed = rows.selectExpr("k", "v", "at", "timestamp_seconds(at DIV 300) AS time", "row_kind")
+    timed = rows.selectExpr(
+        "k", "v", "at", "timestamp_seconds(at DIV 300) AS time", "0 AS never_null", "row_kind"
+    )
     found = [
         changelog.over(
             timed,

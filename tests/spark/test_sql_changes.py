@@ -205,6 +205,8 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
         CREATE TABLE top (shop STRING, id BIGINT, place BIGINT) WITH ('connector' = 'print');
         CREATE TABLE sets (shop STRING, half BIGINT, g BIGINT, n BIGINT) WITH ('connector' = 'print');
         CREATE TABLE newest (id BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE later LIKE newest;
+        CREATE TABLE middle LIKE newest;
         CREATE TABLE ranks (shop STRING, n BIGINT, id BIGINT, PRIMARY KEY (shop, n) NOT ENFORCED)
             {upsert(bootstrap, ranks)};
         CREATE TABLE ends (shop STRING PRIMARY KEY NOT ENFORCED, a BIGINT, b BIGINT, c BIGINT, d BIGINT)
@@ -223,6 +225,8 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
         INSERT INTO sets SELECT NULLIF(shop, 's2') AS s, id / 5 AS half, GROUPING(NULLIF(shop, 's2')), COUNT(*)
             FROM orders GROUP BY GROUPING SETS ((NULLIF(shop, 's2'), id / 5), (id / 5), ());
         INSERT INTO newest SELECT id FROM orders ORDER BY id DESC LIMIT 2;
+        INSERT INTO later SELECT id * 100 AS id FROM orders ORDER BY id DESC LIMIT 2 OFFSET 1;
+        INSERT INTO middle SELECT MAX(id) * 1000 AS id FROM orders GROUP BY shop ORDER BY id DESC LIMIT 1 OFFSET 1;
         INSERT INTO ranks SELECT shop, n, id FROM (SELECT shop, id, ROW_NUMBER() OVER (
             PARTITION BY shop ORDER BY NULLIF(id, 6) DESC, id) AS n FROM orders) WHERE n <= 3;
         INSERT INTO ends SELECT shop, FIRST_VALUE(NULLIF(id, 0)), LAST_VALUE(id) FILTER (WHERE id <> 8),
@@ -235,7 +239,8 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
         {"shop": "s2", "id": 8},
     ]
     assert table(script.lines) == [
-        *("7", "8", "null, 0, 0, 1", "null, 0, 1, 5", "null, 1, 0, 2", "null, 1, 1, 4", "null, null, 1, 9"),
+        *("600", "7", "700", "7000", "8"),
+        *("null, 0, 0, 1", "null, 0, 1, 5", "null, 1, 0, 2", "null, 1, 1, 4", "null, null, 1, 9"),
         *("s0, 0, 0, 2", "s0, 1, 0, 1", "s0, 3, 2", "s0, 6, 1", "s1, 0, 0, 2", "s1, 1, 0, 1"),
         *("s1, 4, 2", "s1, 7, 1"),
     ]

@@ -1,12 +1,13 @@
-"""Judge the scripts of SQL: `python -m tests.judges.sql [--missing] [beginnings of names, or a mode]`.
+"""Judge the scripts of SQL: `python -m tests.judges.sql [options] [beginnings of names, or a mode]`.
 
-With FLINK=1 it asks a real Flink and writes its answers; `--missing` asks only what has no answer yet, and
-`--seconds=300` ends after that time. Without it, it
-runs penstock and prints what is equal, refused and different; `--write` writes the list of refusals.
+It runs penstock over all scripts, prints what is refused and different, keeps each outcome in
+tests/data/sql/corpus/outcomes.json, and writes the figures into the docs. With FLINK=1 it asks a real Flink
+instead and writes its answers.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import sys
@@ -14,16 +15,39 @@ import sys
 
 def main(arguments: list[str]) -> int:
     """Record or compare, and return the exit status."""
-    names = [each for each in arguments if not each.startswith("--")]
+    parser = argparse.ArgumentParser(prog="python -m tests.judges.sql")
+    parser.add_argument("beginnings", nargs="*", help="of names of scripts, and modes: batch, streaming")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--missing", action="store_true", help="only scripts that are new or have changed")
+    which.add_argument(
+        "--refused", action="store_true", help="only what was refused or wrong when it last ran"
+    )
+    which.add_argument("--resume", action="store_true", help="only what this code has not run yet")
+    which.add_argument("--figures", action="store_true", help="only write the figures into the docs")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no script after this time")
+    given = parser.parse_intermixed_args(arguments)
     if os.environ.get("FLINK") == "1":
         from tests.judges.sql.record import record  # noqa: PLC0415 - installs Flink
 
-        limit_s = next((float(each[10:]) for each in arguments if each.startswith("--seconds=")), math.inf)
-        record(names, only_missing="--missing" in arguments, limit_s=limit_s)
+        record(given.beginnings, only_missing=given.missing, limit_s=given.seconds)
         return 0
-    from tests.judges.sql.judged import judge_all  # noqa: PLC0415 - starts Spark
+    return _run(given)
 
-    return judge_all(names, is_written="--write" in arguments)
+
+def _run(given: argparse.Namespace) -> int:
+    from tests.judges.sql import figures, outcomes, running  # noqa: PLC0415 - imports Spark
+
+    if given.figures:
+        figures.write()
+        return 0
+    asked = outcomes.asked_of(given.beginnings)
+    if given.missing:
+        asked = [each for each in asked if outcomes.is_missing(*each)]
+    if given.refused:
+        asked = [each for each in asked if outcomes.is_unsettled(*each)]
+    if given.resume:
+        asked = [each for each in asked if not outcomes.is_done(*each)]
+    return running.judge_all(asked, given.seconds)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections import Counter
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PenstockError, SqlError, SqlFailedError
 from penstock.sql.run.session import Session
@@ -20,6 +23,7 @@ from tests.judges.sql.corpus import Answer, Places, Script
 from tests.spark.sql_answers import plain, zoned
 
 KIND = "row_kind"
+_LIMIT_S = 240.0
 _ADDED = ("+I", "+U")
 _OWN = re.compile(r"(?:penstock\.errors\.)(\w+Error: [^\n]+)")
 _CAUSE = re.compile(r"(\[(?!STREAM_FAILED|FOREACH_BATCH)[A-Z_.]+\] [^\n]+)")
@@ -35,7 +39,7 @@ def answer(spark: SparkSession, script: Script, mode: str, places: Places) -> An
     except SqlError as error:
         what = "failed" if isinstance(error, SqlFailedError) else "refused"
         return {what: str(error).split("\n")[0].partition(": ")[2]}
-    except (PenstockError, PySparkException) as error:
+    except (PenstockError, PySparkException, Py4JJavaError) as error:
         return {"failed": _first_line(error)}
     finally:
         session.execute("RESET")
@@ -47,7 +51,7 @@ def _answer(session: Session, script: Script, places: Places) -> Answer:
     for each in first:
         for result in session.execute(f"{each};"):
             for query in result.job.queries if result.job is not None else ():
-                query.processAllAvailable()
+                _run_to_end(query)
             if result.job is not None:
                 result.job.stop()
     result = session.execute(f"{last};")[0]
@@ -74,13 +78,35 @@ def _of_a_stream(frame: DataFrame) -> list[list[Any]]:
 
     query = zoned(frame).writeStream.foreachBatch(apply).start()
     try:
-        query.processAllAvailable()
+        _run_to_end(query)
     finally:
         query.stop()
     gone = [row for row, count in left.items() if count < 0]
     if gone:
         raise AssertionError(f"rows go that were not there: {gone[:3]}")
     return [json.loads(row) for row in left.elements()]
+
+
+def _run_to_end(query: StreamingQuery) -> None:
+    """Wait until a query has read all records.
+
+    Raises:
+        TimeoutError: it did not end in time.
+    """
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        query.stop()
+
+    timer = threading.Timer(_LIMIT_S, stop)
+    timer.start()
+    try:
+        query.processAllAvailable()
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError(f"the query did not end in {_LIMIT_S:.0f} s")
 
 
 def _row(row: Any) -> list[Any]:

@@ -5,7 +5,8 @@ Lines at the head of a script say what is special:
 
 - `-- ordered`: in a batch the order of the rows counts.
 - `-- modes: batch`: the only mode it runs in.
-- `-- open: column >= value`: these rows are of windows that a bounded stream of Spark does not close.
+- `-- open: column >= value`, or `= value`, or two of these with `or` between: these rows are of windows that
+  a bounded stream of Spark does not close.
 - `-- differs: why`: penstock gives another table. `-- kinder: why`: it gives a table where Flink fails. With
   `in batch` or `in streaming` behind the word, only there.
 - `-- quick`: every run of the tests tries it, in both modes or in that one.
@@ -167,20 +168,26 @@ def recorded(mode: str) -> dict[str, Answer]:
 
 
 def wanted(script: Script, mode: str) -> Answer | None:
-    """Return what penstock has to answer; None if Flink was not asked.
+    """Return what penstock has to answer; None if Flink was not asked for the script as it is now.
 
     Flink refuses tables that change in a batch. The rows of now are those that its stream ends with.
     """
-    answer = recorded(mode).get(script.name)
+    answer = _answer_to(script, mode)
     if answer is not None and "error" in answer and mode == "batch":
-        stream = recorded("streaming").get(script.name, answer)
-        return answer if "error" in stream else stream
+        stream = _answer_to(script, "streaming")
+        return answer if stream is None or "error" in stream else stream
     return answer
+
+
+def _answer_to(script: Script, mode: str) -> Answer | None:
+    """Return Flink's answer to the script as it is now."""
+    answer = recorded(mode).get(script.name)
+    return answer if answer is not None and answer["asked"] == script.asked else None
 
 
 def write_answers(mode: str, answers: dict[str, Answer]) -> None:
     """Write answers of Flink: a line for each row, without scripts that are gone."""
-    names = [name for name in sorted(answers) if name in SCRIPTS]
+    names = [name for name in sorted(answers) if name in SCRIPTS and mode in SCRIPTS[name].modes]
     parts = [f"{json.dumps(name)}: {_answer_text(answers[name])}" for name in names]
     answers_file(mode).write_text("{\n" + ",\n".join(parts) + "\n}\n")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.judges.sql import corpus, judged
 from tests.judges.sql.corpus import Script
-from tests.judges.sql.judged import Outcome
+from tests.judges.sql.outcomes import Outcome
 
 COLUMNS = [["b", "TIMESTAMP"], ["n", "BIGINT"]]
 MINE = [["b", "timestamp_ntz"], ["n", "bigint"]]
@@ -38,6 +38,9 @@ def outcome(
         ([ROWS[0], [ROWS[1][0], 3]], MINE, {}, Outcome.DIFFERENT),
         (ROWS[:1], MINE, OPEN, Outcome.EQUAL),
         (ROWS, MINE, OPEN, Outcome.DIFFERENT),
+        (ROWS[1:], MINE, {("open", ""): "b >= 2027 or n = 1"}, Outcome.EQUAL),
+        (ROWS, MINE, {("open", ""): "x >= 2027"}, Outcome.DIFFERENT),
+        (ROWS, MINE, {("open", ""): "b > 2027"}, Outcome.DIFFERENT),
         (ROWS, [["b", "timestamp"], MINE[1]], {}, Outcome.EQUAL),
         (ROWS, [MINE[0], ["n", "int"]], {}, Outcome.DIFFERENT),
         (ROWS, [MINE[0], ["m", "bigint"]], {}, Outcome.DIFFERENT),

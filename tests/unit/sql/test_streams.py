@@ -499,7 +499,8 @@ def test_versions_are_joined_by_their_times() -> None:
             "WHERE i IN (SELECT i FROM t) GROUP BY window_start, window_end",
             "beside GROUP BY of a window",
         ),
-        ("SELECT s, STDDEV_POP(i) FROM t GROUP BY s", "STDDEV_POP is not served in a stream"),
+        ("SELECT s, STDDEV_POP(i) FROM t GROUP BY s", "STDDEV_POP: expected a DOUBLE, got INT"),
+        ("SELECT s, COLLECT(i) FROM t GROUP BY s", "COLLECT is not served: Spark has no MULTISET"),
         ("SELECT s, LISTAGG(DISTINCT s) FROM t GROUP BY s", "DISTINCT is served in COUNT, SUM, AVG"),
         ("SELECT s, GROUPING(l) FROM t GROUP BY ROLLUP (s, i)", "GROUPING takes columns of GROUP BY"),
         ("SELECT COUNT(*) FROM t GROUP BY CUBE (s, i, l, d, p, b, ts)", "has 128 sets; at most 64"),
@@ -517,8 +518,8 @@ def test_versions_are_joined_by_their_times() -> None:
         ("SELECT s, LISTAGG(s, s) FROM t GROUP BY s", "a text in quotes as the separator"),
         ("SELECT u.i FROM u LEFT JOIN c ON u.l > c.l", "needs ON with a comparison of both sides by ="),
         (
-            "SELECT u.i FROM u LEFT JOIN c ON u.l = c.l AND u.i > 1",
-            "takes comparisons of both sides by = only",
+            "SELECT u.i FROM u LEFT JOIN c ON u.l = c.l AND u.i > c.i",
+            "compares its two sides by = only",
         ),
         ("SELECT u.i FROM u LEFT JOIN c ON u.l = c.s", "expected two values of one type"),
         ("SELECT u.i FROM u LEFT JOIN c ON l = c.l", "is in|both tables have this column"),
@@ -814,9 +815,33 @@ def test_streams_that_where_compares_are_joined_as_an_inner_join(text: str) -> N
     "text",
     ["t, u", "t CROSS JOIN u WHERE t.i = 1", "t JOIN u ON t.i > u.i", "t JOIN u ON t.i > u.i AND t.l = t.i"],
 )
-def test_two_streams_that_are_not_compared_are_refused(text: str) -> None:
-    with pytest.raises(SqlError, match="needs a comparison of both sides by ="):
-        translated(f"SELECT t.s FROM {text}", FakeBinder(STREAMS))
+def test_two_streams_that_are_not_compared_are_joined_in_one_task(text: str) -> None:
+    (step,), rows, _ = cut(f"SELECT t.s FROM {text}")
+    assert isinstance(step, RegularJoin)
+    assert (step.on, step.how) == ((("lk0", "rk0"),), "inner")
+    assert "0 AS `lk0`" in step.left
+    assert "0 AS `rk0`" in step.right
+    assert rows.changes is None
+
+
+def test_two_streams_of_changes_that_where_compares_are_joined_by_what_it_compares() -> None:
+    (step,), _, sql = cut("SELECT u.i FROM u, c WHERE u.l = c.l AND u.i > 1")
+    assert isinstance(step, RegularJoin)
+    assert "`u`.`l` AS `lk0`" in step.left
+    assert " WHERE " in sql
+
+
+def test_two_streams_whose_outer_join_spark_would_run_need_a_comparison() -> None:
+    with pytest.raises(SqlError, match="A JOIN needs none"):
+        translated("SELECT t.s FROM t LEFT JOIN u ON u.ltz > t.ltz - INTERVAL '1' HOUR", FakeBinder(STREAMS))
+
+
+def test_a_condition_on_one_side_of_an_outer_join_decides_which_rows_have_a_key() -> None:
+    on = "u.l = c.l AND u.i = c.i AND u.i > 1 AND c.s = 'x'"
+    (step,), *_ = cut(f"SELECT u.i FROM u FULL JOIN c ON {on}")
+    assert isinstance(step, RegularJoin)
+    assert "CASE WHEN ((`u`.`i` > 1)) THEN `u`.`l` END AS `lk0`" in step.left
+    assert "CASE WHEN ((`c`.`s` = 'x')) THEN `c`.`i` END AS `rk1`" in step.right
 
 
 def test_a_query_as_a_value_is_a_left_join_with_its_row() -> None:

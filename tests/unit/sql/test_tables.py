@@ -195,3 +195,34 @@ def test_an_option_of_spark_that_would_change_values_is_refused(option: str) -> 
 def test_a_column_that_insert_names_twice_is_refused() -> None:
     with pytest.raises(SqlError, match="INSERT names the column 'a' twice"):
         parse_statement("INSERT INTO t (a, b, a) SELECT 1, 2, 3")
+
+
+@pytest.mark.parametrize(
+    ("given", "column", "is_taken"),
+    [
+        ("timestamp_ntz", "TIMESTAMP(3)", True),
+        ("timestamp", "TIMESTAMP(3)", True),
+        ("date", "TIMESTAMP(3)", False),
+        ("date", "TIMESTAMP_LTZ(3)", False),
+        ("timestamp_ntz", "DATE", False),
+        ("int", "BIGINT", True),
+        ("bigint", "DOUBLE", True),
+        ("bigint", "INT", False),
+        ("int", "STRING", False),
+        ("void", "DATE", True),
+    ],
+)
+def test_an_insert_takes_the_types_that_flink_takes(
+    monkeypatch: pytest.MonkeyPatch, given: str, column: str, is_taken: bool
+) -> None:
+    monkeypatch.setattr(tables, "parsed_type", lambda kind: MagicMock(simpleString=kind.lower))
+    frame = MagicMock(columns=["a"])
+    field = MagicMock(name="a")
+    field.dataType.simpleString.return_value = given
+    frame.schema.fields = [field]
+    table = table_of(f"CREATE TABLE t (a {column}) WITH ('connector' = 'kafka')")
+    if is_taken:
+        assert tables.rows_for(frame, table, ()) is not None
+        return
+    with pytest.raises(ValueError, match="Write CAST"):
+        tables.rows_for(frame, table, ())

@@ -153,7 +153,7 @@ QUERIES = [
     ),
     (
         "SELECT x, y FROM t LEFT JOIN UNNEST(t.r) AS e ON TRUE",
-        "SELECT `x` AS `x`, `y` AS `y` FROM `t` AS `t` LEFT JOIN LATERAL inline(`t`.`r`) AS `e` ON TRUE",
+        "SELECT `x` AS `x`, `y` AS `y` FROM `t` AS `t` CROSS JOIN LATERAL inline_outer(`t`.`r`) AS `e`",
     ),
     (
         "SELECT i FROM t UNION ALL SELECT i FROM u",
@@ -464,6 +464,8 @@ def test_parts_that_only_a_batch_can_run_are_listed(query: str, name: str) -> No
 def test_a_query_behind_in_is_no_single_value() -> None:
     sql = translated("SELECT i FROM t WHERE i NOT IN (SELECT i FROM u)").sql
     assert sql.endswith("WHERE (NOT (`i` IN (SELECT `i` AS `i` FROM `u` AS `u`)))")
+    sql = translated("SELECT i FROM t WHERE (i, s) IN (SELECT i, s FROM u)").sql
+    assert sql.endswith("WHERE ((`i`, `s`) IN (SELECT `i` AS `i`, `s` AS `s` FROM `u` AS `u`))")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from penstock.sql.language.source import without_secrets
 _RAISED = re.compile(r"^[\w.]+(?:Exception|Error): (?P<said>.+)$", re.MULTILINE)
 """The last line of a traceback of Python, which Spark puts into the message of its own error."""
 
+_ADVICE = re.compile(r" (?:Use `?try_\w+`? [^.]*\. )?If necessary set [^.]*\"spark\.[^\"]*\" to [^.]*\.")
+"""What Spark says of functions and options that SQL does not have."""
+
 
 def first_line(error: BaseException) -> str | None:
     """Return the first line of an error of Spark or Java; None for another error.
@@ -28,7 +31,7 @@ def first_line(error: BaseException) -> str | None:
     line, _, rest = text.strip().partition("\n")
     if line.endswith("Traceback (most recent call last):") and (raised := _RAISED.search(rest)) is not None:
         line = raised["said"]
-    return without_secrets(line)
+    return without_secrets(_ADVICE.sub("", line))
 
 
 def reason(error: BaseException) -> str | None:

@@ -124,6 +124,8 @@ def _bound(parts: Groups, sets: Sets, replaced: dict[int, str]) -> dict[int, str
         if isinstance(node, exp.Anonymous) and str(node.this).upper() in FUNCTIONS:
             replaced[id(node)] = _grouping(parts, sets, node)
             return
+        if isinstance(node, exp.Anonymous) and not parts.inner.has_function(str(node.this)):
+            return  # it is refused by its name, not for the columns that it takes
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             parts.inner.refuse(node, "SELECT * is not served with GROUP BY.")
         if isinstance(node, exp.Column) and node.name.upper() not in _BARE_NAMES:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from penstock.sql.query._functions import check_deviation
 from penstock.sql.query.piece import Piece
 
 _NOT_NUMBERS = ("string", "boolean", "timestamp", "timestamp_ntz", "date", "binary")
@@ -132,6 +133,20 @@ def _avg(calls: Calls, one: Piece, text: str, of: str = "") -> str:
     return f"CAST({total} / nullif({count}, 0) AS DECIMAL(38,{_AVG_SCALE_MAX}))"
 
 
+def _deviation(*, is_of_sample: bool, is_root: bool) -> Callable[[Calls, Piece, str], str]:
+    """Return how a variance or a deviation is computed: from sums, as in Flink."""
+
+    def text_of(calls: Calls, one: Piece, text: str) -> str:
+        check_deviation(one)
+        squares, total = calls.add("sum", f"({text}) * ({text})"), calls.add("sum", text)
+        count = calls.add("count", text)
+        divisor = f"({count} - 1)" if is_of_sample else count
+        variance = f"(({squares} - {total} * {total} / nullif({count}, 0)) / nullif({divisor}, 0))"
+        return f"power({variance}, 0.5)" if is_root else variance
+
+    return text_of
+
+
 def _least(calls: Calls, one: Piece, text: str) -> str:
     return calls.add("min", text)
 
@@ -157,5 +172,11 @@ _TEXTS: dict[str, Callable[[Calls, Piece, str], str]] = {
     "LISTAGG": _listagg,
     "MIN": _least,
     "MAX": _most,
+    "STDDEV_POP": _deviation(is_of_sample=False, is_root=True),
+    "STDDEV_SAMP": _deviation(is_of_sample=True, is_root=True),
+    "STDDEV": _deviation(is_of_sample=True, is_root=True),
+    "VAR_POP": _deviation(is_of_sample=False, is_root=False),
+    "VAR_SAMP": _deviation(is_of_sample=True, is_root=False),
+    "VARIANCE": _deviation(is_of_sample=True, is_root=False),
 }
 _OF_DISTINCT: dict[str, Callable[[Calls, Piece, str, str], str]] = {"SUM": _sum, "AVG": _avg}

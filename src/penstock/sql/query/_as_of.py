@@ -59,7 +59,7 @@ def join_versions(parts: Relations, left: From, join: exp.Expr, side: str) -> Fr
             f"the right table of FOR SYSTEM_TIME AS OF needs a PRIMARY KEY, and rows that change. {_VIEW}",
         )
     one, other = sides_of(parts, left, right)
-    rest = compared(parts, one, other, join)
+    rest = compared(parts, one, other, join, how="left")
     if rest:
         inner.refuse(rest[0], "FOR SYSTEM_TIME AS OF takes comparisons by = only. Write others in WHERE.")
     if not other.is_unique():

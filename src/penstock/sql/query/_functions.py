@@ -334,14 +334,23 @@ def _avg(args: list[Piece]) -> str:
 
 def _deviation(name: str) -> Callable[[list[Piece]], str]:
     def text(args: list[Piece]) -> str:
-        if args[0].type != "double":
-            raise ValueError(
-                f"expected a DOUBLE, got {args[0].type.upper()}, for which Flink rounds each step. Write "
-                "CAST(... AS DOUBLE)."
-            )
+        check_deviation(args[0])
         return f"{name}({args[0].text}){SUFFIX}"
 
     return text
+
+
+def check_deviation(value: Piece) -> None:
+    """Refuse a deviation or variance that Flink computes of rounded steps.
+
+    Raises:
+        ValueError: the value is not a DOUBLE.
+    """
+    if value.type != "double":
+        raise ValueError(
+            f"expected a DOUBLE, got {value.type.upper()}, for which Flink rounds each step. Write "
+            "CAST(... AS DOUBLE)."
+        )
 
 
 def _listagg(args: list[Piece]) -> str:

@@ -1,7 +1,8 @@
 """Joins that Spark cannot stream: of rows that change, and outer joins without a condition on times.
 
 Runs on the driver. Invariant: a condition that is not a comparison of both sides by = is applied to the pairs
-of an inner join, and refused for any other join.
+of an inner join. In an outer join a condition on one side decides which of its rows have a key, because a row
+without a key has no partner and stays. Others are refused.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
     return [tree]
 
 
+def conditions_of(parts: Parts) -> list[exp.Expr]:
+    """Return the parts of WHERE."""
+    where = parts.tree.args.get("where")
+    return conjuncts(where.this) if where is not None else []
+
+
 @dataclass
 class Side:
     """One side of a join: its rows, its columns, and the texts of what is compared."""
@@ -51,6 +58,8 @@ class Side:
     entries: list[Entry]
     prefix: str
     keys: list[tuple[str, str]] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+    """What a row has to fulfil to have a partner."""
 
     def has(self, node: exp.Expr) -> bool:
         """Return whether all columns of an expression are of this side."""
@@ -61,9 +70,17 @@ class Side:
     def query(self, columns: list[Entry], *, has_kind: bool) -> str:
         """Return the rows with the columns of a step."""
         texts = [f"{each.text} AS `{self.prefix}{place}`" for place, each in enumerate(columns)]
-        texts += [f"{text} AS `{self.prefix}k{place}`" for place, (text, _) in enumerate(self.keys)]
+        texts += [
+            f"{self._key_of_partners(text)} AS `{self.prefix}k{place}`"
+            for place, (text, _) in enumerate(self.keys)
+        ]
         kind = f", `{KIND}`" if has_kind else ""
         return f"SELECT {', '.join(texts)}{kind} FROM {self.source.text}"
+
+    def _key_of_partners(self, text: str) -> str:
+        if not self.conditions:
+            return text
+        return f"CASE WHEN {' AND '.join(f'({each})' for each in self.conditions)} THEN {text} END"
 
     def key_names(self, columns: list[Entry]) -> frozenset[str] | None:
         """Return the columns by which rows of this side differ, under their new names."""
@@ -93,17 +110,32 @@ def sides_of(parts: Parts, left: From, right: From) -> tuple[Side, Side]:
     return Side(left, parts.entries(left), "l"), Side(right, parts.entries(right), "r")
 
 
-def compared(parts: Relations, one: Side, other: Side, join: exp.Expr) -> list[exp.Expr]:
-    """Note what both sides are compared by, and return the other conditions.
+def compared(parts: Relations, one: Side, other: Side, join: exp.Expr, how: str) -> list[exp.Expr]:
+    """Note what both sides are compared by, and return the other conditions of ON.
 
     Raises:
-        SqlError: nothing is compared by =, or values of two types are.
+        SqlError: nothing is compared by = in an outer join, or values of two types are.
     """
     inner = parts.inner
-    if join.args.get("using") or join.args.get("on") is None:
+    if join.args.get("using") or join.args.get("method"):
         inner.refuse(join, "this join of streams needs ON with a comparison of both sides by =.")
+    rest = _keys_of(parts, one, other, conjuncts(join.args.get("on")))
+    if one.keys:
+        return rest
+    if how != "inner":
+        inner.refuse(join, "this outer join of streams needs ON with a comparison of both sides by =.")
+    _keys_of(
+        parts, one, other, conditions_of(parts)
+    )  # WHERE holds behind the join. It tells what can be pairs
+    if not one.keys:  # every pair: all rows are in one task, as in Flink
+        add_key(parts, join, one, other, [("0", "int")] * 2)
+    return rest
+
+
+def _keys_of(parts: Relations, one: Side, other: Side, conditions: list[exp.Expr]) -> list[exp.Expr]:
+    """Note the comparisons of both sides by =, and return the other conditions."""
     rest = []
-    for each in conjuncts(join.args["on"]):
+    for each in conditions:
         pair = _pair(each, one, other, parts)
         if pair is None:
             rest.append(each)
@@ -111,11 +143,9 @@ def compared(parts: Relations, one: Side, other: Side, join: exp.Expr) -> list[e
         values = []
         for side, node in zip((one, other), pair, strict=True):
             parts.use(side.source)
-            piece = inner.piece(node)
+            piece = parts.inner.piece(node)
             values.append((piece.text, piece.type))  # the type, while this side is FROM
         add_key(parts, each, one, other, values)
-    if not one.keys:
-        inner.refuse(join, "this join of streams needs ON with a comparison of both sides by =.")
     return rest
 
 
@@ -200,12 +230,14 @@ def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how:
     """
     ttls = (parts.take_ttl(left), parts.take_ttl(right))
     one, other = sides_of(parts, left, right)
-    rest = compared(parts, one, other, join)
+    rest = compared(parts, one, other, join, how)
+    if how != "inner":
+        rest = [each for each in rest if not _is_of_one_side(parts, each, one, other)]
     if rest and how != "inner":
         parts.inner.refuse(
             rest[0],
-            "this outer join of streams takes comparisons of both sides by = only. Filter one of its tables "
-            "in a query in FROM.",
+            "this outer join of streams compares its two sides by = only. Its other conditions take columns "
+            "of one side. An inner join takes any condition.",
         )
     ones, others = used(parts, one), used(parts, other)
     step = RegularJoin(
@@ -222,6 +254,20 @@ def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how:
     scope = scope_of(one, ones, other, others)
     source = From(f"{view} AS `__join`", Rows(changes, keys), (*left.aliases, *right.aliases), scope)
     return _filtered(parts, source, rest)
+
+
+def _is_of_one_side(parts: Parts, node: exp.Expr, one: Side, other: Side) -> bool:
+    """Note a condition whose columns are all of one side. Return whether it is such a condition."""
+    for side, opposite in ((one, other), (other, one)):
+        try:
+            is_own = side.has(node) and not any(map(opposite.has, node.find_all(exp.Column)))
+        except ValueError as error:
+            parts.inner.refuse(node, str(error))
+        if is_own:
+            parts.use(side.source)
+            side.conditions.append(parts.inner.text(node))
+            return True
+    return False
 
 
 def _filtered(parts: Relations, source: From, rest: list[exp.Expr]) -> From:

@@ -1,7 +1,7 @@
 """Joins of streams that Spark runs itself.
 
-Runs on the driver. Invariant: a join of two streams is compared by =, or is refused before a query starts.
-Spark itself refuses it only in the first batch.
+Runs on the driver. Invariant: a join of two streams is compared by =, or Spark does not run it. Spark itself
+refuses it only in the first batch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._joins import Side, conjuncts, sides_of
+from penstock.sql.query._joins import Side, conditions_of, conjuncts, sides_of
 from penstock.sql.query._parts import From
 
 if TYPE_CHECKING:
@@ -18,23 +18,29 @@ if TYPE_CHECKING:
 
 
 def check_compared(parts: Relations, left: From, right: From, join: exp.Expr, *, is_inner: bool) -> None:
-    """Check that two streams are compared by =: in ON, and for an inner join also in WHERE.
+    """Check that two streams are compared by =.
 
     Raises:
         SqlError: they are not.
     """
+    if not are_compared(parts, left, right, join, is_inner=is_inner):
+        parts.inner.refuse(
+            join, "an outer join of two streams needs a comparison of both sides by =. A JOIN needs none."
+        )
+
+
+def are_compared(parts: Relations, left: From, right: From, join: exp.Expr, *, is_inner: bool) -> bool:
+    """Return whether two streams are compared by =: in ON, and for an inner join also in WHERE."""
     if join.args.get("using") or join.args.get("method"):
-        return
-    where = parts.tree.args.get("where")
+        return True
     given = conjuncts(join.args.get("on"))
-    if is_inner and where is not None:
-        given += conjuncts(where.this)
+    if is_inner:
+        given += conditions_of(parts)
     pairs = [each for each in given if type(each) is exp.EQ]
     if any(map(_has_two_tables, pairs)) or not are_streams(parts, left, right):
-        return
+        return True
     one, other = sides_of(parts, left, right)
-    if not any(_is_of_both(each, one, other) for each in pairs):
-        parts.inner.refuse(join, "a join of two streams needs a comparison of both sides by =.")
+    return any(_is_of_both(each, one, other) for each in pairs)
 
 
 def are_streams(parts: Relations, left: From, right: From) -> bool:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._joins import has_times, join_changes
 from penstock.sql.query._lateral import lateral_join, without_keys
-from penstock.sql.query._native_joins import are_streams, check_compared
+from penstock.sql.query._native_joins import are_compared, are_streams, check_compared
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
 from penstock.sql.query._session_rows import session_rows
@@ -134,6 +134,8 @@ class Relations(Parts):
         """Return whether Spark cannot stream the join."""
         changes = left.rows.changes is not None or right.rows.changes is not None
         on = join.args.get("on")
+        if not changes and not side and not are_compared(self, left, right, join, is_inner=True):
+            return True
         is_of_spark = not side and not self.ttls and self.inner.binder.state_ttl is None
         if not changes and (is_of_spark or self._has_times(on) or joins_windows(self, left, right, on)):
             return False
@@ -239,6 +241,8 @@ class Relations(Parts):
             self.inner.refuse(join.this, f"{word} is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE.")
         words = "LEFT JOIN" if side else "CROSS JOIN"
         condition = " ON TRUE" if side else ""
+        if side and isinstance(join.this, exp.Unnest):  # Spark takes no MAP in a LEFT JOIN LATERAL
+            words, condition, rows = "CROSS JOIN", "", rows.replace("(", "_outer(", 1)
         text = f"{left.text} {words} LATERAL {rows}{names}{condition}"
         right = From("", aliases=(alias.this.name,) if alias is not None and alias.this is not None else ())
         scope = left.scope

@@ -340,7 +340,7 @@ def _checked(text: str, kind: str, column: PhysicalColumn | MetadataColumn) -> s
 
 
 _WIDER = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
-_TIMES = ("date", "timestamp", "timestamp_ntz")
+_TIMES = ("timestamp", "timestamp_ntz")
 
 
 def _check_type(field: Any, column: PhysicalColumn | MetadataColumn, kind: str) -> None:
@@ -348,7 +348,7 @@ def _check_type(field: Any, column: PhysicalColumn | MetadataColumn, kind: str) 
     given, wanted = field.dataType.simpleString(), parsed_type(kind).simpleString()
     first, second = given.partition("(")[0], wanted.partition("(")[0]
     widens = first in _WIDER and second in _WIDER and _WIDER.index(first) <= _WIDER.index(second)
-    times = first in _TIMES and second in _TIMES and second != "date"
+    times = first in _TIMES and second in _TIMES
     nested = "<" in given and "<" in wanted and given.partition("<")[0] == wanted.partition("<")[0]
     if not (given in (wanted, "void") or widens or times or nested):
         raise ValueError(

@@ -1,2 +1,3 @@
+-- open: id >= 15
 -- quick in batch
 SELECT id, SUM(amount) OVER (PARTITION BY shop ORDER BY ts RANGE BETWEEN INTERVAL '2' MINUTE PRECEDING AND CURRENT ROW) AS s FROM orders;

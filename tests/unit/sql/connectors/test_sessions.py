@@ -27,6 +27,19 @@ def test_the_first_line_is_what_was_said() -> None:
     assert first_line(ValueError("mine")) is None
 
 
+@pytest.mark.parametrize(
+    "advice",
+    [
+        ' If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error, and return NULL instead.',
+        " Use `try_divide` to tolerate divisor being 0 and return NULL instead. If necessary set "
+        '"spark.sql.ansi.enabled" to "false" to bypass this error.',
+    ],
+)
+def test_advice_of_spark_that_sql_refuses_is_left_out(advice: str) -> None:
+    error = PySparkException(f"[A] 10.50 is too large.{advice} SQLSTATE: 22003")
+    assert first_line(error) == "[A] 10.50 is too large. SQLSTATE: 22003"
+
+
 @pytest.mark.parametrize("before", [None, "true"])
 def test_adaptive_execution_is_off_while_a_query_starts(before: str | None) -> None:
     option = "spark.sql.adaptive.streaming.stateless.enabled"

@@ -176,6 +176,12 @@ class Calls(Values):
             wanted = f"at least {found.least}"
         self.refuse(node, f"{name} takes {wanted} arguments, got {count}.")
 
+    def has_function(self, written: str) -> bool:
+        """Return whether there is a function: one of Flink that is served, or one of CREATE FUNCTION."""
+        name = written.upper()
+        is_served = any(name in each for each in (self._special, FUNCTIONS, AGGREGATES, OVER_ONLY))
+        return is_served or self.binder.function(written) is not None
+
     def _other_function(self, node: exp.Expr, written: str, args: list[exp.Expr], suffix: str) -> Piece:
         name = written.upper()
         own = self.binder.function(written)

@@ -246,14 +246,18 @@ class Operators(Base):
 
     def _in(self, node: exp.Expr) -> Piece:
         self.only(node, "this", "expressions", "query")
-        this = self.piece(node.this)
         if node.args.get("query") is not None:
             self.batch_only(node, "IN (SELECT ...)", "Use a JOIN on distinct values.")
+            is_list = isinstance(node.this, exp.Tuple)
+            given = (
+                f"({', '.join(map(self.text, node.this.expressions))})" if is_list else self.text(node.this)
+            )
             # Spark takes a query in two pairs of brackets for one value.
             inner = self._subquery(_without_brackets(node.args["query"]))
-            return boolean(f"({this.text} IN ({inner}))")
+            return boolean(f"({given} IN ({inner}))")
         if not node.expressions:
             self.refuse(node, "IN takes at least one value.")
+        this = self.piece(node.this)
         values = [self.piece(each) for each in node.expressions]
         self.check_kinds(node, "IN", this, *values)
         return boolean(f"({this.text} IN ({', '.join(each.text for each in values)}))")

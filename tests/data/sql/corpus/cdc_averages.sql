@@ -1,0 +1,1 @@
+SELECT shop, AVG(qty) AS q, AVG(price) AS p, COUNT(price) AS n FROM goods GROUP BY shop;

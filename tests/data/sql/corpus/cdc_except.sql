@@ -1,0 +1,1 @@
+SELECT shop FROM goods EXCEPT SELECT shop FROM cities;

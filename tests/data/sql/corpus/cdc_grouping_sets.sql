@@ -1,0 +1,1 @@
+SELECT shop, name, COUNT(*) AS n FROM goods GROUP BY GROUPING SETS ((shop), (name), ());

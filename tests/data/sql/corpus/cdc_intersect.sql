@@ -1,0 +1,1 @@
+SELECT shop FROM goods INTERSECT SELECT shop FROM cities;

@@ -1,0 +1,1 @@
+SELECT id, qty FROM goods ORDER BY qty DESC, id LIMIT 3;

@@ -1,0 +1,1 @@
+SELECT k, COLLECT(v) AS c FROM changes GROUP BY k;

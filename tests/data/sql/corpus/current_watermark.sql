@@ -1,0 +1,1 @@
+SELECT id, CURRENT_WATERMARK(ts) IS NULL AS w FROM orders WHERE id = 1;

@@ -1,0 +1,1 @@
+SELECT o.id, c.city FROM (SELECT *, PROCTIME() AS now_ FROM orders) AS o LEFT JOIN cities FOR SYSTEM_TIME AS OF o.now_ AS c ON o.shop = c.shop;

@@ -1,0 +1,2 @@
+-- ordered
+SELECT id, ts FROM orders ORDER BY ts;

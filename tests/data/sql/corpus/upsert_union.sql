@@ -1,0 +1,1 @@
+SELECT shop FROM cities UNION SELECT shop FROM goods;

@@ -1,0 +1,106 @@
+"""Run scripts with penstock, on a broker and a Spark of its own, and keep what came of each.
+
+Runs by hand: `python -m tests.judges.sql`. Invariant: an outcome is kept as soon as its script ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.devbroker import DevCluster
+from tests.fix_spark import add_jars, spark_settings
+from tests.judges.sql import figures, outcomes, topics
+from tests.judges.sql.answering import answer
+from tests.judges.sql.corpus import MODES, Answer, Places, Script
+from tests.judges.sql.judged import judged
+from tests.judges.sql.outcomes import Asked, Outcome
+
+_AT_ONCE = 2
+
+
+def judge_all(asked: list[Asked], limit_s: float) -> int:
+    """Run scripts, print what is not equal and the figures, and return 1 if something is not right.
+
+    Args:
+        asked: the scripts and their modes.
+        limit_s: the seconds after which no further script starts.
+    """
+    found: list[tuple[str, Outcome]] = []
+    with tempfile.TemporaryDirectory(prefix="penstock-judge-") as folder, DevCluster() as cluster:
+        topics.write_inputs(cluster.bootstrap_servers, "in-")
+        for script, mode, given in _answers(asked, cluster.bootstrap_servers, Path(folder), limit_s):
+            outcome, why = judged(script, mode, given)
+            why = why.replace(folder, "/folder").replace(cluster.bootstrap_servers, "broker")
+            outcomes.keep(script, mode, outcome, why)
+            found.append((mode, outcome))
+            if outcome not in (Outcome.EQUAL, Outcome.REFUSED_BY_BOTH):
+                sys.stdout.write(f"{outcome.value}: {mode} {script.name}: {why}\n")
+                sys.stdout.flush()
+    for mode in MODES:
+        counts = Counter(outcome for each, outcome in found if each == mode)
+        parts = ", ".join(f"{counts[each]} {each.value}" for each in Outcome if counts[each])
+        if parts:
+            sys.stdout.write(f"{mode}: {counts.total()} scripts: {parts}\n")
+    if len(found) < len(asked):
+        sys.stdout.write(f"{len(asked) - len(found)} scripts did not run in time: continue with --resume\n")
+    figures.write()
+    return 1 if any(outcome in (Outcome.DIFFERENT, Outcome.UNASKED) for _, outcome in found) else 0
+
+
+def _answers(
+    asked: list[Asked], servers: str, folder: Path, limit_s: float
+) -> Iterator[tuple[Script, str, Answer]]:
+    """Yield answers as they come. Some scripts run at once."""
+    end_s = time.monotonic() + limit_s
+
+    def run(script: Script, mode: str) -> tuple[Script, str, Answer] | None:
+        if time.monotonic() > end_s:
+            return None
+        try:
+            return script, mode, run_script(spark, script, mode, servers, folder, inputs="in-")
+        except Exception as error:  # noqa: BLE001 - one script must not end the others
+            return script, mode, {"crashed": f"{type(error).__name__}: {error}"[:500]}
+
+    with _spark(folder) as spark, ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            for future in as_completed([pool.submit(run, *each) for each in asked]):
+                if (found := future.result()) is not None:
+                    yield found
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def run_script(
+    spark: SparkSession, script: Script, mode: str, servers: str, folder: Path, *, inputs: str
+) -> Answer:
+    """Make the topics of a script and return penstock's answer to it."""
+    made = f"{inputs}{script.name}-{mode}-"
+    places = Places(servers, inputs, made, str(folder / f"{script.name}-{mode}"))
+    topics.create(servers, script.made_topics(places))
+    return answer(spark, script, mode, places)
+
+
+@contextmanager
+def _spark(folder: Path) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    add_jars(os.environ)
+    builder: Any = SparkSession.builder
+    for key, value in spark_settings(folder).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
