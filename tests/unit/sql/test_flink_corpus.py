@@ -27,7 +27,7 @@ def test_flink_has_answered_the_scripts_as_they_are_now(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_penstock_has_run_the_scripts_as_they_are_now(mode: str) -> None:
-    assert {name: each["of"] for name, each in kept()[mode].items()}.items() <= digests(mode).items(), RUN
+    assert {name: each["of"] for name, each in kept()[mode].items()}.items() == digests(mode).items(), RUN
 
 
 @pytest.mark.parametrize("mode", MODES)
