@@ -14,7 +14,7 @@ from penstock.spark.one_thread import ADAPTIVE, plan_in_one_thread
     [
         ({ADAPTIVE: "true"}, "", {ADAPTIVE: "false"}),
         ({ADAPTIVE: "false"}, "", {ADAPTIVE: "false"}),
-        ({}, "", {}),  # Spark before 4.1 has no such option
+        ({}, "", {ADAPTIVE: "false"}),  # the default of Spark 4.3 is true
         ({ADAPTIVE: "true"}, "off", {ADAPTIVE: "true"}),
     ],
 )
