@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.over.calls import parse_over_calls
 from penstock.changelog.operators.over.operator import Over
-from penstock.changelog.operators.temporal_join import CLOCK
 from penstock.errors import OptionError
 from penstock.spark._arguments import (
     KIND_FIELD,
@@ -24,10 +22,10 @@ from penstock.spark._arguments import (
     check_time,
     columns_without_kind,
     duration_ms,
-    kind_expression,
     parsed_calls,
 )
-from penstock.spark._keyed_frame import apply, arrow, quoted
+from penstock.spark._keyed_frame import apply, arrow
+from penstock.spark._waiting import rows_that_wait
 from penstock.spark.native import check_rows_come_once
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime
@@ -87,12 +85,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
     check_columns(arrow(columns), used)
     check_time(columns, time)
     check_rows_come_once(df, "over")
-    rows = df.selectExpr(
-        f"CAST(0 AS TINYINT) AS {quoted(SIDE)}",
-        f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}",
-        *(quoted(field.name) for field in columns),
-        kind_expression(df),
-    )
+    rows = rows_that_wait(df)
     operator = Over(
         arrow(columns_without_kind(rows)),
         tuple(keys),

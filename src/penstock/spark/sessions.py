@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType
 
-from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.sessions import Sessions
-from penstock.changelog.operators.temporal_join import CLOCK
 from penstock.errors import OptionError
 from penstock.spark._arguments import (
     KIND_FIELD,
@@ -22,9 +20,9 @@ from penstock.spark._arguments import (
     check_time,
     columns_without_kind,
     duration_ms,
-    kind_expression,
 )
-from penstock.spark._keyed_frame import apply, arrow, quoted
+from penstock.spark._keyed_frame import apply, arrow
+from penstock.spark._waiting import rows_that_wait
 from penstock.spark.native import check_rows_come_once
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime
@@ -78,12 +76,7 @@ def sessions(
                 f"The rows have the column {name!r} already. Choose other `names`.", option="names"
             )
     check_rows_come_once(df, "sessions")
-    rows = df.selectExpr(
-        f"CAST(0 AS TINYINT) AS {quoted(SIDE)}",
-        f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}",
-        *(quoted(field.name) for field in columns),
-        kind_expression(df),
-    )
+    rows = rows_that_wait(df)
     operator = Sessions(
         arrow(columns_without_kind(rows)),
         tuple(keys),

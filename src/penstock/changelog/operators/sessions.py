@@ -16,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
-from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.ordering import groups_of, same_as_before
-from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
-from penstock.changelog.operators.waiting import NUMBER, RESERVED, Waiting, times_of
-from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column, kinds_of
-from penstock.state.columns import Mask, Places, hash_columns, hash_values, one_array, sorted_rows
+from penstock.changelog.operators.waiting import NUMBER, Waiting, times_of
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
+from penstock.state.columns import Mask, Places, hash_columns, hash_values, sorted_rows
 
 
 @dataclass(frozen=True)
@@ -65,10 +63,9 @@ class Sessions(Waiting):
     @property
     def out_columns(self) -> pa.Schema:
         """Return the columns of the output."""
-        of_user = [field for field in self.columns if field.name not in (SIDE, CLOCK)]
         kind = self.columns.field(self.time).type
         times = [pa.field(name, kind, nullable=False) for name in self.names]
-        return pa.schema([*of_user, *times, pa.field(ROW_KIND, pa.string(), nullable=False)])
+        return pa.schema([*self.columns_of_user, *times, pa.field(ROW_KIND, pa.string(), nullable=False)])
 
     def is_in_time(self, rows: pa.Table, watermark: int) -> Mask:
         """Return all rows: whether one is late depends on the rows that wait."""
@@ -76,32 +73,21 @@ class Sessions(Waiting):
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the rows of one batch whose sessions are over, and the rows to keep."""
-        kinds = kinds_of(one_array(batch.column(ROW_KIND)))
-        side = one_array(batch.column(SIDE)).to_numpy()
-        rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
-        reserved = find(RESERVED)
-        clocks = self.clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
-        before, after = map(self.watermark, clocks)
-        new = self.in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
-        waiting, numbers = self.waiting(reserved, new)
-        order, start, stop = self._sessions(waiting)
-        is_late = (stop <= before) & (not self.is_bounded)
-        is_over = (stop <= after) & ~is_late
-        is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
+        arrived = self.arrived(batch, find)
+        order, start, stop = self._sessions(arrived.waiting)
+        is_late = (stop <= arrived.before) & (not self.is_bounded)
+        is_over = (stop <= arrived.after) & ~is_late
         ready = order[is_over[order]]
-        out = self._out(waiting.take(pa.array(ready)), start[ready], stop[ready])
-        changed = ~is_late & (is_over == is_old)  # out and kept before, or waits and was not kept
-        kept = [
-            self.kept_waiting(waiting, numbers, changed, is_over, now_ms),
-            self.kept_clock(clocks[1], now_ms),
-        ]
+        out = self._out(arrived.waiting.take(pa.array(ready)), start[ready], stop[ready])
+        changed = ~is_late & (is_over == arrived.is_old)  # out and kept before, or waits and was not kept
+        kept = self.kept(arrived, changed, is_over, now_ms)
         return Step(out, sorted_rows(pa.concat_tables(kept)))
 
     def _sessions(self, rows: pa.Table) -> tuple[Places, Places, Places]:
         """Return the order of rows by key and time, and beginning and end of the session of each row."""
         times = times_of(rows, self.time)
         groups, _ = groups_of(hash_columns(rows, self.keys))
-        content = hash_values(rows.select([name for name in self.columns.names if name not in (SIDE, CLOCK)]))
+        content = hash_values(rows.select([field.name for field in self.columns_of_user]))
         order = np.lexsort((content.low, content.high, times, groups))
         ordered = rows.take(pa.array(order))
         check_collisions(ordered, self.keys, same_as_before([groups[order]]))
@@ -116,7 +102,7 @@ class Sessions(Waiting):
         return order, start, stop
 
     def _out(self, rows: pa.Table, start: Places, stop: Places) -> pa.Table:
-        columns = [rows.column(name) for name in self.columns.names if name not in (SIDE, CLOCK)]
+        columns = [rows.column(field.name) for field in self.columns_of_user]
         kind = self.columns.field(self.time).type
         times = [pa.array(each, pa.int64()).cast(kind) for each in (start, stop)]
         kinds = kind_column(np.full(rows.num_rows, INSERT, np.int8))

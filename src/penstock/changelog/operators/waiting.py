@@ -6,14 +6,17 @@ clocks of all tasks. A row that is not late is kept until the operator lets it o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import check_not_null
+from penstock.changelog.operators.base import Find, check_not_null, with_nullable
 from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.ordering import rank
 from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
-from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds, kinds_of
 from penstock.errors import RowError
 from penstock.state.columns import Hashes, Mask, Places, hash_values, one_array, state_rows
 
@@ -24,7 +27,28 @@ RESERVED = Hashes(np.zeros(2, np.uint64), np.array([_WAITING, _CLOCKS], np.uint6
 """The keys of rows that wait and of the clock. No key of a user has them: its hash is of a byte or more."""
 
 
-class Waiting:
+@dataclass(frozen=True)
+class Arrived:
+    """What an operator has when a batch has come.
+
+    Attributes:
+        waiting: the rows that waited and those of the batch that are not late. Their order is not known.
+        numbers: of these rows.
+        is_old: which of them waited before the batch.
+        before: the watermark before the batch.
+        after: the watermark after it.
+        clock: the latest time.
+    """
+
+    waiting: pa.Table
+    numbers: Places
+    is_old: Mask
+    before: int
+    after: int
+    clock: int
+
+
+class Waiting(ABC):
     """The rows that wait, for an operator with these attributes.
 
     Attributes:
@@ -34,7 +58,6 @@ class Waiting:
         delay_us: how much later than the latest time rows may come.
         is_bounded: whether one batch has everything, so that no row waits.
         name: of the function.
-        kept_columns: the columns that it keeps, with NUMBER.
     """
 
     columns: pa.Schema
@@ -45,16 +68,46 @@ class Waiting:
     name: str
 
     @property
+    @abstractmethod
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that the operator keeps."""
-        raise NotImplementedError
+        """Return the columns that the operator keeps, with NUMBER."""
+
+    @property
+    def columns_of_user(self) -> list[pa.Field]:
+        """Return the columns without those of penstock."""
+        return [field for field in self.columns if field.name not in (SIDE, CLOCK)]
+
+    def arrived(self, batch: pa.Table, find: Find) -> Arrived:
+        """Return the rows that wait when a batch has come, and the watermarks."""
+        kinds = kinds_of(one_array(batch.column(ROW_KIND)))
+        side = one_array(batch.column(SIDE)).to_numpy()
+        rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
+        reserved = find(RESERVED)
+        clocks = self._clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
+        before, after = map(self._watermark, clocks)
+        new = self._in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
+        waiting, numbers = self._waiting(reserved, new)
+        is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
+        return Arrived(waiting, numbers, is_old, before, after, clocks[1])
+
+    def kept(self, arrived: Arrived, changed: Mask, is_ready: Mask, now_ms: int) -> list[pa.Table]:
+        """Return the rows of the state that wait from now on, and as deleted those that are out; the clock.
+
+        Args:
+            arrived: the rows that waited and those of the batch.
+            changed: which of them to return.
+            is_ready: whether each is out.
+            now_ms: the time of the batch.
+        """
+        waiting = self._kept_waiting(arrived, changed, is_ready[changed], now_ms)
+        return [waiting, self._kept_clock(arrived.clock, now_ms)]
 
     def is_in_time(self, rows: pa.Table, watermark: int) -> Mask:
         """Return which new rows are not late."""
         found: Mask = times_of(rows, self.time) > watermark
         return found
 
-    def clocks(self, reserved: pa.Table, new: pa.Table) -> tuple[int, int]:
+    def _clocks(self, reserved: pa.Table, new: pa.Table) -> tuple[int, int]:
         """Return the latest time before and after the batch."""
         found = [NEVER]
         for table in (reserved, new):
@@ -63,13 +116,13 @@ class Waiting:
             found.append(max([found[-1], *(time for time in known if time is not None)]))
         return found[1], found[2]
 
-    def watermark(self, clock: int) -> int:
+    def _watermark(self, clock: int) -> int:
         """Return the time up to which no row is expected any more."""
         if self.is_bounded:
             return END
         return clock if clock == NEVER else clock - self.delay_us - 1
 
-    def in_time(self, new: pa.Table, kinds: Kinds, watermark: int) -> pa.Table:
+    def _in_time(self, new: pa.Table, kinds: Kinds, watermark: int) -> pa.Table:
         """Return the rows that are not late."""
         if np.any(kinds != INSERT):
             raise RowError(
@@ -82,7 +135,7 @@ class Waiting:
             return new
         return new.filter(pa.array(self.is_in_time(new, watermark)))
 
-    def waiting(self, reserved: pa.Table, new: pa.Table) -> tuple[pa.Table, Places]:
+    def _waiting(self, reserved: pa.Table, new: pa.Table) -> tuple[pa.Table, Places]:
         """Return the rows that wait and those of the batch, and their numbers. Their order is not known."""
         old = reserved.filter(pa.array(one_array(reserved.column(SIDE)).to_numpy() == ROW))
         hashes = hash_values(new)
@@ -91,28 +144,17 @@ class Waiting:
         numbers = np.concatenate([known, int(known.max(initial=-1)) + 1 + np.arange(new.num_rows)])
         return pa.concat_tables([old.select(self.columns.names), new]), numbers
 
-    def kept_waiting(
-        self, waiting: pa.Table, numbers: Places, changed: Mask, is_ready: Mask, now_ms: int
-    ) -> pa.Table:
-        """Return the rows of the state that wait from now on, and as deleted those that are out.
-
-        Args:
-            waiting: the rows that waited and those of the batch.
-            numbers: of them.
-            changed: which of them to return.
-            is_ready: whether each is out.
-            now_ms: the time of the batch.
-        """
-        rows = waiting.filter(pa.array(changed))
+    def _kept_waiting(self, arrived: Arrived, changed: Mask, is_out: Mask, now_ms: int) -> pa.Table:
+        rows, numbers = arrived.waiting.filter(pa.array(changed)), arrived.numbers[changed]
         count = rows.num_rows
         columns = {name: rows.column(name) for name in self.columns.names}
-        columns[NUMBER] = pa.array(numbers[changed])
+        columns[NUMBER] = pa.array(numbers)
         arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.kept_columns]
-        parts = Hashes(np.zeros(count, np.uint64), numbers[changed].astype(np.uint64))
+        parts = Hashes(np.zeros(count, np.uint64), numbers.astype(np.uint64))
         table = pa.Table.from_arrays(arrays, schema=self.kept_columns)
-        return state_rows(table, _reserved(_WAITING, count), is_ready[changed], now_ms, parts)
+        return state_rows(table, _reserved(_WAITING, count), is_out, now_ms, parts)
 
-    def kept_clock(self, clock: int, now_ms: int) -> pa.Table:
+    def _kept_clock(self, clock: int, now_ms: int) -> pa.Table:
         """Return the clock as a row of the state."""
         rows = [{SIDE: ROW_CLOCK, CLOCK: clock}] if clock != NEVER else []
         table = pa.Table.from_pylist(rows, self.kept_columns)

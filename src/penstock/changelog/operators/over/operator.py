@@ -24,9 +24,8 @@ from penstock.changelog.operators.ordering import groups_of, groups_of_kept, ran
 from penstock.changelog.operators.over.calls import NUMBERS, OverCall
 from penstock.changelog.operators.over.frames import Frames, starts_by_time, starts_of_peers, stops_of_peers
 from penstock.changelog.operators.over.parts import TIMES, Part, is_folded, out_type, parts_of, result
-from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
-from penstock.changelog.operators.waiting import NEVER, NUMBER, RESERVED, Waiting, times_of
-from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column, kinds_of
+from penstock.changelog.operators.waiting import NEVER, NUMBER, Waiting, times_of
+from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import (
     Hashes,
     Mask,
@@ -98,36 +97,20 @@ class Over(Waiting):
     def out_columns(self) -> pa.Schema:
         """Return the columns of the output."""
         calls = [pa.field(call.name, out_type(call, self.columns)) for call in self.calls]
-        return pa.schema([*self._of_user, *calls, pa.field(ROW_KIND, pa.string(), nullable=False)])
+        return pa.schema([*self.columns_of_user, *calls, pa.field(ROW_KIND, pa.string(), nullable=False)])
 
     @property
     def _parts(self) -> list[Part]:
         return parts_of(self.calls)
 
-    @property
-    def _of_user(self) -> list[pa.Field]:
-        return [field for field in self.columns if field.name not in (SIDE, CLOCK)]
-
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the rows of one batch that the watermark has passed, and the rows to keep."""
-        kinds = kinds_of(one_array(batch.column(ROW_KIND)))
-        side = one_array(batch.column(SIDE)).to_numpy()
-        rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
-        reserved = find(RESERVED)
-        clocks = self.clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
-        before, after = map(self.watermark, clocks)
-        new = self.in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
-        waiting, numbers = self.waiting(reserved, new)
-        is_ready = times_of(waiting, self.time) <= after
-        ready = waiting.filter(pa.array(is_ready))
-        out, past = self._aggregated(ready, find, after, now_ms)
-        is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
-        changed = is_ready == is_old  # out and kept before, or waits and was not kept
-        kept = [
-            self.kept_waiting(waiting, numbers, changed, is_ready, now_ms),
-            self.kept_clock(clocks[1], now_ms),
-            past,
-        ]
+        arrived = self.arrived(batch, find)
+        is_ready = times_of(arrived.waiting, self.time) <= arrived.after
+        ready = arrived.waiting.filter(pa.array(is_ready))
+        out, past = self._aggregated(ready, find, arrived.after, now_ms)
+        changed = is_ready == arrived.is_old  # out and kept before, or waits and was not kept
+        kept = [*self.kept(arrived, changed, is_ready, now_ms), past]
         return Step(out, sorted_rows(pa.concat_tables(kept)))
 
     def _aggregated(
@@ -199,7 +182,7 @@ class Over(Waiting):
             for part in self._parts
             if is_folded(part)
         }
-        found = [rows.new.column(field.name) for field in self._of_user]
+        found = [rows.new.column(field.name) for field in self.columns_of_user]
         for call in self.calls:
             kind = out_type(call, self.columns)
             if call.function == "lag":
