@@ -112,18 +112,26 @@ class DeltaTable:
                     f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
                     "written. Restore the table, or start with a new checkpoint."
                 )
-            properties = new_properties(batch)
-            schema = library.Schema.from_arrow(batch.upserted().schema)
-            # Another driver may create it at the same time, with the same properties.
+            self._create(batch)
+        return self._newest()
+
+    def _create(self, batch: Batch) -> None:
+        """Create the table, unless another driver creates it at the same time, with the same properties."""
+        library = _deltalake()
+        schema = library.Schema.from_arrow(batch.upserted().schema)
+        try:
             library.DeltaTable.create(
                 self.uri,
                 schema,
                 mode="ignore",
-                configuration=properties,
+                configuration=new_properties(batch),
                 storage_options=self._options,
                 raise_if_key_not_exists=False,
             )
-        return self._newest()
+        except library.exceptions.CommitFailedError:
+            # deltalake looks for a table before it writes, and fails if the other driver's comes between.
+            if not library.DeltaTable.is_deltatable(self.uri, self._options):
+                raise
 
     @property
     def _options(self) -> dict[str, str] | None:

@@ -124,6 +124,29 @@ def test_many_drivers_at_once(tmp_path: Path) -> None:
     assert batches_in_log(tmp_path) == [0]
 
 
+@pytest.mark.parametrize("is_created", [True, False])
+def test_another_driver_may_create_the_table_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_created: bool
+) -> None:
+    create, calls = deltalake.DeltaTable.create, []
+
+    def other_first(uri: str, *args: Any, **options: Any) -> None:
+        calls.append(uri)
+        if is_created:
+            create(uri, *args, **options)
+        raise deltalake.exceptions.CommitFailedError("Protocol changed since last commit")
+
+    monkeypatch.setattr(deltalake.DeltaTable, "create", other_first)
+    target = DeltaTable(str(tmp_path))
+    if is_created:
+        assert target.apply(batch(0, [(1, "a", "+I")]))
+        assert stored(tmp_path) == {1: "a"}
+    else:
+        with pytest.raises(deltalake.exceptions.CommitFailedError, match="Protocol changed"):
+            target.apply(batch(0, [(1, "a", "+I")]))
+    assert len(calls) == 1
+
+
 def test_another_writer_may_compact_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, merge = DeltaTable(str(tmp_path)), ours._merge
     target.apply(batch(0, [(1, "a", "+I")]))
