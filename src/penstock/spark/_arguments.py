@@ -53,6 +53,14 @@ def check_names(option: str, names: Sequence[str]) -> None:
         raise OptionError(f"`{option}` is empty. Name at least one column.", option=option)
 
 
+def direction(text: str) -> tuple[str, bool]:
+    """Return a column of an order, and whether it is descending: of `name`, `name asc` or `name desc`."""
+    name, separator, word = text.rpartition(" ")
+    if separator and word.lower() in ("asc", "desc"):
+        return name.strip(), word.lower() == "desc"
+    return text, False
+
+
 def check_time(columns: StructType, name: str) -> None:
     """Raise SchemaError unless a column is a timestamp."""
     if not isinstance(columns[name].dataType, TimestampType | TimestampNTZType):

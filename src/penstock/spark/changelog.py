@@ -30,6 +30,7 @@ from penstock.spark._arguments import (
     check_names,
     check_time,
     columns_without_kind,
+    direction,
     duration_ms,
     kind_expression,
     parsed_calls,
@@ -193,7 +194,7 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     if n < 1:
         raise OptionError(f"Expected at least 1 for `n`, got {n}.", option="n")
     check_rows_come_once(df, "top_n")
-    ordered = tuple(map(_direction, order_by))
+    ordered = tuple(map(direction, order_by))
     if rank is not None and rank in columns.fieldNames():
         raise OptionError(f"The rows have the column {rank!r} already. Choose another `rank`.", option="rank")
     only_inserts = not has_row_kind(df.columns)
@@ -416,11 +417,3 @@ def _names_of_join(
             raise SchemaError(f"Both sides have the column {name!r}. Rename one of them.", column=name)
     from_left = [(name, (LEFT + name, RIGHT + name) if name in shared else (LEFT + name,)) for name in left]
     return (*from_left, *((name, (RIGHT + name,)) for name in right if name not in shared))
-
-
-def _direction(text: str) -> tuple[str, bool]:
-    """Return a column of an order, and whether it is descending."""
-    name, separator, direction = text.rpartition(" ")
-    if separator and direction.lower() in ("asc", "desc"):
-        return name.strip(), direction.lower() == "desc"
-    return text, False

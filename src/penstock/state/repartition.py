@@ -83,7 +83,7 @@ def repartition(
     if found is None:
         raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)
     identity, fingerprint = found
-    if identity.operator in ("temporal_join", "over"):
+    if identity.operator in ("temporal_join", "over", "sessions", "sort_by_time"):
         raise StateError(
             f"The state of {identity.operator} has clocks for each partition and cannot be divided again."
         )

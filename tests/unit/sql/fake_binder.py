@@ -68,13 +68,18 @@ class FakeBinder:
         if star is not None:
             return _columns_of(star.group(1), select)
         if " AS x " not in select:
-            return [(name, "int") for name in re.findall(r"AS `([^`]+)`(?=,| FROM)", select)]
+            own = _names(select.split(" FROM ", maxsplit=1)[0]) if select.startswith("SELECT ") else []
+            return [(name, "int") for name in own or _names(select)]
         text = re.match(r"(?:WITH .*\) )?SELECT (.*) AS x ", select)
         assert text is not None
         return [("x", _type_of(text.group(1)))]
 
     def function(self, name: str) -> str | None:
         return "py_upper" if name == "py_upper" else None
+
+
+def _names(select: str) -> list[str]:
+    return re.findall(r"AS `([^`]+)`(?=,| FROM|$)", select)
 
 
 def _columns_of(alias: str, select: str) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from penstock.sql.query.steps import (
     Operation,
     OverRows,
     RegularJoin,
+    TimeSort,
     Top,
     VersionJoin,
 )
@@ -101,6 +102,7 @@ VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_00
         (TOP, [True], True, "[I,UB,UA,D] becomes [I,D]."),
         (JOIN_OF_ALL, [False, True], True, "[I] and [I,UB,UA,D] becomes [I,D]."),
         (OVER, [False], False, "[I] becomes [I]."),
+        (TimeSort("SELECT 1", "o0", 1_000, ()), [False], False, "[I] becomes [I]."),
         (VERSIONS, [False, True], False, "[I] and [I,UB,UA,D] becomes [I]."),
     ],
 )

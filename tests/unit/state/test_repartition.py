@@ -103,7 +103,7 @@ def test_the_checkpoint_must_be_of_the_same_query() -> None:
         committed_batch(checkpoint, "other")
 
 
-@pytest.mark.parametrize("operator", ["temporal_join", "over"])
+@pytest.mark.parametrize("operator", ["temporal_join", "over", "sessions", "sort_by_time"])
 def test_a_state_with_clocks_is_refused(operator: str) -> None:
     files = MemoryFiles()
     files.contents["state.json"] = Identity(QUERY, operator, 1, ARGUMENTS, 2, COLUMNS).to_json()

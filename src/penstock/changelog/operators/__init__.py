@@ -8,6 +8,7 @@
     sums.py         sums of groups in which rows also leave
     deduplicate.py  the first or last row of each key
     over/           aggregates of the rows before each row
+    sort_by_time.py the rows in the order of their times
     temporal_join.py  each row with the version of its key that was valid at its time
     top_n.py        the first n rows of each group
     join.py         the rows of two changelogs with equal keys

@@ -1,4 +1,4 @@
-"""ORDER BY with LIMIT in a stream: the first rows of all, by penstock's `top_n`. Places of nulls in an order.
+"""ORDER BY with LIMIT in a stream: the first rows of all, by penstock's `top_n`.
 
 Runs on the driver. Invariant: only the rows are those of Flink. The rows of a stream have no order.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from penstock.sql.query._orders import NO_EXTRA, Extra, column_of, null_place
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, Rows, Selected, plain_kind
 from penstock.sql.query.steps import Top
@@ -18,23 +19,14 @@ if TYPE_CHECKING:
     from penstock.sql.query.expressions.expressions import Expressions
 
 
-def null_place(text: str, name: str, each: exp.Expr) -> str:
-    """Return a column that puts nulls to where an order wants them; "" if they are there anyway.
-
-    Args:
-        text: what is ordered.
-        name: of the new column.
-        each: the item of ORDER BY. Null is the lowest value.
-    """
-    wanted, is_down = each.args.get("nulls_first"), bool(each.args.get("desc"))
-    if wanted is None or bool(wanted) is not is_down:
-        return ""
-    null, other = (0, 1) if wanted else (1, 0)
-    return f"CASE WHEN {text} IS NULL THEN {null} ELSE {other} END AS `{name}`"
-
-
 def first_of_all(
-    query: Query, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows, places: range
+    query: Query,
+    sql: str,
+    tree: exp.Expr,
+    expressions: Expressions,
+    rows: Rows,
+    places: range,
+    extra: Extra = NO_EXTRA,
 ) -> Selected:
     """Return the first rows of a query over a stream.
 
@@ -45,16 +37,17 @@ def first_of_all(
         expressions: of the query.
         rows: what is known of the rows.
         places: from 0, of those that stay.
+        extra: columns for ORDER BY, which go.
 
     Raises:
-        SqlError: the order is not one of columns of SELECT.
+        SqlError: the order is not served.
     """
-    names = [name for name, _ in query.columns(sql, tree) if name not in rows.hidden]
+    names = [name for name, _ in query.columns(sql, tree) if name not in (*rows.hidden, *extra.names)]
     texts = [f"{quoted(name)} AS `c{place}`" for place, name in enumerate(names)]
     order = []
     for place, each in enumerate(tree.args["order"].expressions):
         expressions.only(each, "this", "desc", "nulls_first")
-        text = quoted(_column(query, tree, each.this, names))
+        text = quoted(column_of(query, tree, place, names, extra))
         null = null_place(text, f"o{place}n", each)
         texts += [f"{text} AS `o{place}`", *([null] if null else [])]
         order += [(f"o{place}n", False)] if null else []
@@ -70,16 +63,3 @@ def first_of_all(
         return Selected(sql, Rows(feature, rows.keys))
     found = Rows(feature, rows.keys, is_together=rows.keys is not None)
     return Selected(f"SELECT {shown}, `{KIND}` FROM {view}", found)
-
-
-def _column(query: Query, tree: exp.Expr, node: exp.Expr, names: list[str]) -> str:
-    """Return the column of SELECT that an item of ORDER BY is."""
-    found = [name for name in names if isinstance(node, exp.Column) and name.lower() == node.name.lower()]
-    is_shown = isinstance(node, exp.Column) and (not node.table or node in tree.expressions)
-    if len(found) != 1 or not is_shown:
-        query.refuse(
-            node,
-            "ORDER BY with LIMIT in a stream takes columns of SELECT. Give the value a name by AS and order "
-            "by that name.",
-        )
-    return found[0]

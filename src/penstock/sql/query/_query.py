@@ -20,6 +20,7 @@ from penstock.sql.language.source import nearest
 from penstock.sql.query._first_rows import first_of_all
 from penstock.sql.query._hints import Hint
 from penstock.sql.query._limits import row_count, rows_left_out
+from penstock.sql.query._orders import NO_EXTRA, Extra, in_order_of_time
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
@@ -251,15 +252,27 @@ class Query:
         names = ", ".join(f"`EXPR${place}`" for place in range(width))
         return f"SELECT * FROM VALUES {', '.join(rows)} AS `_`({names})"
 
-    def ended(self, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows) -> Selected:
-        """Return a query with its ORDER BY, LIMIT and OFFSET."""
-        limit = tree.args.get("limit")
-        is_first = tree.args.get("order") is not None and limit is not None
-        if is_first and self.is_streaming(f"({sql})"):
-            offset = tree.args.get("offset")
-            skipped = int(rows_left_out(offset, limit, expressions)) if offset is not None else 0
-            places = range(skipped, skipped + int(row_count(limit, expressions)))
-            return first_of_all(self, sql, tree, expressions, rows, places)
+    def ended(
+        self, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows, extra: Extra = NO_EXTRA
+    ) -> Selected:
+        """Return a query with its ORDER BY, LIMIT and OFFSET.
+
+        Args:
+            sql: the query without them.
+            tree: the query.
+            expressions: of the query.
+            rows: what is known of its rows.
+            extra: columns for ORDER BY beside those of SELECT.
+        """
+        limit, offset = tree.args.get("limit"), tree.args.get("offset")
+        if tree.args.get("order") is not None and self.is_streaming(f"({sql})"):
+            if limit is not None:
+                skipped = int(rows_left_out(offset, limit, expressions)) if offset is not None else 0
+                places = range(skipped, skipped + int(row_count(limit, expressions)))
+                return first_of_all(self, sql, tree, expressions, rows, places, extra)
+            if offset is not None:
+                expressions.refuse(offset, "OFFSET in a stream needs a LIMIT.")
+            return in_order_of_time(self, sql, tree, expressions, rows, extra)
         return Selected(f"{sql}{self._tail(tree, expressions, rows)}", rows)
 
     def _tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:

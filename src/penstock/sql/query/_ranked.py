@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._first_rows import null_place
 from penstock.sql.query._joins import conjuncts
+from penstock.sql.query._orders import null_place
 from penstock.sql.query._parts import From
 from penstock.sql.query._window_top import is_of_window, top_of_windows
 from penstock.sql.query.piece import quoted

@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.sql.query._aggregated import aggregated
 from penstock.sql.query._groups import Groups
 from penstock.sql.query._joins import conjuncts
+from penstock.sql.query._orders import NO_EXTRA, Extra, extra_columns, with_time
 from penstock.sql.query._over import over_nodes, over_rows, use_named_windows
 from penstock.sql.query._parts import From
 from penstock.sql.query._semi import kept_by_queries
@@ -104,8 +105,7 @@ class Select(Groups):
             return over_rows(self, source, filtered, over)
         group = self.group_by()
         outputs = [self.output(each, source) for each in tree.expressions]
-        having = tree.args.get("having")
-        kept = f" HAVING {inner.text(having.this)}" if having is not None else ""
+        kept = self._having()
         rows = source.rows if source is not None and not is_aggregation else Rows()
         body = f" FROM {source.text}" if source is not None else ""
         is_distinct = self._is_distinct()
@@ -113,7 +113,10 @@ class Select(Groups):
             rows = replace(rows, has_place=False, is_read=False)
         hidden = "".join(f", `{each}`" for each in rows.hidden)
         rows = self.rows_of_groups() if is_aggregation else rows.renamed(self.names_of_outputs(source))
-        shown = f"{', '.join(outputs)}{hidden}{body}{filtered}{group}{kept}"
+        plain = None if is_aggregation or is_distinct else source
+        extra = self._extra(plain, f"SELECT {', '.join(outputs)}{body}{filtered}")
+        rows = with_time(rows, plain, extra)
+        shown = f"{', '.join(outputs)}{extra.shown}{hidden}{body}{filtered}{group}{kept}"
         if is_distinct and source is not None and self.query.is_streaming(source.text):
             rows, sql = self.query.distinct(f"SELECT {shown}", rows, tree)
         else:
@@ -121,7 +124,11 @@ class Select(Groups):
             if self._is_read_on(source) and not is_distinct:
                 more = f"{', '.join(outputs)}, {self.window_text} AS `{WINDOW}`"
                 sql = closed_windows(self, f"SELECT {more}{body}{filtered}{group}{kept}", sql)
-        return self.query.ended(sql, tree, inner, rows)
+        return self.query.ended(sql, tree, inner, rows, extra)
+
+    def _having(self) -> str:
+        having = self.tree.args.get("having")
+        return f" HAVING {self.inner.text(having.this)}" if having is not None else ""
 
     def _kept_source(self) -> From | None:
         """Return the rows of FROM that queries in WHERE keep, and find windows in GROUP BY."""
@@ -174,6 +181,12 @@ class Select(Groups):
 
     def _is_stream_of_inserts(self, source: From) -> bool:
         return source.rows.changes is None and self.query.is_streaming(source.text)
+
+    def _extra(self, source: From | None, select: str) -> Extra:
+        """Return the columns that ORDER BY of a stream needs beside those of SELECT; see `extra_columns`."""
+        if source is None or self.tree.args.get("order") is None or not self.query.is_streaming(source.text):
+            return NO_EXTRA
+        return extra_columns(self, source, select)
 
     def _is_read_on(self, source: From | None) -> bool:
         """Return whether the rows are windows of a stream, and another part of the query reads them."""

@@ -117,6 +117,23 @@ class SessionRows:
     gap_ms: int
 
 
+@dataclass(frozen=True)
+class TimeSort:
+    """Rows in the order of their times.
+
+    Attributes:
+        query: the rows.
+        time: the column of the watermark.
+        delay_ms: of the watermark.
+        order_by: columns that order rows of one time, each with whether it descends.
+    """
+
+    query: str
+    time: str
+    delay_ms: int
+    order_by: tuple[tuple[str, bool], ...]
+
+
 START_OF, END_OF = "__start", "__end"
 
 
@@ -141,6 +158,6 @@ class WindowEnds:
     hops: int = 0
 
 
-Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows | SessionRows
+Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows | SessionRows | TimeSort
 """The steps that keep a state."""
 Step = Operation | WindowEnds

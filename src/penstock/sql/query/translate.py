@@ -45,7 +45,10 @@ def translate_query(
     text, hints = without_hints(fragment.text)
     tree = read_query(text, source, fragment.offset)
     is_ordered = re.search(r"\b(OVER|FIRST_VALUE|LAST_VALUE)\b", text.upper()) is not None
-    query = Query(Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered)
+    is_sorted = tree.args.get("order") is not None and tree.args.get("limit") is None
+    query = Query(
+        Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered or is_sorted
+    )
     query.last = None if is_inner else tree
     try:
         selected = query.query_of(tree, {}, is_raw=is_raw)

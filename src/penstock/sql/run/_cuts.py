@@ -17,6 +17,7 @@ from penstock.sql.query.steps import (
     OverRows,
     RegularJoin,
     SessionRows,
+    TimeSort,
     Top,
     VersionJoin,
 )
@@ -30,6 +31,7 @@ _WHY: dict[type, str] = {
     RegularJoin: "Spark streams neither joins of rows that change nor outer joins without times",
     OverRows: "Spark does not stream OVER",
     SessionRows: "Spark streams sessions of groups only",
+    TimeSort: "Spark streams ORDER BY only behind an aggregation that gives all of its rows again",
     VersionJoin: "Spark has no join with the version that was valid at a time",
 }
 _KEEPS: dict[type, str] = {
@@ -40,6 +42,7 @@ _KEEPS: dict[type, str] = {
     RegularJoin: "all rows of both sides. It grows with the rows that are there",
     OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
     SessionRows: "the rows of sessions that are not over",
+    TimeSort: "rows that wait for the watermark",
     VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
 }
 _KEEPS_OF_INSERTS = "the first rows of each group. It grows with the groups"

@@ -24,6 +24,7 @@ from penstock.sql.query.steps import (
     RegularJoin,
     SessionRows,
     Step,
+    TimeSort,
     Top,
     VersionJoin,
     WindowEnds,
@@ -38,8 +39,9 @@ _NAMES: dict[type, str] = {
     VersionJoin: "temporal-join",
     OverRows: "over",
     SessionRows: "sessions",
+    TimeSort: "sort-by-time",
 }
-_OF_INSERTS = (VersionJoin, OverRows, SessionRows)
+_OF_INSERTS = (VersionJoin, OverRows, SessionRows, TimeSort)
 """Operators whose rows are only inserted. They keep what later rows need, and have no time to live."""
 
 
@@ -78,11 +80,11 @@ def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str |
         rows = frame_of(step.query)
         return changelog.deduplicate(rows, step.keys, order_by=step.order_by, keep=keep, state=state, ttl=ttl)
     if isinstance(step, Top):
-        order = [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in step.order_by]
         rows = frame_of(step.query)
         count, rank = step.count, step.rank
+        order = _order(step.order_by)
         return changelog.top_n(rows, count, step.keys, order_by=order, rank=rank, state=state, ttl=ttl)
-    if isinstance(step, (OverRows, SessionRows)):
+    if isinstance(step, (OverRows, SessionRows, TimeSort)):
         return _run_in_time(step, frame_of(step.query), state)
     left, right = frame_of(step.left), frame_of(step.right)
     if isinstance(step, RegularJoin):
@@ -118,8 +120,16 @@ def times_to_live(step: Step, ttl: str | None) -> list[str | None]:
     return [None if each is None or not parse_duration_ms(each) else each for each in given]
 
 
-def _run_in_time(step: OverRows | SessionRows, rows: Any, state: str) -> Any:
+def _order(columns: tuple[tuple[str, bool], ...]) -> list[str]:
+    return [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in columns]
+
+
+def _run_in_time(step: OverRows | SessionRows | TimeSort, rows: Any, state: str) -> Any:
     """Return rows that come out when the watermark has passed them."""
+    if isinstance(step, TimeSort):
+        delay = f"{step.delay_ms} ms"
+        order = _order(step.order_by)
+        return changelog.sort_by_time(rows, time=step.time, delay=delay, order_by=order, state=state)
     if isinstance(step, SessionRows):
         return changelog.sessions(
             rows,

@@ -1,2 +1,3 @@
 -- ordered
+-- open: id >= 15
 SELECT id, ts FROM orders ORDER BY ts;

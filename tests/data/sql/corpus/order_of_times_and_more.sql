@@ -1,1 +1,2 @@
+-- open: id >= 15
 SELECT id, ts FROM orders ORDER BY ts, id DESC;

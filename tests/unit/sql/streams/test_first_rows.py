@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import SqlError
 from penstock.sql.query.rows import KIND
 from penstock.sql.query.steps import Aggregation, Deduplication, Step, Top
 from tests.unit.sql.streams.cutting import cut
@@ -100,12 +99,6 @@ def test_the_first_rows_of_a_stream_are_a_top_n() -> None:
     steps, rows, _ = cut("SELECT s, COUNT(*) AS n FROM t GROUP BY s ORDER BY n FETCH FIRST 2 ROWS ONLY")
     assert [type(each) for each in steps] == [Aggregation, Top]
     assert (rows.keys, rows.is_together) == (frozenset({"s"}), True)
-
-
-@pytest.mark.parametrize("order", ["l", "i + 1", "y.s"])
-def test_the_first_rows_are_in_the_order_of_columns_of_select(order: str) -> None:
-    with pytest.raises(SqlError, match=r"takes columns of SELECT\. Give the value a name by AS"):
-        cut(f"SELECT i, l + 1 AS s FROM t AS y ORDER BY {order} LIMIT 1")
 
 
 def test_the_first_rows_behind_an_offset_are_those_of_later_ranks() -> None:
