@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.changelog.row_kinds import ROW_KIND
+from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
@@ -200,12 +201,14 @@ class SparkBinder:
     def states_in(self, checkpoint: str | None) -> Iterator[None]:
         """Return a context in which a query is translated that has this folder of checkpoints.
 
-        Without one, states are in temporary folders of this machine.
+        Without one, states are in temporary folders of this machine. The operators of the query leave Spark's
+        options as they are: who starts the query has to call `planned_in_one_thread`.
         """
         self._states = None if checkpoint is None else beside(checkpoint)
         self._definitions = {}
         try:
-            yield
+            with left_to_the_start():
+                yield
         finally:
             self._states = None
 

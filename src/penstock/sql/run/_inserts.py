@@ -141,7 +141,7 @@ class Inserts:
         queries: list[Any] = []
         try:
             for write, folder in zip(streams, folders, strict=True):
-                start = self._start_in_one_thread if write.operators > 1 else self._start_stream
+                start = self._start_in_one_thread if write.operators else self._start_stream
                 queries.append(start(write, folder, source))
                 if folder is not None:
                     self._started[folder] = queries[-1]

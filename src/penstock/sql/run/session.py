@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError
+from penstock.spark.one_thread import plan_in_one_thread
 from penstock.sql.connectors.sessions import is_stopped, make_active
 from penstock.sql.language.parse import Parsed, parse_script
 from penstock.sql.language.source import Source, shown_value, without_secrets
@@ -198,7 +199,13 @@ class Session:
 
     def _query(self, query: Fragment, source: Source) -> Any:
         """Return the rows of a query. Changes have the column `row_kind`."""
-        return _with_kind(self._found(query, source).frame)
+        return self._for_user(self._found(query, source))
+
+    def _for_user(self, found: Found) -> Any:
+        """Return the rows of a query that the user, or the shell, starts."""
+        if found.operators:
+            plan_in_one_thread(self.spark)
+        return _with_kind(found.frame)
 
     def _found(self, query: Fragment, source: Source) -> Found:
         with self._binder.states_in(None):
@@ -210,7 +217,7 @@ class Session:
         """Return a SELECT as a DataFrame."""
         with self._binder.noting() as notes:
             found = self._found(statement.query, source)
-        frame = _with_kind(found.frame)
+        frame = self._for_user(found)
         if frame.isStreaming:
             self._warn(notes)
         return Result(columns=tuple(frame.columns), frame=frame, is_changing=found.rows.changes is not None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
+from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
@@ -80,9 +81,11 @@ class Shell:
         """Run a script, statement by statement, and show what each gave."""
         source = Source(text)
         for parsed in parse_script(text):
-            self._show(
-                self.session.explained(parsed, source) if explain else self.session.run(parsed, source)
-            )
+            with left_to_the_start():  # `show_frame` starts the query of a SELECT
+                result = (
+                    self.session.explained(parsed, source) if explain else self.session.run(parsed, source)
+                )
+            self._show(result)
 
     def _show(self, result: Result) -> None:
         if result.message:

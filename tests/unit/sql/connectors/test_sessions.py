@@ -1,13 +1,10 @@
-"""Errors of Spark in one line, and options of Spark for the start of a query."""
+"""Errors of Spark in one line."""
 
 from __future__ import annotations
-
-from unittest.mock import MagicMock
 
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.spark.one_thread import planned_in_one_thread
 from penstock.sql.connectors.sessions import first_line
 
 OF_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] Message: Traceback (most recent call last):
@@ -38,19 +35,6 @@ def test_the_first_line_is_what_was_said() -> None:
 def test_advice_of_spark_that_sql_refuses_is_left_out(advice: str) -> None:
     error = PySparkException(f"[A] 10.50 is too large.{advice} SQLSTATE: 22003")
     assert first_line(error) == "[A] 10.50 is too large. SQLSTATE: 22003"
-
-
-@pytest.mark.parametrize("before", [None, "true"])
-def test_adaptive_execution_is_off_while_a_query_starts(before: str | None) -> None:
-    option = "spark.sql.adaptive.streaming.stateless.enabled"
-    conf = {} if before is None else {option: before}
-    session = MagicMock()
-    session.conf.get.side_effect = conf.get
-    session.conf.set.side_effect = conf.__setitem__
-    session.conf.unset.side_effect = conf.pop
-    with planned_in_one_thread(session):
-        assert conf[option] == "false"
-    assert conf == ({} if before is None else {option: before})
 
 
 def test_a_password_is_not_shown() -> None:
