@@ -13,10 +13,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.spark.queries import stopped
 from tests.spark.test_sql import ORDERS, Script, kafka, orders
 from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
 
@@ -510,3 +511,36 @@ def test_states_forget_what_was_not_written_for_their_time_to_live(
     }
     assert sorted(each["one"] for each in both["p"]) == list(range(12, 20))
     assert both["q"] == []
+
+
+def test_not_in_follows_rows_and_nulls_that_come_and_go(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, other = make_topic(), make_topic(suffix="o")
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json")};
+        CREATE TABLE barred {SALES} {kafka(bootstrap, other, format="debezium-json")};
+        """
+    )
+    steps: list[tuple[str, list[bytes], list[int]]] = [
+        (source, [event("c", None, (1, "a", 0)), event("c", None, (2, "b", 0)), event("c", None, (3, None, 0))], [1, 2, 3]),
+        (other, [event("c", None, (9, "a", 0))], [2]),
+        (other, [event("c", None, (8, None, 0))], []),
+        (source, [event("c", None, (4, "c", 0))], []),
+        (other, [event("u", (8, None, 0), (8, "b", 0))], [4]),
+        (source, [event("u", (2, "b", 0), (2, "z", 0))], [2, 4]),
+        (other, [event("d", (9, "a", 0), None), event("d", (8, "b", 0), None)], [1, 2, 3, 4]),
+    ]  # fmt: skip
+    there: Counter[int] = Counter()
+
+    def apply(batch: DataFrame, _: int) -> None:
+        for row in batch.collect():
+            there[row.id] += 1 if row.row_kind in ("+I", "+U") else -1
+
+    frame = script.session.sql("SELECT id FROM sales WHERE shop NOT IN (SELECT shop FROM barred)")
+    with stopped(frame.writeStream.foreachBatch(apply).start()) as query:
+        for topic, events, wanted in steps:
+            judge.produce(bootstrap, topic, *events)
+            query.processAllAvailable()
+            assert there == Counter(wanted)

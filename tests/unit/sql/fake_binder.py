@@ -88,14 +88,15 @@ def _columns_of(alias: str, select: str) -> list[tuple[str, str]]:
     if query is None or "*" in query.group(1):
         return [(name, TYPES[name]) for name in ("i", "s", "l", "ltz")]
     shown = query.group(1).split(" FROM ")[0].split("(SELECT ")[-1]
-    return [(name, TYPES.get(name, "string")) for name in re.findall(r"AS `([^`]+)`", shown)]
+    names = re.findall(r"AS `([^`]+)`", shown)
+    return [(name, TYPES.get(name, "int" if name.startswith("__a") else "string")) for name in names]
 
 
 def _type_of(text: str) -> str:
     known = {
         r"-?\d+": "int",
         r"\d+\.\d+": "decimal(2,1)",
-        r"`[gr]\d`|\(?coalesce\(`[gr]\d`, 0\)\)?": "int",
+        r"\(?`[gr]\d`\)?|\(?coalesce\(`[gr]\d`, 0\)\)?": "int",
         r"`\w+`\.`__correlated\d`": "string",
     }
     for pattern, kind in known.items():

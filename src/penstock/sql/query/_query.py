@@ -18,6 +18,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
 from penstock.sql.query._first_rows import first_of_all
+from penstock.sql.query._group_values import groups_in_from
 from penstock.sql.query._hints import Hint
 from penstock.sql.query._limits import row_count, rows_left_out
 from penstock.sql.query._orders import NO_EXTRA, Extra, in_order_of_time
@@ -64,6 +65,8 @@ class Query:
         self._used: set[Hint] = set()
         self._named_queries: list[str] = []
         self._cuts = 0
+        self._outside: list[Expressions] = []
+        """The SELECTs around the expression that is translated, the nearest last."""
 
     def query(self, tree: exp.Expr, names: Names) -> Selected:
         """Return SELECT, VALUES, set operations or a query in brackets; `names` are those of WITH."""
@@ -96,11 +99,20 @@ class Query:
         found = Expressions(
             self.script,
             self.binder,
-            lambda tree: _without_hidden(self.query(tree, names)),
+            lambda tree: _without_hidden(self._inside(found, tree, names)),
             self.features,
         )
+        found.outside = tuple(reversed(self._outside))
         found.with_text = lambda: self.whole("")
         return found
+
+    def _inside(self, outer: Expressions, tree: exp.Expr, names: Names) -> Selected:
+        """Return a query in an expression of another one, whose columns it may name."""
+        self._outside.append(outer)
+        try:
+            return self.query(tree, names)
+        finally:
+            self._outside.pop()
 
     def whole(self, sql: str) -> str:
         """Return a query with the queries of WITH that it may name."""
@@ -182,7 +194,12 @@ class Query:
     def _without_with(self, tree: exp.Expr, names: Names) -> Selected:
         if type(tree) in _SET_WORDS:
             return self._set_operation(tree, names)
-        return Select(self, tree, names).selected()
+        around = groups_in_from(tree)
+        if around is None:
+            return Select(self, tree, names).selected()
+        if self.last is tree:
+            self.last = around
+        return Select(self, around, names).selected()
 
     def _set_operation(self, tree: Any, names: Names) -> Selected:
         expressions = self.expressions(names)
@@ -267,12 +284,14 @@ class Query:
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if tree.args.get("order") is not None and self.is_streaming(f"({sql})"):
             if limit is not None:
-                skipped = int(rows_left_out(offset, limit, expressions)) if offset is not None else 0
-                places = range(skipped, skipped + int(row_count(limit, expressions)))
+                places = _places(limit, offset, expressions)
                 return first_of_all(self, sql, tree, expressions, rows, places, extra)
             if offset is not None:
-                expressions.refuse(offset, "OFFSET in a stream needs a LIMIT.")
+                expressions.refuse(offset, "OFFSET without LIMIT is not served in a stream, as in Flink.")
             return in_order_of_time(self, sql, tree, expressions, rows, extra)
+        is_of_spark = offset is None and rows.changes is None
+        if limit is not None and not is_of_spark and self.is_streaming(f"({sql})"):
+            return first_of_all(self, sql, tree, expressions, rows, _places(limit, offset, expressions))
         return Selected(f"{sql}{self._tail(tree, expressions, rows)}", rows)
 
     def _tail(self, tree: exp.Expr, expressions: Expressions, rows: Rows) -> str:
@@ -284,12 +303,10 @@ class Query:
             text = f" {expressions.order(tree.args['order'])}"
         limit = tree.args.get("limit")
         if limit is not None:
-            if rows.changes is not None:
-                expressions.batch_only(limit, "LIMIT of rows that change", "Leave it out.")
             text += f" LIMIT {row_count(limit, expressions)}"
         offset = tree.args.get("offset")
         if offset is not None:
-            expressions.batch_only(offset, "OFFSET without ORDER BY and LIMIT", "Add both, or leave it out.")
+            expressions.batch_only(offset, "OFFSET without LIMIT", "Add LIMIT, or leave it out.")
             text += f" OFFSET {rows_left_out(offset, limit, expressions)}"
         return text
 
@@ -366,6 +383,12 @@ class Query:
             if name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."
             raise self.script.source.error(message, self.script.offset + hint.start)
+
+
+def _places(limit: exp.Expr, offset: exp.Expr | None, expressions: Expressions) -> range:
+    """Return the places of the rows that LIMIT and OFFSET keep, from 0."""
+    skipped = int(rows_left_out(offset, limit, expressions)) if offset is not None else 0
+    return range(skipped, skipped + int(row_count(limit, expressions)))
 
 
 def _keeps_versions(tree: exp.Expr) -> bool:

@@ -1,7 +1,7 @@
 """IN (SELECT ...), EXISTS and their negations in WHERE of a stream: semi joins and anti joins.
 
-Runs on the driver. Invariant: a NULL that is compared by = is equal to nothing. NOT IN is served only where
-no NULL is compared, because one NULL in its query makes it keep nothing.
+Runs on the driver. Invariant: a NULL that is compared by = is equal to nothing. Where NOT IN may meet a NULL,
+it is an anti join and one more condition, because one NULL in its query makes it keep nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from penstock.sql.query._groups import Groups
     from penstock.sql.query._select import Select
 
+_VALUE, _HAS_CONDITION = "__x", "has_condition_on_nulls"
+_HAS_ROWS, _HAS_NULL = 1, 2
+"""What the query of NOT IN has; 0 without rows."""
 _NAMES = {"semi": "LeftSemiJoin", "anti": "LeftAntiJoin"}
 
 
@@ -107,8 +110,8 @@ def _kept(parts: Groups, source: From, condition: _Condition, is_never_null: boo
     source = parts.named(source, "__left")
     one = Side(source, parts.entries(source), "l")
     other, pairs, local, theirs_never_null = _other(parts, one, condition)
-    if not (is_never_null and theirs_never_null):
-        _check_nulls(parts, condition)
+    if condition.is_in and condition.how == "anti" and not (is_never_null and theirs_never_null):
+        _add_condition_on_nulls(parts, condition, is_correlated=len(pairs) > len(condition.values))
     if not pairs:
         parts.inner.refuse(
             condition.node, "EXISTS of a stream needs a comparison by = of its rows with the rows outside."
@@ -120,14 +123,34 @@ def _kept(parts: Groups, source: From, condition: _Condition, is_never_null: boo
     return _joined(parts, condition, one, other, kept, local)
 
 
-def _check_nulls(parts: Groups, condition: _Condition) -> None:
-    if condition.is_in and condition.how == "anti":
+def _add_condition_on_nulls(parts: Groups, condition: _Condition, *, is_correlated: bool) -> None:
+    """Add a condition to WHERE: a NULL stays if the query has no row, and others stay if it has no NULL."""
+    if is_correlated or len(condition.values) > 1:
         parts.inner.refuse(
             condition.node,
-            "NOT IN keeps no row if its query gives a NULL. In a stream say that there is none: write "
-            "`x IS NOT NULL` for the value before NOT IN, and in WHERE of the query for its column. Or write "
-            "NOT EXISTS.",
+            "NOT IN of several values, or compared with the rows outside, keeps no row for a NULL of its "
+            "query. In a stream say that there is none: write `x IS NOT NULL` for each value before NOT IN, "
+            "and in WHERE of the query for each column. Or write NOT EXISTS.",
         )
+    if condition.node.meta.get(_HAS_CONDITION):
+        return  # a query of WITH is translated again wherever its name stands
+    condition.node.meta[_HAS_CONDITION] = True
+    alias = exp.TableAlias(this=exp.to_identifier("__in"), columns=[exp.to_identifier(_VALUE)])
+    least = exp.Literal.number
+    kind = _case(exp.column(_VALUE), least(_HAS_NULL), least(_HAS_ROWS))
+    found = exp.Select(
+        expressions=[exp.Anonymous(this="MAX", expressions=[kind])],
+        from_=exp.From(this=exp.Subquery(this=condition.query.copy(), alias=alias)),
+    )
+    known = exp.Anonymous(this="COALESCE", expressions=[exp.Subquery(this=found), least(0)])
+    limit = _case(condition.values[0].copy(), least(_HAS_ROWS), least(_HAS_NULL))
+    where = parts.tree.args["where"]
+    where.set("this", exp.And(this=where.this, expression=exp.LT(this=known, expression=limit)))
+
+
+def _case(value: exp.Expr, if_null: exp.Expr, other: exp.Expr) -> exp.Expr:
+    is_null = exp.Is(this=value, expression=exp.Null())
+    return exp.Case(ifs=[exp.If(this=is_null, true=if_null)], default=other)
 
 
 def _other(
@@ -147,7 +170,6 @@ def _other(
         parts.inner.refuse(
             condition.node, "this EXISTS is not served in a stream. Leave out what is not in FROM or WHERE."
         )
-    _check_nulls(parts, condition)
     selected = parts.query.query(tree, parts.names)
     right = From(f"({selected.sql}) AS `__right`", selected.rows, ("__right",))
     _check_stream(parts, right, condition)

@@ -45,7 +45,8 @@ def translate_query(
     text, hints = without_hints(fragment.text)
     tree = read_query(text, source, fragment.offset)
     is_ordered = re.search(r"\b(OVER|FIRST_VALUE|LAST_VALUE)\b", text.upper()) is not None
-    is_sorted = tree.args.get("order") is not None and tree.args.get("limit") is None
+    clauses = [tree.args.get(each) is not None for each in ("order", "limit", "offset")]
+    is_sorted = clauses[0] != clauses[1] or clauses[2]
     query = Query(
         Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered or is_sorted
     )

@@ -108,3 +108,29 @@ def test_the_first_rows_behind_an_offset_are_those_of_later_ranks() -> None:
     assert (top.count, top.rank) == (5, "n")
     assert sql.endswith(f"ELSE '-D' END AS `{KIND}` FROM `cut1` WHERE `n` > 2")
     assert (rows.keys, rows.is_together) == (frozenset({"i"}), False)
+
+
+def test_any_rows_are_the_first_ones_of_rows_that_change_without_an_order() -> None:
+    steps, rows, sql = cut("SELECT i FROM c LIMIT 3")
+    assert steps == [
+        Top(
+            f"SELECT `i` AS `c0`, 0 AS `o0`, 0 AS `p0`, `{KIND}` FROM (SELECT `i` AS `i`, `{KIND}` FROM `c` AS `c`)",
+            3,
+            ("p0",),
+            (("o0", False),),
+        )
+    ]
+    assert sql == f"SELECT `c0` AS `i`, `{KIND}` FROM `cut1`"
+    assert (rows.keys, rows.is_together) == (frozenset({"i"}), True)
+
+
+def test_the_rows_behind_an_offset_without_an_order_are_those_that_were_read_later() -> None:
+    steps, rows, sql = cut("SELECT i FROM t LIMIT 3 OFFSET 2")
+    top = steps[0]
+    assert isinstance(top, Top)
+    assert top.order_by == (("o0", False), ("o1", False))
+    assert "`__partition` AS `o0`, `__offset` AS `o1`" in top.query
+    assert (top.count, top.rank) == (5, "n")
+    assert sql.endswith("WHERE `n` > 2")
+    assert rows.changes is not None
+    assert cut("SELECT i FROM u LIMIT 3")[0] == [], "Spark streams LIMIT of rows that are only inserted"

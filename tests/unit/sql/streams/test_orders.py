@@ -65,7 +65,7 @@ BY_TIME = "ORDER BY without LIMIT in a stream begins with the column of the WATE
         (f"SELECT i, ltz FROM {TUMBLE} ORDER BY ltz", BY_TIME),
         ("SELECT t.i, t.ltz FROM t JOIN u ON t.i = u.i ORDER BY t.ltz", BY_TIME),
         ("SELECT i FROM (SELECT i, ltz FROM t ORDER BY ltz) AS q", "stands in the outermost query"),
-        ("SELECT i, ltz FROM t ORDER BY ltz OFFSET 2", "OFFSET in a stream needs a LIMIT"),
+        ("SELECT i, ltz FROM t ORDER BY ltz OFFSET 2", "OFFSET without LIMIT is not served in a stream"),
         ("SELECT i FROM t ORDER BY 2", "the number of a column of SELECT, from 1 to 1"),
         ("SELECT i FROM t ORDER BY 'i'", "the number of a column of SELECT, from 1 to 1"),
         ("SELECT i, l AS i FROM t ORDER BY i", "SELECT has two columns 'i'"),

@@ -175,10 +175,10 @@ def test_groups_behind_lateral_are_also_grouped_by_what_is_compared() -> None:
         ("SELECT i, (SELECT i FROM t WHERE t.s = c.s LIMIT 1) FROM c", "has FROM and WHERE only"),
         ("SELECT i, (SELECT MAX(i) + l FROM t) FROM c", "the column 'l' is in no aggregate"),
         (
-            "SELECT s, COUNT(*) FROM c GROUP BY s HAVING COUNT(*) > (SELECT MAX(i) FROM t)",
+            "SELECT s, COUNT(*) FROM c GROUP BY ROLLUP (s) HAVING COUNT(*) > (SELECT MAX(i) FROM t)",
             "Put the groups in a query",
         ),
-        ("SELECT s, COUNT(*) + (SELECT MAX(i) FROM t) FROM c GROUP BY s", "Put the groups in a query"),
+        ("SELECT s, COUNT(*) + (SELECT MAX(i) FROM t), GROUPING(s) FROM c GROUP BY s", "Put the groups in"),
         (
             f"SELECT COUNT(*) FROM {TUMBLE} WHERE i > (SELECT MAX(i) FROM t) GROUP BY window_start, window_end",
             "Put the window in a view",
@@ -188,3 +188,46 @@ def test_groups_behind_lateral_are_also_grouped_by_what_is_compared() -> None:
 def test_a_query_that_is_compared_otherwise_is_refused(query: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         cut(query)
+
+
+@pytest.mark.parametrize("query", ["SELECT l FROM u", "SELECT COUNT(*) FROM c GROUP BY s"])
+def test_not_in_that_may_meet_a_null_has_a_condition_on_nulls(query: str) -> None:
+    steps, rows, sql = cut(f"SELECT i FROM t WHERE b AND i NOT IN ({query})")
+    joins = [step for step in steps if isinstance(step, RegularJoin)]
+    assert [step.how for step in joins] == ["anti", "left"]
+    assert joins[0].left.endswith("WHERE `b`")
+    assert joins[1].on == (("lk0", "rk0"),)
+    assert "`lk0`" not in joins[1].left or "0 AS `lk0`" in joins[1].left, "one row for all"
+    [nulls] = [step for step in steps if isinstance(step, Aggregation) and step.keys == ("g0",)][-1:]
+    assert "CASE WHEN (`__x` IS NULL) THEN 2 ELSE 1 END AS `a0`" in nulls.query
+    assert nulls.calls == (("r0", "max(a0)"),)
+    assert "WHERE (coalesce((`r0`), 0) < CASE WHEN (`l0` IS NULL) THEN 1 ELSE 2 END)" in sql
+    assert rows.changes is not None
+
+
+def test_not_in_of_a_query_of_with_has_one_condition_on_nulls_wherever_its_name_stands() -> None:
+    steps, _, _ = cut(
+        "WITH w AS (SELECT i FROM t WHERE i NOT IN (SELECT l FROM u)) SELECT i FROM w UNION ALL SELECT i FROM w"
+    )
+    assert [step.how for step in steps if isinstance(step, RegularJoin)] == ["anti", "left"] * 3
+
+
+def test_a_value_beside_groups_is_compared_around_them() -> None:
+    steps, rows, sql = cut(
+        "SELECT x.s, 1 + SUM(l) AS n, COUNT(*) FILTER (WHERE b) FROM t AS x GROUP BY s "
+        "HAVING COUNT(*) > (SELECT MAX(i) FROM u) AND s <> 'a'"
+    )
+    assert [type(step) for step in steps] == [Aggregation, Aggregation, RegularJoin]
+    assert isinstance(steps[0], Aggregation)
+    assert steps[0].calls == (("r0", "sum(a0)"), ("r1", "count(a1)"), ("r2", "count(*)"))
+    assert isinstance(steps[2], RegularJoin)
+    assert steps[2].left.endswith("WHERE (`__g0` <> 'a')")
+    shown = f"SELECT `l0` AS `s`, (1 + `l1`) AS `n`, `l2` AS `EXPR$2`, `{KIND}` FROM `cut3`"
+    assert sql.startswith(shown)
+    assert rows.keys == frozenset({"s"})
+
+
+def test_a_value_beside_a_total() -> None:
+    steps, rows, _ = cut("SELECT SUM(l) + (SELECT MAX(i) FROM u) AS n FROM t")
+    assert [type(step) for step in steps] == [Aggregation, Aggregation, RegularJoin]
+    assert rows.keys == frozenset()

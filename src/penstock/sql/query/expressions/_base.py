@@ -5,6 +5,7 @@ Runs on the driver. Invariant: a node without a method is refused.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
@@ -56,6 +57,8 @@ class Base:
         self.binder = binder
         self.features = features
         self.from_text = ""
+        self.outside: tuple[Base, ...] = ()
+        """The SELECTs around this one, the nearest first, whose columns an expression may name too."""
         self.with_text: Callable[[], str] = str
         self.window_columns: dict[str, str] = {}
         self.scope: Scope | None = None
@@ -113,12 +116,23 @@ class Base:
 
     def _type_of(self, text: str) -> str:
         if text not in self._types:
-            try:
-                found = self.binder.column_types(f"{self.with_text()}SELECT {text} AS x {self.from_text}")
-            except UnknownTypeError as error:
-                raise self.error_at(0, f"Spark cannot tell the type of {text}: {error}") from None
-            self._types[text] = found[0][1]
+            self._types[text] = self._found_type(text)
         return self._types[text]
+
+    def _found_type(self, text: str) -> str:
+        select = f"SELECT {text} AS x {self.from_text}"
+        try:
+            return self._type_in(select)
+        except UnknownTypeError as error:
+            first = error
+        for each in self.outside:
+            select = f"SELECT __type.x AS x {each.from_text}, LATERAL ({select}) AS __type"
+            with contextlib.suppress(UnknownTypeError):
+                return self._type_in(select)
+        raise self.error_at(0, f"Spark cannot tell the type of {text}: {first}") from None
+
+    def _type_in(self, select: str) -> str:
+        return self.binder.column_types(f"{self.with_text()}{select}")[0][1]
 
 
 def boolean(text: str) -> Piece:

@@ -1,0 +1,1 @@
+SELECT shop, COUNT(*) AS n FROM orders GROUP BY shop LIMIT 20;
