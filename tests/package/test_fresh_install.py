@@ -198,9 +198,20 @@ def test_a_script_of_sql_keeps_groups_without_an_activated_environment(
     (tmp_path / "command.py").write_text("from penstock.cli import main\n\nmain()\n")
     command = retried("python command.py sql groups.sql").replace("if python", f"if {python}")
 
-    said = run("bash", "-c", command, cwd=tmp_path, env=shell_environment(tmp_path / "cache"))
+    env = shell_environment(tmp_path / "cache")
 
+    said = run("bash", "-c", command, cwd=tmp_path, env=env)
     assert said.splitlines()[-1].endswith("[NULL, 10, 55]")
+
+    assert "prepared: " in run(python, "command.py", "sql", "--prepare", cwd=tmp_path, env=env)
+    loaded = tmp_path / "loaded.txt"
+    env = {**env, "SPARK_SUBMIT_OPTS": f"-Xlog:class+load:file={loaded}"}
+    said = run("bash", "-c", command, cwd=tmp_path, env=env)
+    assert said.splitlines()[-1].endswith("[NULL, 10, 55]")
+    assert (
+        "org.apache.spark.sql.execution.python.MapInArrowExec source: shared objects file"
+        in loaded.read_text()
+    )
 
 
 def check_extras(environment: Path, wheel: Path, folder: Path, extras: Iterable[str]) -> None:

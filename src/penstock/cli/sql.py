@@ -20,6 +20,8 @@ import typer
 
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._spark_python import use_this_python
+from penstock.cli.quick_start.classes import use_archive
+from penstock.cli.quick_start.modules import importing
 from penstock.sql.shell.formats import Format
 
 _LOCAL_TASKS = "4"
@@ -45,10 +47,20 @@ def sql(
         list[str] | None,
         typer.Option("--conf", help="An option of Spark as key=value, e.g. spark.master=local[4]."),
     ] = None,
+    prepare: Annotated[
+        bool,
+        typer.Option(
+            "--prepare",
+            help="Prepare Spark's classes once for this user, so that later starts take less time.",
+        ),
+    ] = False,
 ) -> None:
     """Run scripts of Flink's SQL on Spark, and wait for their jobs. Needs `penstock[sql]`."""
     from penstock.sql import Session as _  # noqa: F401, PLC0415 - says which extra is missing
 
+    if prepare:
+        _prepare()
+        return
     texts = _texts(files or [])
     with _statuses():
         from penstock.sql.language.parse import parse_script  # noqa: PLC0415 - lazy
@@ -71,6 +83,14 @@ def sql(
     finally:
         if is_ours:
             _stop(spark)
+
+
+def _prepare() -> None:
+    """Make the archive of Spark's classes, and say where it is."""
+    from penstock.cli.quick_start.classes import make_archive  # noqa: PLC0415 - lazy
+
+    with _statuses():
+        typer.echo(f"Spark's classes are prepared: {make_archive()}")
 
 
 def _handle_ctrl_c(*, is_script: bool) -> None:
@@ -123,7 +143,9 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
     if is_ours:
         use_this_python(conf)
         builder = builder.appName("penstock sql").config("spark.ui.showConsoleProgress", "false")
-    spark = builder.getOrCreate()
+        use_archive()
+    with importing():
+        spark = builder.getOrCreate()
     if is_ours and hasattr(spark, "sparkContext"):
         spark.sparkContext.setLogLevel("ERROR")
         _use_few_tasks(spark)

@@ -1,0 +1,1 @@
+"""Let `penstock sql` start in less time: Spark's classes from an archive, our modules while Java starts."""
