@@ -122,8 +122,8 @@ def in_order_of_time(
     if tree is not query.last:
         query.refuse(
             order,
-            "ORDER BY without LIMIT stands in the outermost query of a stream, because no other query keeps "
-            "its order. Leave it out here.",
+            "ORDER BY without LIMIT in a view of a stream is not served, because the query around the view "
+            "does not keep the order. Write it in the query that reads the view.",
         )
     hidden = (*rows.hidden, *extra.names)
     names = [name for name, _ in query.columns(sql, tree) if name not in hidden]

@@ -59,6 +59,8 @@ class Query:
         self.has_place = has_place
         self.last: exp.Expr | None = None
         """The SELECT whose rows no other query reads."""
+        self.root: exp.Expr | None = None
+        """The query of the statement or view, without brackets around it."""
         self.versions: exp.Expr | None = None
         """The SELECT whose rows are wanted as versions of their keys."""
         self._hints = hints
@@ -197,8 +199,8 @@ class Query:
         around = groups_in_from(tree)
         if around is None:
             return Select(self, tree, names).selected()
-        if self.last is tree:
-            self.last = around
+        self.last = around if self.last is tree else self.last
+        self.root = around if self.root is tree else self.root
         return Select(self, around, names).selected()
 
     def _set_operation(self, tree: Any, names: Names) -> Selected:
@@ -269,6 +271,11 @@ class Query:
         names = ", ".join(f"`EXPR${place}`" for place in range(width))
         return f"SELECT * FROM VALUES {', '.join(rows)} AS `_`({names})"
 
+    def has_order(self, tree: exp.Expr) -> bool:
+        """Return whether a query of a stream has an ORDER BY that counts: with LIMIT, or at the end."""
+        counts = tree is self.root or any(tree.args.get(each) is not None for each in ("limit", "offset"))
+        return counts and tree.args.get("order") is not None
+
     def ended(
         self, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows, extra: Extra = NO_EXTRA
     ) -> Selected:
@@ -283,6 +290,8 @@ class Query:
         """
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if tree.args.get("order") is not None and self.is_streaming(f"({sql})"):
+            if not self.has_order(tree):
+                return Selected(sql, rows)
             if limit is not None:
                 places = _places(limit, offset, expressions)
                 return first_of_all(self, sql, tree, expressions, rows, places, extra)

@@ -184,7 +184,7 @@ class Select(Groups):
 
     def _extra(self, source: From | None, select: str) -> Extra:
         """Return the columns that ORDER BY of a stream needs beside those of SELECT; see `extra_columns`."""
-        if source is None or self.tree.args.get("order") is None or not self.query.is_streaming(source.text):
+        if source is None or not self.query.has_order(self.tree) or not self.query.is_streaming(source.text):
             return NO_EXTRA
         return extra_columns(self, source, select)
 

@@ -51,6 +51,7 @@ def translate_query(
         Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered or is_sorted
     )
     query.last = None if is_inner else tree
+    query.root = _without_brackets(tree)
     try:
         selected = query.query_of(tree, {}, is_raw=is_raw)
         query.check_hints()
@@ -59,6 +60,14 @@ def translate_query(
             "the query is nested too deeply. Divide it, e.g. with views.", fragment.offset
         ) from None
     return Translated(selected.sql, tuple(query.features), selected.rows)
+
+
+def _without_brackets(tree: exp.Expr) -> exp.Expr:
+    while isinstance(tree, exp.Subquery) and not any(
+        tree.args.get(each) for each in ("order", "limit", "offset", "with_")
+    ):
+        tree = tree.this
+    return tree
 
 
 def translate_expression(fragment: Fragment, source: Source, binder: Binder, from_text: str) -> Piece:

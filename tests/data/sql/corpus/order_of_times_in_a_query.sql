@@ -1,2 +1,1 @@
--- open: id >= 15
 SELECT id + 1 AS one_more, id FROM (SELECT id, ts FROM orders WHERE id > 2 ORDER BY ts) AS o;

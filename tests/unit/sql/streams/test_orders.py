@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import SqlError
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Fragment
 from penstock.sql.query.rows import Rows
 from penstock.sql.query.steps import TimeSort, Top
-from tests.unit.sql.streams.cutting import TUMBLE, cut
+from penstock.sql.query.translate import translate_query
+from tests.unit.sql.fake_binder import FakeBinder
+from tests.unit.sql.streams.cutting import STREAMS, TUMBLE, cut
 
 
 def test_the_order_of_times_is_cut_at_an_operator() -> None:
@@ -64,7 +68,6 @@ BY_TIME = "ORDER BY without LIMIT in a stream begins with the column of the WATE
         ("SELECT ltz FROM t GROUP BY ltz ORDER BY ltz", BY_TIME),
         (f"SELECT i, ltz FROM {TUMBLE} ORDER BY ltz", BY_TIME),
         ("SELECT t.i, t.ltz FROM t JOIN u ON t.i = u.i ORDER BY t.ltz", BY_TIME),
-        ("SELECT i FROM (SELECT i, ltz FROM t ORDER BY ltz) AS q", "stands in the outermost query"),
         ("SELECT i, ltz FROM t ORDER BY ltz OFFSET 2", "OFFSET without LIMIT is not served in a stream"),
         ("SELECT i FROM t ORDER BY 2", "the number of a column of SELECT, from 1 to 1"),
         ("SELECT i FROM t ORDER BY 'i'", "the number of a column of SELECT, from 1 to 1"),
@@ -98,3 +101,24 @@ def test_the_first_rows_may_be_those_by_other_columns_than_those_of_select() -> 
 def test_the_first_groups_are_those_by_columns_of_select(order: str) -> None:
     with pytest.raises(SqlError, match=r"takes columns of SELECT here\. Give the value a name by AS"):
         cut(f"SELECT s, COUNT(*) AS n FROM t GROUP BY s ORDER BY {order} LIMIT 1")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT i FROM (SELECT i FROM t ORDER BY l) AS q",
+        "WITH q AS (SELECT i, s FROM t ORDER BY s, 1) SELECT i FROM q",
+        "SELECT i FROM t UNION ALL (SELECT i FROM t ORDER BY l DESC)",
+    ],
+)
+def test_an_order_in_a_query_in_from_has_no_effect_as_in_flink(query: str) -> None:
+    steps, _, sql = cut(query)
+    assert steps == []
+    assert "ORDER BY" not in sql
+    assert "__s0" not in sql
+
+
+def test_an_order_in_a_view_is_refused() -> None:
+    query = "SELECT i, ltz FROM t ORDER BY ltz"
+    with pytest.raises(SqlError, match="in a view of a stream is not served"):
+        translate_query(Fragment(query), Source(query), FakeBinder(STREAMS), is_inner=True)
