@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import RowError
 from penstock.formats import DecodedRows, Format
+from penstock.formats.confluent import HEADER_BYTES
 from penstock.formats.protobuf.schema import type_for
 from tests.contract import formats_rows as rows_of
 from tests.examples import examples
@@ -228,6 +229,11 @@ def test_a_slice_is_encoded_and_decoded_as_itself(case: Case, data: st.DataObjec
     assert decoded(case, padded, rows.schema).rows.equals(piece)
 
 
+def is_empty(case: Case, value: bytes) -> bool:
+    """Return whether a value is empty behind its header. In JSON it gives neither a row nor a failure."""
+    return case.name == "json-confluent" and len(value) == HEADER_BYTES and value[:1] == b"\0"
+
+
 @each_format
 @SETTINGS
 @given(data=st.data())
@@ -246,7 +252,9 @@ def test_no_value_moves_the_rows_of_others(case: Case, data: st.DataObject) -> N
     assert {index: rows.get(index) for index in wanted} == wanted
     failed = {failure.value_index for failure in found.failures}
     assert failed.isdisjoint(rows)
-    assert failed | rows.keys() >= {i for i, value in enumerate(values) if value}
+    assert failed | rows.keys() >= {
+        i for i, value in enumerate(values) if value and not is_empty(case, value)
+    }
 
 
 @each_format
