@@ -61,8 +61,8 @@ class WatchedReader:
     def look(self) -> Shown:
         """Look once. An error becomes what is shown."""
         from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
-        from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
         from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
+        from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
 
         name = without_secrets(self._checkpoint) if self._checkpoint is not None else str(self._group)
         try:

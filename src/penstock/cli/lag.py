@@ -193,7 +193,7 @@ def find_reader(
 
 def _of_checkpoint(folder: str | Path, source: int | None) -> Reader:
     from penstock.observe.checkpoint import read_checkpoint  # noqa: PLC0415 - lazy
-    from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
+    from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
 
     try:
         state = read_checkpoint(folder, source)

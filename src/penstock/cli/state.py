@@ -25,15 +25,14 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _open(place: str) -> Files:
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
-    from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
+    from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
     from penstock.state.files import open_files  # noqa: PLC0415 - lazy
 
     try:
         return open_files(place)
-    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
+    except ValueError as error:
         shown = without_secrets(place)
-        why = str(error).replace(place, shown)
-        raise OptionError(f"{shown!r} is not a folder that can be opened: {why}.", value=shown) from None
+        raise OptionError(f"{shown!r} is not a folder that can be opened: {error}.", value=shown) from None
 
 
 @state_app.command()
@@ -88,7 +87,7 @@ def repartition(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
-    from penstock.observe.location import without_secrets  # noqa: PLC0415 - lazy
+    from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
     from penstock.spark.partition_numbers import partition_numbers  # noqa: PLC0415 - lazy
     from penstock.state import tools  # noqa: PLC0415 - lazy
     from penstock.state.repartition import committed_batch  # noqa: PLC0415 - lazy

@@ -26,7 +26,7 @@ from penstock.materialize._delta_log import check_commits
 from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.materialize.batch import DELETED, Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
-from penstock.security.http import safe_url
+from penstock.security.location import without_secrets
 
 BATCH, DIGEST = "penstock.batch", "penstock.digest"
 """Names of the transaction identifiers."""
@@ -47,7 +47,7 @@ class DeltaTable:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        return f"the Delta table {safe_url(self.uri) if '://' in self.uri else self.uri}"
+        return f"the Delta table {without_secrets(self.uri)}"
 
     def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that the package is there and the table can hold these columns.

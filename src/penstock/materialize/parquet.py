@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from penstock.errors import MaterializeError, OptionError
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
-from penstock.security.http import safe_url
+from penstock.security.location import without_secrets
 from penstock.state.columns import hash_columns
 from penstock.state.files import Files, open_files
 
@@ -84,7 +84,7 @@ class ParquetTable:
     versions_kept: int = 10
 
     def __str__(self) -> str:
-        return f"the Parquet table {safe_url(self.folder) if '://' in self.folder else self.folder}"
+        return f"the Parquet table {without_secrets(self.folder)}"
 
     def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that the numbers are allowed.

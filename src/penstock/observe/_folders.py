@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import CheckpointError
-from penstock.observe.location import without_secrets
+from penstock.security.location import without_secrets
 
 _TEXTS_KEPT = 100
 _FOLDERS_KEPT = 50

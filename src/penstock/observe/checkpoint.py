@@ -18,7 +18,7 @@ from typing import Any
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe._folders import Folder, open_folder
 from penstock.observe.health import Sample
-from penstock.observe.location import without_secrets
+from penstock.security.location import without_secrets
 from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import TopicPartition
 

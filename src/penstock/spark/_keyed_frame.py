@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.changelog.operators.base import Operator
 from penstock.errors import OptionError
-from penstock.observe.location import without_secrets
+from penstock.security.location import without_secrets
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.spark._planning import Planned, Planning
@@ -96,9 +96,8 @@ def _planned(df: DataFrame, state: str) -> tuple[str, Planned]:
     """
     try:
         files = open_files(state)
-    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
-        shown = str(error).replace(state, without_secrets(state))
-        raise OptionError(f"`state` is wrong: {shown}.", option="state") from None
+    except ValueError as error:
+        raise OptionError(f"`state` is wrong: {error}.", option="state") from None
     place = files.root if isinstance(files, LocalFiles) else state
     planning = Planning(place, uuid.uuid4().hex, _has_one_machine(df))
     if _is_connect(df):

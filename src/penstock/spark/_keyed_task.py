@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.changelog.operators.base import Operator
 from penstock.errors import RowError, StateError
-from penstock.observe.location import without_secrets
+from penstock.security.location import without_secrets
 from penstock.spark._task_context import batch_of_task
 from penstock.state.columns import hash_values, one_array, state_schema
 from penstock.state.files import open_files

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.observe.location import without_secrets
+from penstock.security.location import without_secrets
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.lineage import take_plan
 from penstock.state.mounts import check_listings

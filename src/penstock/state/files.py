@@ -20,6 +20,8 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 import pyarrow.fs
 
+from penstock.security.location import without_secrets
+
 TEMPORARY = ".tmp-"
 """Stands in the names of files that are not complete."""
 
@@ -213,9 +215,16 @@ def open_files(place: str) -> Files:
     """Return the files below a path of this machine, or below a URI such as s3://bucket/folder.
 
     Raises:
-        ValueError: the scheme is not followed by "://".
-        pa.ArrowInvalid: pyarrow.fs does not know the scheme.
+        ValueError: the scheme is not followed by "://", or pyarrow.fs cannot open it. The message has no
+            credentials of the URI.
     """
+    try:
+        return _opened(place)
+    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
+        raise ValueError(str(error).replace(place, without_secrets(place))) from None
+
+
+def _opened(place: str) -> Files:
     found = _SCHEME.match(place)
     if found is None:
         return LocalFiles(str(Path(place).absolute()))

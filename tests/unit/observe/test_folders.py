@@ -14,7 +14,7 @@ import pytest
 from penstock.errors import CheckpointError
 from penstock.observe import _folders, checkpoint
 from penstock.observe.checkpoint import read_checkpoint
-from penstock.observe.location import without_secrets
+from penstock.security.location import without_secrets
 from tests.checkpoint_files import write_checkpoint
 from tests.http_server import QuietHandler, serving
 

@@ -444,8 +444,10 @@ def test_places(tmp_path: Path) -> None:
     assert isinstance(
         open_files("s3://bucket/state?region=eu-west-1&allow_bucket_creation=false"), ArrowFiles
     )
-    with pytest.raises(pa.ArrowInvalid, match="nowhere"):
-        open_files("nowhere://x")
+    with pytest.raises(ValueError, match="nowhere://x") as refused:
+        open_files("nowhere://user:hunter2@x?token=hunter2")
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__suppress_context__
     for place in ("file://data/state", "file://localhost/data", "file://"):
         with pytest.raises(ValueError, match="expected file:///folder, got"):
             open_files(place)

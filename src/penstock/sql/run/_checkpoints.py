@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.security.location import without_secrets
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Insert
 from penstock.sql.language.tokens import tokenize
@@ -83,15 +84,19 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
     except FileNotFoundError:
         noted, has_begun = None, False
     except (OSError, ValueError) as error:
-        raise ValueError(f"the folder of checkpoints {folder} cannot be read: {error}") from None
+        shown = without_secrets(folder)
+        raise ValueError(
+            f"the folder of checkpoints {shown} cannot be read: {str(error).replace(folder, shown)}"
+        ) from None
     if noted == Noted(query, definitions):
         return
     changed = _changed(noted, query, definitions) if noted is not None else None
     if has_begun and changed is not None and not may_change:
         raise ValueError(
-            f"the checkpoint in {folder} belongs to another query{changed}, so its positions and state may "
-            "not fit this one. Give the job another name: SET 'pipeline.name' = '...'. Or, if only a filter "
-            "or a projection has changed: SET 'penstock.changed-query' = 'continue'."
+            f"the checkpoint in {without_secrets(folder)} belongs to another query{changed}, so its "
+            "positions and state may not fit this one. Give the job another name: SET 'pipeline.name' = "
+            "'...'. Or, if only a filter or a projection has changed: SET 'penstock.changed-query' = "
+            "'continue'."
         )
     note = {"version": _VERSION, "query": query, "definitions": dict(sorted(definitions.items()))}
     with files.create(f"{_FOLDER}/{_FILE}") as sink:
