@@ -49,6 +49,11 @@ def rows_may_come_again(df: DataFrame) -> bool:
     return has_streaming_aggregation(_analyzed(df))
 
 
+def has_watermark(df: DataFrame) -> bool:
+    """Return whether a stream has a watermark, also one before functions of penstock."""
+    return "EventTimeWatermark" in _analyzed(df)
+
+
 def has_streaming_aggregation(plan: str) -> bool:
     """Return whether a plan has an aggregation of a stream, and no function of a user after it.
 

@@ -57,7 +57,7 @@ def aggregated(parts: Groups, source: From) -> Selected:
     calls, replaced, order = Calls(), {}, _order_of(source)
     for node in aggregate_nodes(tree):
         outer = node.parent if isinstance(node.parent, exp.Filter) else node
-        replaced[id(outer)] = _call(parts, calls, node, order)
+        replaced[id(outer)] = call_of(parts, calls, node, order)
     texts = [f"{text} AS `g{place}`" for place, text in enumerate(keys or ["0"])]
     texts += [f"{text} AS `a{place}`" for place, text in enumerate(calls.arguments)]
     if not calls.calls:
@@ -96,7 +96,8 @@ def _order_of(source: From) -> str | None:
     return quoted(source.time[0]) if source.time is not None else None
 
 
-def _call(parts: Groups, calls: Calls, node: exp.Expr, order: str | None) -> str:
+def call_of(parts: Groups, calls: Calls, node: exp.Expr, order: str | None) -> str:
+    """Return the text of an aggregate over the columns of an operator; `calls` gets what it needs."""
     inner, name, args = parts.inner, str(node.this).upper(), list(node.expressions)
     is_distinct = bool(args) and type(args[0]) is exp.Distinct
     if is_distinct:

@@ -52,11 +52,13 @@ class Groups(Outputs):
                 self.window = Window(kind, text, time=self.inner.text(each.expressions[0]))
                 self.window_text = name
                 self.inner.replaced[id(each)] = text
-                self._replace_group_functions(kind, name, each)
+                self.use_window(name, each)
         if self.window is not None and self.window.group_text == f"`{WINDOW}`":
             self.inner.window_columns = dict(zip(COLUMNS, self.window.parts, strict=True))
 
-    def _replace_group_functions(self, kind: str, name: str, window: exp.Expr) -> None:
+    def use_window(self, name: str, window: exp.Expr) -> None:
+        """Let TUMBLE_START and the like be parts of the column `name`; `window` stands in GROUP BY."""
+        kind = str(window.this).upper()
         lengths = [interval_ms(each) for each in window.expressions[1:]]
         start, stop, last = parts_of_window(name)
         texts = {f"{kind}_START": start, f"{kind}_END": stop, f"{kind}_ROWTIME": last}

@@ -78,8 +78,8 @@ class Outputs(Relations):
             table = "" if isinstance(node, exp.Star) else node.args["table"].name.lower()
             if table and table not in {each.lower() for each in source.aliases}:
                 return {}  # the fields of a ROW
-            time = source.rows.time
-            return {key: key for key in (*(source.rows.keys or ()), *([time[0].lower()] if time else []))}
+            times = [each[0].lower() for each in (source.rows.time, source.rows.changing_time) if each]
+            return {key: key for key in (*(source.rows.keys or ()), *times)}
         entries = source.scope.entries
         if not isinstance(node, exp.Star):
             entries = tuple(source.scope.of(node.args["table"].name))

@@ -98,7 +98,8 @@ class Parts:
         kind = f", {plain_kind()} AS `{KIND}`" if changes is not None else ""
         star = f"* EXCEPT ({', '.join(f'`{each}`' for each in hidden)}){kind}"
         text = f"(SELECT {star} FROM {source.text}) AS {quoted(source.aliases[0])}"
-        return replace(source, text=text, rows=Rows(changes, source.rows.keys))
+        rows = Rows(changes, source.rows.keys, changing_time=source.rows.changing_time)
+        return replace(source, text=text, rows=rows)
 
     def named(self, source: From, name: str) -> From:
         """Return FROM in which each query has a name."""

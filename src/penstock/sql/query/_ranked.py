@@ -5,7 +5,7 @@ Runs on the driver. Invariant: only this form is taken; any other use of ROW_NUM
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -67,6 +67,7 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
         place = _place(parts, tree.this.expressions, rank, len(columns))
         shown.insert(place, f"{f'`{_RANK}`' if is_shown else 'CAST(1 AS BIGINT)'} AS {quoted(rank.name)}")
     feature = parts.query.feature("Deduplicate" if isinstance(step, Deduplication) else "Rank", rank.output)
+    time = found.rows.changing_time or found.rows.time
     rows = Rows(feature, found.rows.keys)
     if rank.count == 1 and found.partition_names is not None:
         rows = Rows(feature, frozenset(found.partition_names), is_together=True)
@@ -74,6 +75,7 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
         names = found.partition_names
         keys = frozenset([*names, rank.name.lower()]) if names is not None else None
         rows = Rows(feature, keys, is_together=keys is not None)
+    rows = replace(rows, changing_time=time)
     name = _name(tree)
     parts.done.add(id(rank.condition))
     return From(f"(SELECT {', '.join(shown)}, `{KIND}` FROM {view}) AS {quoted(name)}", rows, (name,))

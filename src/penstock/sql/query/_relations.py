@@ -10,6 +10,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.sql.query._as_of import join_versions
+from penstock.sql.query._changing_windows import timed_changes, windows_of_rows
 from penstock.sql.query._joins import has_times, join_changes
 from penstock.sql.query._lateral import lateral_join, without_keys
 from penstock.sql.query._native_joins import are_compared, are_streams, check_compared
@@ -25,7 +26,7 @@ from penstock.sql.query._windows import (
     window_call,
 )
 from penstock.sql.query.piece import column_list, quoted
-from penstock.sql.query.rows import Rows
+from penstock.sql.query.rows import KIND, Rows
 from penstock.sql.query.scope import Scope
 
 _NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
@@ -91,6 +92,8 @@ class Relations(Parts):
         found = self.query.table(tree, self.names, self.inner, is_raw=is_raw)
         alias = tree.args.get("alias")
         rows = replace(found.rows, time=found.time if found.rows.changes is None or is_raw else None)
+        if found.rows.changes is not None and not is_raw and found.time is not None:
+            rows = replace(rows, changing_time=found.time)
         made = _from(found.text, rows, alias, tree.this.name)
         return replace(made, time=found.time if alias is None or not alias.args.get("columns") else None)
 
@@ -276,13 +279,13 @@ class Relations(Parts):
         inner.only(tree, "this", "alias", "joins")
         call = window_call(inner, tree.this)
         table = self.query.table(call.table, self.names, inner)
-        table = replace(table, text=over_times(self, table.text, call.column, tree.this))
-        if table.rows.changes is not None:
-            inner.refuse(tree.this, f"{call.kind} of rows that change is not served: {_of(table.rows)}.")
-        star = (
-            f"* EXCEPT ({', '.join(f'`{each}`' for each in table.rows.hidden)})" if table.rows.hidden else "*"
-        )
-        grouped = _is_grouped_by_window(self.tree)
+        grouped, changes = _is_grouped_by_window(self.tree), table.rows.changes
+        if changes is not None:
+            table = replace(table, text=timed_changes(self, call, table, tree.this, is_grouped=grouped))
+        else:
+            table = replace(table, text=over_times(self, table.text, call.column, tree.this))
+        hidden = [each for each in table.rows.hidden if each != KIND]
+        star = f"* EXCEPT ({', '.join(f'`{each}`' for each in hidden)})" if hidden else "*"
         if call.kind == "SESSION" and not grouped:
             rows = session_rows(self, call, table, star, tree.this)
         else:
@@ -294,21 +297,21 @@ class Relations(Parts):
         self.window = window if grouped else None
         if grouped and self.tree.args.get("joins"):
             inner.refuse(tree.this, "a JOIN of a window in the same SELECT is not served. Use a view.")
+        if changes is not None and not grouped:
+            text, known = windows_of_rows(rows, shown, table.rows, call)
+            return _from(text, known, tree.args.get("alias"), "_window")
         if not grouped:
             parts = ", ".join(f"{text} AS {name}" for name, text in zip(COLUMNS, shown, strict=True))
             rows = rows_of_windows(self, rows, parts, tree.this)
         alias = tree.args.get("alias")
         name = alias.this.name if alias else "_window"
-        return From(f"{rows} AS {_alias(alias) if alias else '`_window`'}", Rows(), (name,))
+        of_rows = Rows(changes, changing_time=table.rows.changing_time or table.time) if changes else Rows()
+        return From(f"{rows} AS {_alias(alias) if alias else '`_window`'}", of_rows, (name,))
 
 
 def _is_grouped_by_window(tree: exp.Expr) -> bool:
     group = tree.args.get("group")
     return group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
-
-
-def _of(rows: Rows) -> str:
-    return f"they come of {rows.changes.name}" if rows.changes is not None else ""
 
 
 def _from(text: str, rows: Rows, alias: exp.Expr | None, name: str = "") -> From:
@@ -317,7 +320,7 @@ def _from(text: str, rows: Rows, alias: exp.Expr | None, name: str = "") -> From
     columns = column_list(alias) if alias is not None else ""
     if columns:
         columns = f"{columns[:-1]}{''.join(f', `{each}`' for each in rows.hidden)})"
-        rows = replace(rows, keys=None, is_together=False, time=None)
+        rows = replace(rows, keys=None, is_together=False, time=None, changing_time=None)
     if not name and rows.hidden:
         name = "__query"
     shown = f"{text} AS {quoted(name)}{columns}" if name else text

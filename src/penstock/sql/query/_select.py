@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.sql.query._aggregated import aggregated
+from penstock.sql.query._changing_windows import windows_of_changes
 from penstock.sql.query._groups import Groups
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._orders import NO_EXTRA, Extra, extra_columns, with_time
@@ -93,8 +94,7 @@ class Select(Groups):
             if is_operator and not groups_windows(self, source):
                 return aggregated(self, source)
             if source.rows.changes is not None:
-                name = source.rows.changes.name
-                inner.refuse(tree, f"a window of rows that change is not served ({name}).")
+                return windows_of_changes(self, source)
         filtered = ""
         if source is not None:
             source, filtered = self.filtered(source)

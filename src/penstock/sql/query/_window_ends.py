@@ -100,8 +100,6 @@ def groups_windows(parts: Groups, source: From) -> bool:
     group = parts.tree.args.get("group")
     if group is None or source.rows.changes is not None:
         return False
-    if any(each.find(exp.Distinct) is not None for each in parts.tree.expressions):
-        return False  # Spark does not stream it, and the operator for groups does
     columns = [each for each in group.expressions if isinstance(each, exp.Column)]
     texts = [f"{parts.inner.text(each)} AS `g{place}`" for place, each in enumerate(columns)]
     if not texts:

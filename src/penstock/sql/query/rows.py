@@ -35,6 +35,7 @@ class Rows:
         in_ms: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
         time: the column of the watermark, and its delay in milliseconds.
+        changing_time: the same of rows that change, over which windows are.
     """
 
     changes: Feature | None = None
@@ -44,6 +45,7 @@ class Rows:
     in_ms: frozenset[str] = frozenset()
     is_read: bool = False
     time: tuple[str, int] | None = None
+    changing_time: tuple[str, int] | None = None
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -56,16 +58,20 @@ class Rows:
         if keys is not None:
             keys = frozenset(names[key] for key in keys) if keys <= names.keys() else None
         in_ms = frozenset(names[each] for each in self.in_ms if each in names)
-        time = self.time
-        if time is not None:
-            name = names.get(time[0].lower())
-            time = (name, time[1]) if name is not None else None
+        time, changing_time = (_renamed(each, names) for each in (self.time, self.changing_time))
         together = self.is_together and keys is not None
-        return replace(self, keys=keys, is_together=together, in_ms=in_ms, time=time)
+        return replace(
+            self, keys=keys, is_together=together, in_ms=in_ms, time=time, changing_time=changing_time
+        )
 
     def apart(self) -> Rows:
         """Return what is known of the rows in any order."""
         return replace(self, is_together=False)
+
+
+def _renamed(time: tuple[str, int] | None, names: Mapping[str, str]) -> tuple[str, int] | None:
+    name = names.get(time[0].lower()) if time is not None else None
+    return (name, time[1]) if time is not None and name is not None else None
 
 
 INSERTS = Rows()

@@ -158,6 +158,36 @@ class WindowEnds:
     hops: int = 0
 
 
+@dataclass(frozen=True)
+class TimedChanges:
+    """Rows that change, with a watermark on their time, so that Spark knows when their windows are over.
+
+    Attributes:
+        query: the rows.
+        time: the column of the watermark.
+        delay_ms: of the watermark; None if the rows need none, because no window is awaited.
+    """
+
+    query: str
+    time: str
+    delay_ms: int | None
+
+
+@dataclass(frozen=True)
+class WindowChanges:
+    """Aggregates of windows of rows that change. A window without a row has none.
+
+    Attributes:
+        query: the groups of windows that are over.
+        rows: the column with the list of the changes of each group, which goes.
+        calls: the columns, each with its aggregate.
+    """
+
+    query: str
+    rows: str
+    calls: tuple[tuple[str, str], ...]
+
+
 Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows | SessionRows | TimeSort
 """The steps that keep a state."""
-Step = Operation | WindowEnds
+Step = Operation | WindowEnds | TimedChanges | WindowChanges

@@ -21,11 +21,11 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
 from penstock.sql.query.piece import Translated, UnknownTypeError, quoted
 from penstock.sql.query.rows import KIND, Relation, Rows, shaped
-from penstock.sql.query.steps import Step, WindowEnds
+from penstock.sql.query.steps import Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
-from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of
+from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._states import States, TemporaryFolders, beside
@@ -171,7 +171,9 @@ class SparkBinder:
             return self._named(frame)
         if isinstance(step, WindowEnds):
             self._notes.hops += many_hops(step.hops, place)
-        else:
+        elif isinstance(step, WindowChanges):
+            self._notes.cuts.append(windows_of(place))
+        elif not isinstance(step, TimedChanges):
             changes = KIND in frame.columns
             ttls = times_to_live(step, self._settings.ttl)
             self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, ttls, changes=changes))

@@ -22,6 +22,8 @@ from penstock.sql.query.steps import (
     VersionJoin,
 )
 
+WINDOWS = "windows"
+"""The name of the cut of windows of rows that change."""
 INSERTS, ALL = "[I]", "[I,UB,UA,D]"
 _UPDATES, _NO_PAIRS = "[I,UB,UA]", "[I,D]"
 _WHY: dict[type, str] = {
@@ -152,6 +154,13 @@ def normalize_of(table: str) -> Cut:
     """Return the cut that makes a correct changelog of the records of a table."""
     why = "the records are upserts or may come twice, so the old row of each change has to be found"
     return Cut("normalize", table, why, ("upserts",), ALL, _NORMALIZE)
+
+
+def windows_of(place: str) -> Cut:
+    """Return the cut of windows of rows that change."""
+    why = "Spark's windows take no row back"
+    keeps = "all changes of the rows of open windows, in Spark's state, until the watermark has passed"
+    return Cut(WINDOWS, place, why, (ALL,), INSERTS, keeps)
 
 
 def mode_of(rows: Rows) -> str:

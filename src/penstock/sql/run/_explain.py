@@ -17,7 +17,7 @@ from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
 from penstock.sql.query.rows import Rows
 from penstock.sql.run._changing import UPSERT
-from penstock.sql.run._cuts import Cut, Notes, mode_of
+from penstock.sql.run._cuts import WINDOWS, Cut, Notes, mode_of
 from penstock.sql.run._described import GUARANTEE, delivery_guarantee
 from penstock.sql.run._late_rows import late_rows, uses_event_time
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
@@ -84,11 +84,14 @@ def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
 def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
     """Return what a user should know of a stream before it starts: rows that Spark may drop, many windows."""
     yield from notes.hops
-    if not any(map(uses_event_time, notes.queries)):
+    is_of_changes = any(each.name == WINDOWS for each in notes.cuts)
+    if not any(map(uses_event_time, notes.queries)) and not is_of_changes:
         return
     for parts, hinted in notes.reads:
         found = catalog.find(parts)
-        warning = late_rows(found, {**found.options, **dict(hinted)}) if isinstance(found, Table) else None
+        if not isinstance(found, Table):
+            continue
+        warning = late_rows(found, {**found.options, **dict(hinted)}, is_of_changes=is_of_changes)
         if warning is not None:
             yield warning
 
@@ -142,6 +145,8 @@ def states(plan: str) -> list[str]:
             until = "it grows without an end"
         else:
             until = "until the watermark has passed"
+        if "StateStoreSave" in operator and "collect_set(" in plan:
+            until = f"{until}. For DISTINCT an entry has each different value, as one row of Spark's state"
         found.append(f"{keeps}: {until}")
     return found
 

@@ -43,13 +43,19 @@ def check_drift(table: Table, options: Mapping[str, str]) -> None:
     )
 
 
-def late_rows(table: Table, options: Mapping[str, str]) -> str | None:
-    """Return a warning if Spark may drop rows of a slower topic partition; None if not."""
+def late_rows(table: Table, options: Mapping[str, str], *, is_of_changes: bool = False) -> str | None:
+    """Return a warning if Spark may drop rows of a slower topic partition; None if not.
+
+    Args:
+        table: its declaration.
+        options: of it, with those of hints.
+        is_of_changes: whether windows are over rows that change, which have no watermark otherwise.
+    """
     mark = table.definition.watermark
     if mark is None or options.get("connector") not in KAFKA:
         return None
-    if changes_of(table, dict(options)) is not Changes.INSERTS:
-        return None  # rows that change have no watermark
+    if changes_of(table, dict(options)) is not Changes.INSERTS and not is_of_changes:
+        return None
     column = next(each for each in table.definition.columns if each.name == mark.column)
     name, delay = str(table.definition.name), delay_ms(table)
     is_of_record = isinstance(column, MetadataColumn) and (column.key or column.name) == "timestamp"

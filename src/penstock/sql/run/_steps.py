@@ -11,6 +11,7 @@ from typing import Any
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.options.values import parse_duration_ms
+from penstock.spark.gathered import aggregate_gathered
 from penstock.spark.native import rows_may_come_again
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, PLACE
@@ -24,12 +25,14 @@ from penstock.sql.query.steps import (
     RegularJoin,
     SessionRows,
     Step,
+    TimedChanges,
     TimeSort,
     Top,
     VersionJoin,
+    WindowChanges,
     WindowEnds,
 )
-from penstock.sql.run._windows import with_window_ends
+from penstock.sql.run._windows import with_times, with_window_ends
 
 _NAMES: dict[type, str] = {
     Aggregation: "aggregate",
@@ -66,6 +69,10 @@ def run_step(
     """
     if isinstance(step, WindowEnds):
         return with_window_ends(frame_of(step.query), step)
+    if isinstance(step, TimedChanges):
+        return with_times(frame_of(step.query), step)
+    if isinstance(step, WindowChanges):
+        return aggregate_gathered(frame_of(step.query), step.rows, dict(step.calls))
     name = _NAMES[type(step)]
     frame = _run(step, lambda query: _kinds_in(frame_of(query)), folder(name), ttl)
     return frame.drop(ROW_KIND) if isinstance(step, _OF_INSERTS) else _kinds_out(frame)
@@ -111,7 +118,7 @@ def times_to_live(step: Step, ttl: str | None) -> list[str | None]:
         step: the operator. Its own times come from a hint.
         ttl: that of the session.
     """
-    if isinstance(step, (*_OF_INSERTS, WindowEnds)):
+    if isinstance(step, (*_OF_INSERTS, WindowEnds, TimedChanges, WindowChanges)):
         return [None]
     own: tuple[str | None, ...] = (step.ttl if isinstance(step, Aggregation) else None,)
     if isinstance(step, RegularJoin):

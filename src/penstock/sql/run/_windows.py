@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.sql.query.steps import WindowEnds
+from penstock.spark.native import has_watermark
+from penstock.sql.query.piece import literal
+from penstock.sql.query.steps import TimedChanges, WindowEnds
 
 WATERMARK = "spark.watermarkDelayMs"
 """Spark's key, with the delay of the watermark."""
@@ -51,6 +53,27 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
             known[WATERMARK] = delays[0]
         frame = frame.withMetadata(field.name, known)
     return frame if step.window is None else frame.drop(step.window)
+
+
+def with_times(frame: Any, step: TimedChanges) -> Any:
+    """Return rows that change, with a watermark if they wait for one. A row without a time is an error.
+
+    Rows of an operator over a table with a watermark have that one. Spark takes no second one.
+    """
+    time = _quoted(step.time)
+    missing = literal(
+        f"The event time {step.time} is NULL in a row that comes, changes or goes. It belongs to no window. "
+        "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
+    )
+    checked = f"coalesce(CAST({time} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP)) AS {time}"
+    texts = [checked if name == step.time else _quoted(name) for name in frame.columns]
+    frame = frame.selectExpr(*texts)
+    if step.delay_ms is None:
+        return frame
+    if has_watermark(frame):
+        known = frame.schema[step.time].metadata
+        return frame.withMetadata(step.time, {**known, WATERMARK: step.delay_ms})
+    return frame.withWatermark(step.time, f"{step.delay_ms} milliseconds")
 
 
 def _quoted(name: str) -> str:

@@ -39,3 +39,6 @@ WITH ('connector' = 'upsert-kafka', 'topic' = '${in}cities', ${upsert}, 'key.for
 CREATE TABLE prices (
   shop STRING, rate DECIMAL(10, 2), ts TIMESTAMP(3), PRIMARY KEY (shop) NOT ENFORCED, WATERMARK FOR ts AS ts
 ) WITH ('connector' = 'upsert-kafka', 'topic' = '${in}prices', ${upsert}, 'key.format' = 'json', 'value.format' = 'json');
+CREATE TABLE visits (
+  id INT, shop STRING, qty INT, price DOUBLE, ts TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'kafka', 'topic' = '${in}visits', ${read}, 'format' = 'debezium-json');

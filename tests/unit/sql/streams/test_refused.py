@@ -58,10 +58,6 @@ from tests.unit.sql.streams.cutting import TUMBLE, cut
         ),
         ("SELECT u.i FROM u LEFT JOIN c ON u.l = c.s", "expected two values of one type"),
         ("SELECT u.i FROM u LEFT JOIN c ON l = c.l", "is in|both tables have this column"),
-        (
-            "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(ltz), INTERVAL '1' HOUR))",
-            "rows that change",
-        ),
         ("SELECT t.i FROM t JOIN u FOR SYSTEM_TIME AS OF t.ltz ON t.i = u.i", "needs a WATERMARK"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from penstock.sql.language.source import nearest
+from penstock.sql.query._distinct import distinct_in_stream
 from penstock.sql.query._function import Function
 from penstock.sql.query._functions import (
     AGGREGATES,
@@ -26,7 +27,7 @@ from penstock.sql.query._not_served import REFUSED
 from penstock.sql.query._old_times import unix_timestamp
 from penstock.sql.query._units import EXTRACTED, ceil_to, floor_to, months_between
 from penstock.sql.query.expressions._values import NO_TEXTS, Values
-from penstock.sql.query.piece import Piece, quoted
+from penstock.sql.query.piece import Piece, UnknownTypeError, quoted
 
 _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentDate: "CURRENT_DATE"}
 _ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
@@ -124,7 +125,6 @@ class Calls(Values):
             self.only(args[0], "expressions")
             if name not in AGGREGATES or name in _NO_DISTINCT:
                 self.refuse(node, f"DISTINCT is not served in {name}.")
-            self.batch_only(node, f"{name}(DISTINCT ...)", "Count in two steps: first GROUP BY the value.")
             args = args[0].expressions
         if name == "APPROX_COUNT_DISTINCT":
             self.batch_only(node, name, "Count in two steps: first GROUP BY the value.")
@@ -132,13 +132,21 @@ class Calls(Values):
         self.check_count(node, name, found, len(pieces))
         if found.type == "string" and name not in _TEXTS_OF_TIMES:
             self._check_texts(node, name, pieces)
-        if distinct:
-            pieces = [Piece(f"DISTINCT {pieces[0].text}", pieces[0].find_type), *pieces[1:]]
         try:
-            text = found.apply(pieces).replace(SUFFIX, suffix)
+            if distinct and self._is_streaming():
+                text = distinct_in_stream(name, pieces[0], suffix)
+            else:
+                text = found.apply(_distinct(pieces) if distinct else pieces).replace(SUFFIX, suffix)
         except ValueError as error:
             self.refuse(node, f"{name}: {error}")
         return self._typed(found, text, pieces)
+
+    def _is_streaming(self) -> bool:
+        """Return whether FROM is a stream."""
+        try:
+            return self.binder.is_streaming(f"{self.with_text()}SELECT 1 AS x {self.from_text}")
+        except UnknownTypeError:
+            return False  # Spark refuses the query as a whole, with the same message
 
     def _arguments(
         self, node: exp.Expr, name: str, args: list[exp.Expr], *, is_distinct: bool
@@ -342,3 +350,7 @@ class Calls(Values):
 
 def _makes_json(node: exp.Expr) -> bool:
     return type(node) is exp.Anonymous and str(node.this).upper() in ("JSON_OBJECT", "JSON_ARRAY", "JSON")
+
+
+def _distinct(pieces: list[Piece]) -> list[Piece]:
+    return [Piece(f"DISTINCT {pieces[0].text}", pieces[0].find_type), *pieces[1:]]

@@ -1,0 +1,1 @@
+SELECT window_start, id, qty FROM TABLE(TUMBLE(TABLE visits, DESCRIPTOR(ts), INTERVAL '10' MINUTE));
