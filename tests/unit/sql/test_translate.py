@@ -28,6 +28,10 @@ EXPRESSIONS = [
     ("s || 'x'", "(`s` || 'x')"),
     ("i <> 1 AND NOT b OR s IS NULL", "(((`i` <> 1) AND (NOT `b`)) OR (`s` IS NULL))"),
     ("i IS NOT DISTINCT FROM l", "(`i` <=> `l`)"),
+    ("i = 1 IS NULL", "(((`i` = 1)) IS NULL)"),
+    ("NOT i = 1 IS NOT TRUE", "(NOT (NOT (((`i` = 1)) IS TRUE)))"),
+    ("b = i < 1", "(((`b` = `i`)) < 1)"),
+    ("i > 1 = b = (l < 1) IS NOT NULL", "(NOT (((((((`i` > 1)) = `b`)) = ((`l` < 1)))) IS NULL))"),
     ("i BETWEEN 1 AND 2", "(`i` BETWEEN 1 AND 2)"),
     ("i IN (1, 2)", "(`i` IN (1, 2))"),
     ("s LIKE 'a%'", "(`s` LIKE 'a%')"),
@@ -364,7 +368,6 @@ WRONG = [
     ("SELECT i FROM t TABLESAMPLE BERNOULLI (10)", 40, "is not served"),
     ("SELECT i FROM t FOR SYSTEM_TIME AS OF ts", 15, "FOR SYSTEM_TIME AS OF stands behind the right table"),
     ("SELECT i FROM t, LATERAL TABLE(f(i)) AS x(y)", 1, ""),
-    ("SELECT i FROM t QUALIFY i > 1", 25, "QUALIFY is not served here"),
     ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (a) DEFINE a AS TRUE)", 1, ""),
     ("SELECT /*+ STATE_TTL('x' = '1d') */ i FROM t", 8, "STATE_TTL names 'x', which is not a table of FROM"),
     ("SELECT /*+ STATE_TTL('t' : '1d') */ i FROM t", 26, "expected '=', got ':'"),
@@ -445,6 +448,26 @@ def test_a_query_that_is_not_served_is_refused_with_its_place(query: str, column
     assert message in str(error.value)
     if message:
         assert error.value.facts["column"] == column, str(error.value)
+
+
+QUALIFIED = [
+    (
+        "SELECT s FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY s ORDER BY i) = 1 AND l > 1 ORDER BY s",
+        "SELECT * EXCEPT (`__qualify0`, `__qualify1`) FROM (SELECT `s` AS `s`, CAST(row_number() OVER (PARTITION "
+        "BY `s` ORDER BY `i` NULLS FIRST) AS BIGINT) AS `__qualify0`, (`l` > 1) AS `__qualify1` FROM `t` AS `t`) "
+        "AS `__qualified` WHERE ((`__qualify0` = 1) AND `__qualify1`) ORDER BY `s` NULLS FIRST",
+    ),
+    (
+        "SELECT DISTINCT *, RANK() OVER (ORDER BY i) AS n FROM t QUALIFY n < 3",
+        "SELECT DISTINCT * FROM (SELECT *, CAST(rank() OVER (ORDER BY `i` NULLS FIRST) AS BIGINT) AS `n` "
+        "FROM `t` AS `t`) AS `__qualified` WHERE (`n` < 3)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("flink", "expected"), QUALIFIED, ids=[each[0] for each in QUALIFIED])
+def test_qualify_is_a_query_around_with_where(flink: str, expected: str) -> None:
+    assert translated(flink).sql == expected
 
 
 BATCH_ONLY = [

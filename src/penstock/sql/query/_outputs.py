@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.sql.query._parts import From
+from penstock.sql.query._qualify import left_out
 from penstock.sql.query._relations import Relations
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.scope import Entry, column_name
@@ -27,7 +28,7 @@ class Outputs(Relations):
             inner.only(node)
             if self.tree.args.get("group") is not None:
                 inner.refuse(node, "SELECT * is not served with GROUP BY.")
-            return self._star(source)
+            return self._star(source, tuple(x for x in left_out(node) if x not in self.gone))
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             return self._star_of(node, source)
         return f"{inner.text(node)} AS {quoted(self._name(each))}"
@@ -58,10 +59,10 @@ class Outputs(Relations):
             return str(each.name)
         return f"EXPR${[id(e) for e in self.tree.expressions].index(id(each))}"
 
-    def _star(self, source: From | None) -> str:
+    def _star(self, source: From | None, left_out: tuple[str, ...]) -> str:
         if source is not None and source.scope is not None:
-            return _all(source.scope.entries)
-        hidden = source.rows.hidden if source is not None else ()
+            return _all(tuple(each for each in source.scope.entries if each.name not in left_out))
+        hidden = (*(source.rows.hidden if source is not None else ()), *left_out)
         return f"* EXCEPT ({', '.join(f'`{each}`' for each in hidden)})" if hidden else "*"
 
     def _star_of(self, node: exp.Expr, source: From | None) -> str:

@@ -73,6 +73,8 @@ class Parts:
         """The times of a STATE_TTL hint, by the names of tables. A join or an aggregate takes its own out."""
         self.done: set[int] = set()
         """Parts of WHERE that stand elsewhere: the rank of Top-N."""
+        self.gone: set[str] = set()
+        """Columns of FROM that are written and not there: the rank of Top-N that nothing else uses."""
 
     def take_ttl(self, source: From) -> str | None:
         """Return the time of the STATE_TTL hint for a table; None if it names another one."""

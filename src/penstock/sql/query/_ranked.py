@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._orders import null_place
 from penstock.sql.query._parts import From
+from penstock.sql.query._qualify import left_out
 from penstock.sql.query._window_top import is_of_window, top_of_windows
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import HIDDEN, KIND, PLACE, Rows
@@ -66,6 +67,8 @@ def first_rows(parts: Relations, tree: exp.Expr) -> From | None:
     if rank.count == 1 or is_shown:
         place = _place(parts, tree.this.expressions, rank, len(columns))
         shown.insert(place, f"{f'`{_RANK}`' if is_shown else 'CAST(1 AS BIGINT)'} AS {quoted(rank.name)}")
+    else:
+        parts.gone.add(rank.name)
     feature = parts.query.feature("Deduplicate" if isinstance(step, Deduplication) else "Rank", rank.output)
     time = found.rows.changing_time or found.rows.time
     rows = Rows(feature, found.rows.keys)
@@ -190,7 +193,7 @@ def _count(condition: exp.Expr, name: str) -> int | None:
 
 def _uses(outer: exp.Expr, rank: _Rank) -> bool:
     """Return whether the rank is used in another place than its comparison."""
-    stars = any(map(_is_star, outer.expressions))
+    stars = any(_is_star(each) and rank.name not in left_out(each) for each in outer.expressions)
     columns = [
         each
         for each in outer.find_all(exp.Column)

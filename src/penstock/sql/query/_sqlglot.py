@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.tokens import Kind, tokenize
+from penstock.sql.query._precedence import IS_MARK, in_flinks_order
 
 _UNKNOWN = "this part of the query cannot be read."
 _EXPECTED = re.compile(r"^(?:Expected|Expecting) (.+?)(?: but got .*)?$", re.DOTALL)
@@ -278,6 +279,13 @@ class _Parser(parser.Parser):
             return None
         return super()._parse_id_var(any_token=any_token, tokens=tokens)
 
+    def _parse_is(self, this: Any) -> Any:
+        """Mark IS ... and IS NOT ..., because NOT x IS NULL has the same nodes as x IS NOT NULL."""
+        found = super()._parse_is(this)
+        if isinstance(found, (exp.Is, exp.Not)):
+            found.meta[IS_MARK] = True
+        return found
+
     def _parse_paren(self) -> Any:
         """Mark brackets that were written: sqlglot puts its own around some conditions."""
         found = super()._parse_paren()
@@ -392,8 +400,7 @@ def _read(text: str, source: Source, offset: int, method: str) -> exp.Expr:
         raise source.error(_UNKNOWN, offset) from None
     if len(trees) != 1 or trees[0] is None:
         raise source.error(_UNKNOWN, offset)
-    tree: exp.Expr = trees[0]
-    return tree
+    return in_flinks_order(trees[0])
 
 
 def _shown(error: Exception, text: str, source: Source, offset: int) -> Exception:

@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.query._hints import without_hints
+from penstock.sql.query._qualify import without_qualify
 from penstock.sql.query._query import Query
 from penstock.sql.query._sqlglot import read_expression, read_query
 from penstock.sql.query._windows import interval_ms
@@ -53,6 +54,7 @@ def translate_query(
     query.last = None if is_inner else tree
     query.root = _without_brackets(tree)
     try:
+        without_qualify(tree, query.refuse)
         selected = query.query_of(tree, {}, is_raw=is_raw)
         query.check_hints()
     except RecursionError:

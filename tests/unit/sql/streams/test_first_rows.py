@@ -28,6 +28,33 @@ def test_the_first_rows_of_each_group(condition: str, order: str, step: Step) ->
     assert rows.keys == (frozenset({"s"}) if "1" in condition and "4" not in condition else None)
 
 
+def test_qualify_is_a_top_n_without_its_rank() -> None:
+    steps, rows, sql = cut(
+        "SELECT i, s FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY s ORDER BY l) <= 2 AND l > 1"
+    )
+    assert [type(each)(**{**vars(each), "query": ""}) for each in steps] == [
+        Top("", 2, ("p0",), (("o0", False),))
+    ]
+    assert sql == (
+        f"SELECT * EXCEPT (`{KIND}`, `__qualify1`), `{KIND}` FROM (SELECT * EXCEPT (`{KIND}`), CASE WHEN `{KIND}` IN "
+        f"('+I', '+U') THEN '+I' ELSE '-D' END AS `{KIND}` FROM (SELECT `c0` AS `i`, `c1` AS `s`, `c2` AS "
+        f"`__qualify1`, `{KIND}` FROM `cut1`) AS `__qualified`) AS `__qualified` WHERE `__qualify1`"
+    )
+    assert rows.keys is None
+
+
+def test_qualify_shows_the_rank_that_select_has() -> None:
+    steps, rows, _ = cut("SELECT s, ROW_NUMBER() OVER (PARTITION BY s ORDER BY l) AS n FROM t QUALIFY n <= 2")
+    assert [each.rank for each in steps if isinstance(each, Top)] == ["n"]
+    assert rows.keys == frozenset({"s", "n"})
+
+
+def test_qualify_keeps_one_row_of_each_group() -> None:
+    steps, rows, _ = cut("SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY s ORDER BY l DESC) = 1")
+    assert [type(each) for each in steps] == [Deduplication]
+    assert (rows.keys, rows.is_together) == (frozenset({"s"}), True)
+
+
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [

@@ -42,7 +42,6 @@ _CLAUSES = {"locks": "FOR UPDATE", "pivots": "PIVOT", "sample": "TABLESAMPLE", "
 _INSTEAD = {
     "pivots": " Write an aggregate with FILTER for each column.",
     "sample": " Write a condition in WHERE, such as MOD(id, 10) = 0.",
-    "qualify": " Write ROW_NUMBER() in a query in FROM, and its condition in WHERE.",
 }
 """What to write instead of such a part."""
 

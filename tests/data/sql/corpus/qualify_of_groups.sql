@@ -1,0 +1,1 @@
+SELECT shop, SUM(qty) AS s FROM orders GROUP BY shop QUALIFY ROW_NUMBER() OVER (ORDER BY SUM(qty) DESC) = 1;

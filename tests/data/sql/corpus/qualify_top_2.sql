@@ -1,0 +1,1 @@
+SELECT shop, id FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY shop ORDER BY id) <= 2 AND id > 2;
