@@ -70,7 +70,8 @@ class _Around:
             made.set("this", self.of(each.this))
             return made
         name = each.name if isinstance(each, exp.Column) else f"EXPR${place}"
-        return exp.alias_(self.of(each), exp.to_identifier(name, quoted=True))
+        # Not `exp.alias_`, which makes the name that of a query in brackets.
+        return exp.Alias(this=self.of(each), alias=exp.to_identifier(name, quoted=True))
 
     def of(self, node: exp.Expr) -> exp.Expr:
         """Return an expression over the groups. Queries in it stay as they are."""

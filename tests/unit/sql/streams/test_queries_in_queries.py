@@ -7,6 +7,7 @@ import pytest
 from penstock.errors import SqlError
 from penstock.sql.query.rows import KIND
 from penstock.sql.query.steps import Aggregation, RegularJoin, Top
+from tests.unit.sql.fake_binder import translated
 from tests.unit.sql.streams.cutting import TUMBLE, cut
 
 
@@ -231,3 +232,11 @@ def test_a_value_beside_a_total() -> None:
     steps, rows, _ = cut("SELECT SUM(l) + (SELECT MAX(i) FROM u) AS n FROM t")
     assert [type(step) for step in steps] == [Aggregation, Aggregation, RegularJoin]
     assert rows.keys == frozenset()
+
+
+def test_a_value_beside_groups_needs_no_name() -> None:
+    _, _, sql = cut("SELECT s, (SELECT MAX(i) FROM u) FROM t GROUP BY s")
+    assert sql == f"SELECT `l0` AS `s`, (`r0`) AS `EXPR$1`, `{KIND}` FROM `cut3` AS `__values`"
+    assert translated("SELECT s, (SELECT MAX(i) FROM u) FROM t GROUP BY s").sql.startswith(
+        "SELECT `__g0` AS `s`, (SELECT max(`i`) AS `EXPR$0` FROM `u` AS `u`) AS `EXPR$1` FROM "
+    )
