@@ -112,6 +112,10 @@ def test_spark_writes_a_path_of_this_machine_as_file(tmp_path: Path) -> None:
         ("hdfs://name-node:8020/c@d", "hdfs://name-node:8020/c@d"),
         ("s3://bucket/c@d", "s3://bucket/c@d"),
         ("/data/c@d?e", "/data/c@d?e"),
+        ("s3:key:secret@bucket/c", "s3:bucket/c"),
+        ("s3:/key:sec/ret@bucket/c", "s3:/bucket/c"),
+        ("s3:bucket/c", "s3:bucket/c"),
+        ("file:/data/c@d", "file:/data/c@d"),
     ],
 )
 def test_credentials_are_not_shown(location: str, shown: str) -> None:
