@@ -187,6 +187,27 @@ def _shown(query: Query, tree: exp.Expr, node: exp.Expr, names: list[str]) -> st
     return found[0] if found else None
 
 
+def check_case(query: Query, tree: exp.Expr) -> None:
+    """Refuse a name in ORDER BY that Spark takes for another column of SELECT, because it ignores case.
+
+    Raises:
+        SqlError: such a name.
+    """
+    names = [each.alias_or_name for each in tree.expressions]
+    for item in tree.args["order"].expressions:
+        node = item.this
+        if not isinstance(node, exp.Column) or node.table or node.name in names:
+            continue
+        for each in tree.expressions:
+            is_other = isinstance(each, exp.Alias) and each.this.name.lower() != node.name.lower()
+            if is_other and each.alias.lower() == node.name.lower():
+                query.refuse(
+                    node,
+                    f"'{node.name}' and '{each.alias}' of SELECT are two names in Flink, and one in Spark. "
+                    f"Write '{each.alias}', or another name behind AS.",
+                )
+
+
 def _check_names(parts: Parts, node: exp.Expr) -> None:
     """Refuse an expression in which a name could mean a column of SELECT or one of FROM."""
     own = {

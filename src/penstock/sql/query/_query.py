@@ -21,7 +21,7 @@ from penstock.sql.query._first_rows import first_of_all
 from penstock.sql.query._group_values import groups_in_from
 from penstock.sql.query._hints import Hint
 from penstock.sql.query._limits import row_count, rows_left_out
-from penstock.sql.query._orders import NO_EXTRA, Extra, in_order_of_time
+from penstock.sql.query._orders import NO_EXTRA, Extra, check_case, in_order_of_time
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
@@ -289,6 +289,8 @@ class Query:
             extra: columns for ORDER BY beside those of SELECT.
         """
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
+        if tree.args.get("order") is not None:
+            check_case(self, tree)
         if tree.args.get("order") is not None and self.is_streaming(f"({sql})"):
             if not self.has_order(tree):
                 return Selected(sql, rows)

@@ -122,3 +122,12 @@ def test_an_order_in_a_view_is_refused() -> None:
     query = "SELECT i, ltz FROM t ORDER BY ltz"
     with pytest.raises(SqlError, match="in a view of a stream is not served"):
         translate_query(Fragment(query), Source(query), FakeBinder(STREAMS), is_inner=True)
+
+
+@pytest.mark.parametrize("binder", [FakeBinder(), FakeBinder(STREAMS)], ids=["batch", "stream"])
+def test_a_name_that_differs_by_its_case_from_one_of_select_is_not_taken_for_it(binder: FakeBinder) -> None:
+    query = "SELECT l AS I, s FROM t ORDER BY i LIMIT 3"
+    with pytest.raises(SqlError, match="'i' and 'I' of SELECT are two names in Flink, and one in Spark"):
+        translate_query(Fragment(query), Source(query), binder)
+    for same in ("SELECT l AS I, s FROM t ORDER BY I LIMIT 3", "SELECT i AS I, s FROM t ORDER BY i LIMIT 3"):
+        assert translate_query(Fragment(same), Source(same), FakeBinder()).sql
