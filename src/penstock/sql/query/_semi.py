@@ -132,6 +132,13 @@ def _add_condition_on_nulls(parts: Groups, condition: _Condition, *, is_correlat
             "query. In a stream say that there is none: write `x IS NOT NULL` for each value before NOT IN, "
             "and in WHERE of the query for each column. Or write NOT EXISTS.",
         )
+    if any(_is_any_rows(each) for each in condition.query.find_all(exp.Query)):
+        parts.inner.refuse(
+            condition.node,
+            "NOT IN of a query with LIMIT and without ORDER BY is not served in a stream. It is run "
+            "twice, and may give other rows the second time. Add ORDER BY, or write `IS NOT NULL` for both "
+            "sides.",
+        )
     if condition.node.meta.get(_HAS_CONDITION):
         return  # a query of WITH is translated again wherever its name stands
     condition.node.meta[_HAS_CONDITION] = True
@@ -146,6 +153,11 @@ def _add_condition_on_nulls(parts: Groups, condition: _Condition, *, is_correlat
     limit = _case(condition.values[0].copy(), least(_HAS_ROWS), least(_HAS_NULL))
     where = parts.tree.args["where"]
     where.set("this", exp.And(this=where.this, expression=exp.LT(this=known, expression=limit)))
+
+
+def _is_any_rows(query: exp.Expr) -> bool:
+    """Return whether the query may give other rows each time that it is run."""
+    return query.args.get("limit") is not None and query.args.get("order") is None
 
 
 def _case(value: exp.Expr, if_null: exp.Expr, other: exp.Expr) -> exp.Expr:

@@ -23,6 +23,7 @@ from tests.unit.sql.streams.cutting import TUMBLE, cut
             "SELECT i FROM t WHERE i IN (SELECT i, l FROM u)",
             "IN compares 1 values, and its query has 2 columns",
         ),
+        ("SELECT i FROM t WHERE i NOT IN (SELECT i FROM u LIMIT 3)", "LIMIT and without ORDER BY"),
         ("SELECT i FROM t WHERE (i, l) NOT IN (SELECT i, l FROM u)", "NOT IN of several values"),
         (
             "SELECT i FROM t WHERE i NOT IN (SELECT i FROM u WHERE u.s = t.s)",
