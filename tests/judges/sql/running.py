@@ -85,7 +85,7 @@ def run_script(
     spark: SparkSession, script: Script, mode: str, servers: str, folder: Path, *, inputs: str
 ) -> Answer:
     """Make the topics of a script and return penstock's answer to it."""
-    made = f"{inputs}{script.name}-{mode}-"
+    made = f"made-{inputs}{script.name}-{mode}-"  # a topic pattern of inputs must not find it
     places = Places(servers, inputs, made, str(folder / f"{script.name}-{mode}"))
     topics.create(servers, script.made_topics(places))
     return answer(spark, script, mode, places)
