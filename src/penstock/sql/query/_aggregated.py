@@ -30,7 +30,7 @@ def aggregate_nodes(tree: exp.Expr) -> list[exp.Expr]:
     found = []
     for part in [*tree.expressions, *([having] if having is not None else [])]:
         for node in part.find_all(exp.Anonymous):
-            above = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+            above = with_filter(node).parent
             if (
                 str(node.this).upper() in AGGREGATES
                 and node.find_ancestor(exp.Select) is tree
@@ -51,13 +51,10 @@ def aggregated(parts: Groups, source: From) -> Selected:
     items = list(group.expressions) if group is not None else []
     if group is not None:
         inner.only(group, "expressions")
-    sets, ttl = _sets_of(parts, items), parts.take_ttl(source)
+    sets, ttl = sets_in(parts, items), parts.take_ttl(source)
     source, where = parts.filtered(source)
     keys = [parts.group_item(each) for each in sets.columns]
-    calls, replaced, order = Calls(), {}, _order_of(source)
-    for node in aggregate_nodes(tree):
-        outer = node.parent if isinstance(node.parent, exp.Filter) else node
-        replaced[id(outer)] = call_of(parts, calls, node, order)
+    calls, replaced = calls_in(parts, _order_of(source))
     texts = [f"{text} AS `g{place}`" for place, text in enumerate(keys or ["0"])]
     texts += [f"{text} AS `a{place}`" for place, text in enumerate(calls.arguments)]
     if not calls.calls:
@@ -73,11 +70,46 @@ def aggregated(parts: Groups, source: From) -> Selected:
     # The count of nothing never changes: a group comes once and goes once.
     given = tuple(calls.calls) or (("n", _NO_CALL[1]),)
     view = parts.query.cut(Aggregation(query, names, given, ttl), tree)
-    parts.use_columns(view, _bound(parts, sets, replaced))
+    replaced |= {id(each): _grouping(parts, sets, each) for each in grouping_nodes(tree)}
+    parts.use_columns(view, bound(parts, sets.columns, replaced))
     return _selected(parts, sets, view)
 
 
-def _sets_of(parts: Groups, items: list[exp.Expr]) -> Sets:
+def grouping_nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the calls of GROUPING and the like in a SELECT."""
+    return [
+        each
+        for each in tree.find_all(exp.Anonymous)
+        if str(each.this).upper() in FUNCTIONS and each.find_ancestor(exp.Select) is tree
+    ]
+
+
+def with_filter(node: exp.Expr) -> exp.Expr:
+    """Return a call of an aggregate with its FILTER, if it has one."""
+    return node.parent if isinstance(node.parent, exp.Filter) else node
+
+
+def calls_in(parts: Groups, order: str | None) -> tuple[Calls, dict[int, str]]:
+    """Return the aggregates of a SELECT, and their texts over the columns of an operator.
+
+    Args:
+        parts: of the SELECT.
+        order: the text that orders the rows of a batch; None without an order.
+
+    Raises:
+        SqlError: an aggregate is not served.
+    """
+    calls = Calls()
+    texts = {id(with_filter(each)): _call(parts, calls, each, order) for each in aggregate_nodes(parts.tree)}
+    return calls, texts
+
+
+def sets_in(parts: Groups, items: list[exp.Expr]) -> Sets:
+    """Return the grouping sets that items of GROUP BY are.
+
+    Raises:
+        SqlError: they are not served.
+    """
     for each in items:
         if isinstance(each, KINDS):
             parts.inner.only(each, "expressions")
@@ -96,7 +128,7 @@ def _order_of(source: From) -> str | None:
     return quoted(source.time[0]) if source.time is not None else None
 
 
-def call_of(parts: Groups, calls: Calls, node: exp.Expr, order: str | None) -> str:
+def _call(parts: Groups, calls: Calls, node: exp.Expr, order: str | None) -> str:
     """Return the text of an aggregate over the columns of an operator; `calls` gets what it needs."""
     inner, name, args = parts.inner, str(node.this).upper(), list(node.expressions)
     is_distinct = bool(args) and type(args[0]) is exp.Distinct
@@ -112,18 +144,25 @@ def call_of(parts: Groups, calls: Calls, node: exp.Expr, order: str | None) -> s
         return inner.refuse(node, f"{name}: {error}")
 
 
-def _bound(parts: Groups, sets: Sets, replaced: dict[int, str]) -> dict[int, str]:
-    """Return the texts of all parts that stand for a column of the operator."""
+def bound(parts: Groups, columns: list[exp.Expr], known: dict[int, str]) -> dict[int, str]:
+    """Return the texts of all parts of SELECT and HAVING that stand for a column of the operator.
+
+    Args:
+        parts: of the SELECT.
+        columns: of GROUP BY, which are the columns `g0`, `g1`, ... of the operator.
+        known: the texts of other parts: aggregates, and GROUPING.
+
+    Raises:
+        SqlError: a column is neither in GROUP BY nor in an aggregate.
+    """
+    replaced = dict(known)
 
     def bind(node: exp.Expr) -> None:
-        if id(node) in replaced:
+        if id(node) in replaced or is_of_window(parts, node):
             return
-        place = place_in(sets.columns, node, parts.aliases)
+        place = place_in(columns, node, parts.aliases)
         if place is not None:
             replaced[id(node)] = f"`g{place}`"
-            return
-        if isinstance(node, exp.Anonymous) and str(node.this).upper() in FUNCTIONS:
-            replaced[id(node)] = _grouping(parts, sets, node)
             return
         if isinstance(node, exp.Anonymous) and not parts.inner.has_function(str(node.this)):
             return  # it is refused by its name, not for the columns that it takes
@@ -138,6 +177,11 @@ def _bound(parts: Groups, sets: Sets, replaced: dict[int, str]) -> dict[int, str
     for each in [*parts.tree.expressions, *([having.this] if having is not None else [])]:
         bind(each)
     return replaced
+
+
+def is_of_window(parts: Groups, node: exp.Expr) -> bool:
+    """Return whether a node is a column of the window of FROM."""
+    return isinstance(node, exp.Column) and node.name.lower() in parts.inner.window_columns
 
 
 def _grouping(parts: Groups, sets: Sets, node: exp.Expr) -> str:

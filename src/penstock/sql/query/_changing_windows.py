@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._aggregated import aggregate_nodes, call_of, place_in
-from penstock.sql.query._aggregates import Calls
-from penstock.sql.query._grouping_sets import FUNCTIONS, sets_of
+from penstock.sql.query._aggregated import bound, calls_in, grouping_nodes, is_of_window, sets_in
 from penstock.sql.query._parts import From
 from penstock.sql.query._window_ends import closed_windows
 from penstock.sql.query._windows import COLUMNS, WINDOW, WindowCall, parts_of_window
@@ -93,17 +91,15 @@ def windows_of_changes(parts: Select, source: From) -> Selected:
     of_group = _function_of_group(tree)
     if of_group is not None:
         source = _timed(parts, source, of_group)
-    calls, replaced = Calls(), {}
-    for node in aggregate_nodes(tree):
-        outer = node.parent if isinstance(node.parent, exp.Filter) else node
-        replaced[id(outer)] = call_of(parts, calls, node, None)
+    calls, replaced = calls_in(parts, None)
     source, where = parts.filtered(source)
     group = parts.group_by()
-    items = [each for each in _columns(parts) if each is not of_group and not _is_part(parts, each)]
+    columns = sets_in(parts, list(tree.args["group"].expressions)).columns
+    items = [each for each in columns if each is not of_group and not is_of_window(parts, each)]
     gathered = [f"'a{place}', {text}" for place, text in enumerate(calls.arguments)]
     kinds = f"'{_OF_ROWS}', `{KIND}`"
     texts = [f"{inner.text(each)} AS `g{place}`" for place, each in enumerate(items)]
-    sets = [each for each in tree.find_all(exp.Anonymous) if _is_grouping(tree, each)]
+    sets = grouping_nodes(tree)
     texts += [f"{inner.text(each)} AS `s{place}`" for place, each in enumerate(sets)]
     texts.append(f"collect_list(named_struct({', '.join([*gathered, kinds])})) AS `{_ROWS}`")
     texts.append(f"{parts.window_text} AS `{WINDOW}`")
@@ -111,31 +107,13 @@ def windows_of_changes(parts: Select, source: From) -> Selected:
     given = tuple(calls.calls) or (("n", "count(*)"),)
     view = parts.query.cut(WindowChanges(query, _ROWS, given), tree)
     replaced |= {id(each): f"`s{place}`" for place, each in enumerate(sets)}
-    return _selected(parts, view, _bound(parts, items, replaced), of_group)
-
-
-def _columns(parts: Select) -> list[exp.Expr]:
-    """Return the columns of GROUP BY, those of GROUPING SETS once."""
-    group = parts.tree.args["group"]
-    try:
-        return sets_of(list(group.expressions)).columns
-    except ValueError as error:
-        parts.inner.refuse(group, str(error))
+    return _selected(parts, view, bound(parts, items, {**inner.replaced, **replaced}), of_group)
 
 
 def _function_of_group(tree: exp.Expr) -> exp.Expr | None:
     """Return the window that stands in GROUP BY; None if it stands in FROM."""
     found = [each for each in tree.args["group"].expressions if type(each) is exp.Anonymous]
     return next((each for each in found if str(each.this).upper() in ("TUMBLE", "HOP", "SESSION")), None)
-
-
-def _is_part(parts: Select, node: exp.Expr) -> bool:
-    """Return whether a node is a column of the window of FROM."""
-    return isinstance(node, exp.Column) and node.name.lower() in parts.inner.window_columns
-
-
-def _is_grouping(tree: exp.Expr, node: exp.Expr) -> bool:
-    return str(node.this).upper() in FUNCTIONS and node.find_ancestor(exp.Select) is tree
 
 
 def _timed(parts: Select, source: From, window: exp.Expr) -> From:
@@ -154,34 +132,10 @@ def _timed(parts: Select, source: From, window: exp.Expr) -> From:
     return source
 
 
-def _bound(parts: Select, items: list[exp.Expr], replaced: dict[int, str]) -> dict[int, str]:
-    """Return the texts of all parts that stand for a column of the groups."""
-    known = {**parts.inner.replaced, **replaced}
-
-    def bind(node: exp.Expr) -> None:
-        if id(node) in known or _is_part(parts, node):
-            return
-        place = place_in(items, node, parts.aliases)
-        if place is not None:
-            known[id(node)] = f"`g{place}`"
-            return
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            parts.inner.refuse(node, "SELECT * is not served with GROUP BY.")
-        if isinstance(node, exp.Column):
-            parts.inner.refuse(node, f"the column '{node.name}' is neither in GROUP BY nor in an aggregate.")
-        for child in node.iter_expressions():
-            bind(child)
-
-    having = parts.tree.args.get("having")
-    for each in [*parts.tree.expressions, *([having.this] if having is not None else [])]:
-        bind(each)
-    return known
-
-
-def _selected(parts: Select, view: str, bound: dict[int, str], of_group: exp.Expr | None) -> Selected:
+def _selected(parts: Select, view: str, texts: dict[int, str], of_group: exp.Expr | None) -> Selected:
     tree, rows = parts.tree, parts.rows_of_groups()
     columns = parts.inner.window_columns
-    parts.use_columns(view, bound)
+    parts.use_columns(view, texts)
     if of_group is not None:
         parts.use_window(f"`{WINDOW}`", of_group)
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.sql.query._aggregated import aggregate_nodes, place_in
+from penstock.sql.query._aggregated import aggregate_nodes, place_in, with_filter
 from penstock.sql.query._correlated import is_value
 from penstock.sql.query._grouping_sets import FUNCTIONS, KINDS
 
@@ -33,7 +33,7 @@ def groups_in_from(tree: exp.Expr) -> exp.Expr | None:
         return None
     if any(_is_grouping(each) for each in tree.find_all(exp.Anonymous)):
         return None
-    calls = [each.parent if isinstance(each.parent, exp.Filter) else each for each in aggregate_nodes(tree)]
+    calls = list(map(with_filter, aggregate_nodes(tree)))
     aliases = frozenset(
         each.alias_or_name.lower() for each in tree.args["from_"].find_all(exp.Table, exp.Subquery)
     )
@@ -96,17 +96,13 @@ def _has_values(tree: exp.Expr) -> bool:
     calls = aggregate_nodes(tree)
     if not calls and tree.args.get("group") is None:
         return False
-    inside = {id(node) for call in calls for node in _of_call(call).find_all(exp.Subquery)}
+    inside = {id(node) for call in calls for node in with_filter(call).find_all(exp.Subquery)}
     having = tree.args.get("having")
     return any(
         is_value(node) and id(node) not in inside
         for part in [*tree.expressions, *([having] if having is not None else [])]
         for node in part.find_all(exp.Subquery)
     )
-
-
-def _of_call(call: exp.Expr) -> exp.Expr:
-    return call.parent if isinstance(call.parent, exp.Filter) else call
 
 
 def _is_window(node: exp.Expr) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._aggregated import aggregate_nodes
+from penstock.sql.query._aggregated import aggregate_nodes, with_filter
 from penstock.sql.query._correlated import (
     Correlated,
     grouped_by_keys,
@@ -165,9 +165,7 @@ def _value(parts: Groups, node: exp.Expr, source: From) -> _Value:
 
 
 def _aggregate(parts: Groups, node: exp.Expr, found: Correlated) -> _Value:
-    calls = tuple(
-        each.parent if isinstance(each.parent, exp.Filter) else each for each in aggregate_nodes(found.tree)
-    )
+    calls = tuple(map(with_filter, aggregate_nodes(found.tree)))
     for column in found.tree.expressions[0].find_all(exp.Column):
         if not any(column is each for call in calls for each in call.find_all(exp.Column)):
             parts.inner.refuse(node, f"the column '{column.name}' is in no aggregate.")
