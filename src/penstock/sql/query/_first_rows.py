@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._orders import NO_EXTRA, Extra, column_of, null_place
+from penstock.sql.query._orders import NO_EXTRA, Extra, column_of, item_of_order
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, PLACE, Rows, Selected, plain_kind
 from penstock.sql.query.steps import Top
@@ -44,15 +44,14 @@ def first_of_all(
     """
     names = [name for name, _ in query.columns(sql, tree) if name not in (*rows.hidden, *extra.names)]
     texts = [f"{quoted(name)} AS `c{place}`" for place, name in enumerate(names)]
-    order = []
+    order: list[tuple[str, bool]] = []
     clause = tree.args.get("order")
     for place, each in enumerate(clause.expressions if clause is not None else ()):
         expressions.only(each, "this", "desc", "nulls_first")
         text = quoted(column_of(query, tree, place, names, extra))
-        null = null_place(text, f"o{place}n", each)
-        texts += [f"{text} AS `o{place}`", *([null] if null else [])]
-        order += [(f"o{place}n", False)] if null else []
-        order.append((f"o{place}", bool(each.args.get("desc"))))
+        more, by = item_of_order(text, place, each)
+        texts += more
+        order += by
     if clause is None:  # any rows are right. Those that were read first do not change
         read = PLACE if rows.has_place and rows.changes is None else ()
         texts += [f"`{each}` AS `o{place}`" for place, each in enumerate(read)] or ["0 AS `o0`"]

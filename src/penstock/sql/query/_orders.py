@@ -130,16 +130,13 @@ def in_order_of_time(
     texts = [f"{quoted(name)} AS `c{place}`" for place, name in enumerate(names)]
     ordered: list[tuple[str, bool]] = []
     for place, each in enumerate(order.expressions):
-        name, item = column_of(query, tree, place, names, extra), f"o{place}"
+        name = column_of(query, tree, place, names, extra)
         expressions.only(each, "this", "desc", "nulls_first")
         if place == 0 and (name.lower() != rows.time[0].lower() or each.args.get("desc")):
             query.refuse(order, _NEEDS_TIME)
-        texts.append(f"{quoted(name)} AS `{item}`")
-        if place:
-            null = null_place(quoted(name), f"{item}n", each)
-            texts += [null] if null else []
-            ordered += [(f"{item}n", False)] if null else []
-            ordered.append((item, bool(each.args.get("desc"))))
+        more, by = item_of_order(quoted(name), place, each)
+        texts += more if place else more[:1]  # a time is never null
+        ordered += by if place else []
     places = [each for each in rows.hidden if each != KIND]
     texts += [f"`{each}`" for each in places]
     step = TimeSort(
@@ -151,6 +148,20 @@ def in_order_of_time(
     view = query.cut(step, order)
     shown = ", ".join(f"`c{place}` AS {quoted(name)}" for place, name in enumerate(names))
     return Selected(f"SELECT {shown} FROM {view}", Rows(keys=rows.keys))
+
+
+def item_of_order(text: str, place: int, each: exp.Expr) -> tuple[list[str], list[tuple[str, bool]]]:
+    """Return the columns `o0`, `o0n` and so on of an item of ORDER BY, and the order by them.
+
+    Args:
+        text: what is ordered.
+        place: of the item, from 0.
+        each: the item.
+    """
+    name = f"o{place}"
+    null = null_place(text, f"{name}n", each)
+    texts = [f"{text} AS `{name}`", *([null] if null else [])]
+    return texts, [*([(f"{name}n", False)] if null else []), (name, bool(each.args.get("desc")))]
 
 
 def null_place(text: str, name: str, each: exp.Expr) -> str:

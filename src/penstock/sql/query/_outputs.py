@@ -59,10 +59,10 @@ class Outputs(Relations):
             return str(each.name)
         return f"EXPR${[id(e) for e in self.tree.expressions].index(id(each))}"
 
-    def _star(self, source: From | None, left_out: tuple[str, ...]) -> str:
+    def _star(self, source: From | None, without: tuple[str, ...]) -> str:
         if source is not None and source.scope is not None:
-            return _all(tuple(each for each in source.scope.entries if each.name not in left_out))
-        hidden = (*(source.rows.hidden if source is not None else ()), *left_out)
+            return _all(tuple(each for each in source.scope.entries if each.name not in without))
+        hidden = (*(source.rows.hidden if source is not None else ()), *without)
         return f"* EXCEPT ({', '.join(f'`{each}`' for each in hidden)})" if hidden else "*"
 
     def _star_of(self, node: exp.Expr, source: From | None) -> str:

@@ -118,7 +118,7 @@ def times_to_live(step: Step, ttl: str | None) -> list[str | None]:
         step: the operator. Its own times come from a hint.
         ttl: that of the session.
     """
-    if isinstance(step, (*_OF_INSERTS, WindowEnds, TimedChanges, WindowChanges)):
+    if isinstance(step, _OF_INSERTS) or not isinstance(step, Operation):
         return [None]
     own: tuple[str | None, ...] = (step.ttl if isinstance(step, Aggregation) else None,)
     if isinstance(step, RegularJoin):

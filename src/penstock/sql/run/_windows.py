@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.spark.native import has_watermark
-from penstock.sql.query.piece import literal
+from penstock.sql.query.piece import literal, quoted
 from penstock.sql.query.steps import TimedChanges, WindowEnds
 
 WATERMARK = "spark.watermarkDelayMs"
@@ -45,7 +45,7 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
         known = {key: value for key, value in field.metadata.items() if key not in (WATERMARK, _PART)}
         if field.name in parts:
             # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
-            frame = frame.withColumn(field.name, frame[_quoted(field.name)].cast("timestamp"))
+            frame = frame.withColumn(field.name, frame[quoted(field.name)].cast("timestamp"))
             known[_PART] = parts[field.name]
         elif WATERMARK not in field.metadata and field.name != step.struct:
             continue
@@ -60,13 +60,13 @@ def with_times(frame: Any, step: TimedChanges) -> Any:
 
     Rows of an operator over a table with a watermark have that one. Spark takes no second one.
     """
-    time = _quoted(step.time)
+    time = quoted(step.time)
     missing = literal(
         f"The event time {step.time} is NULL in a row that comes, changes or goes. It belongs to no window. "
         "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
     )
     checked = f"coalesce(CAST({time} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP)) AS {time}"
-    texts = [checked if name == step.time else _quoted(name) for name in frame.columns]
+    texts = [checked if name == step.time else quoted(name) for name in frame.columns]
     frame = frame.selectExpr(*texts)
     if step.delay_ms is None:
         return frame
@@ -74,7 +74,3 @@ def with_times(frame: Any, step: TimedChanges) -> Any:
         known = frame.schema[step.time].metadata
         return frame.withMetadata(step.time, {**known, WATERMARK: step.delay_ms})
     return frame.withWatermark(step.time, f"{step.delay_ms} milliseconds")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
