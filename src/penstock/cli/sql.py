@@ -20,8 +20,6 @@ import typer
 
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._spark_python import use_this_python
-from penstock.cli.quick_start.classes import use_archive
-from penstock.cli.quick_start.modules import importing
 from penstock.sql.shell.formats import Format
 
 _LOCAL_TASKS = "4"
@@ -132,6 +130,9 @@ def _statuses() -> Iterator[None]:
 def _spark(conf: list[str]) -> tuple[Any, bool]:
     """Return the session of Spark, and whether it was started here."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
+
+    from penstock.cli.quick_start.classes import use_archive  # noqa: PLC0415 - lazy
+    from penstock.cli.quick_start.modules import importing  # noqa: PLC0415 - lazy
 
     is_ours = SparkSession.getActiveSession() is None
     builder: Any = SparkSession.builder

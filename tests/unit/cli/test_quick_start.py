@@ -91,8 +91,20 @@ def test_a_rehearsal_that_failed_leaves_no_archive(
 
 
 def test_without_java_spark_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _rehearsal(monkeypatch)
+    make_archive()
     monkeypatch.setattr(classes, "find_java", lambda: Path("/no/java"))
     assert not use_archive({})
+
+
+def test_without_an_archive_java_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classes, "find_java", lambda: pytest.fail("`java -version` takes time at each start"))
+    assert not use_archive({})
+
+
+def test_a_command_loads_no_broker_of_developers() -> None:
+    code = "import sys, penstock.cli; assert 'penstock.devbroker' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_modules_are_there_after_the_body(monkeypatch: pytest.MonkeyPatch) -> None:

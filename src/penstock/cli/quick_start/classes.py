@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
 from penstock.devbroker.java import find_java
@@ -46,8 +46,10 @@ def use_archive(environment: MutableMapping[str, str] = os.environ) -> bool:
     given = environment.get(OPTIONS, "")
     if _OTHER_ARCHIVE in given:
         return True
+    if not any(_folder().glob("*.jsa")):
+        return False  # `java -version`, which tells whether an archive fits, takes its time
     try:
-        archive = find_archive(_folder(), _key())
+        archive = find_archive(_folder(), archive_key_of_spark())
     except (DevBrokerError, OSError):  # Spark says itself that it finds no Java
         return False
     if archive is None:
@@ -67,37 +69,51 @@ def make_archive() -> Path:
     lock = try_lock(folder / ".lock")
     if lock is None:
         raise NoArchiveError(f"Another process prepares {folder} now. Wait until it has ended.")
-    with lock, tempfile.TemporaryDirectory(prefix="penstock-prepare-") as work:
-        made = Path(work, "classes.jsa")
-        _rehearse(Path(work), made)
-        return keep(made, folder, _key())
+    with lock:
+        return made_by(_REHEARSAL, folder, archive_key_of_spark())
 
 
-def _rehearse(folder: Path, made: Path) -> None:
-    """Run the rehearsal in a process of its own."""
-    # The rehearsal is a Spark on this machine, whatever cluster the user's environment names.
-    environment = {key: value for key, value in os.environ.items() if key not in _CLUSTER}
-    environment[OPTIONS] = " ".join(flags_to_make(str(made)))
+def made_by(module: str, folder: Path, key: str, flags: Sequence[str] = ()) -> Path:
+    """Make an archive of the classes that a program loads, and return it.
+
+    Args:
+        module: the program. It starts Spark, ends its Java in order, and gets a folder for its files.
+        folder: of the archive.
+        key: how its name begins.
+        flags: more for its Java.
+
+    Raises:
+        NoArchiveError: the program failed, or its Java wrote nothing.
+    """
+    # The program is a Spark on this machine, whatever cluster the user's environment names.
+    environment = {name: value for name, value in os.environ.items() if name not in _CLUSTER}
     environment["PYSPARK_PYTHON"] = sys.executable
-    command = [sys.executable, "-W", "ignore", "-m", _REHEARSAL, str(folder)]
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise NoArchiveError(f"Spark did not end within {_TIMEOUT_S:.0f} s. It starts as before.") from None
-    if done.returncode or not made.is_file():
-        msg = (
-            f"Spark wrote no archive of its classes, so it starts as before. It said:\n{done.stderr[-2_000:]}"
-        )
-        raise NoArchiveError(msg)
+    with tempfile.TemporaryDirectory(prefix="penstock-prepare-") as work:
+        made = Path(work, "classes.jsa")
+        environment[OPTIONS] = " ".join((*flags, *flags_to_make(str(made))))
+        command = [sys.executable, "-W", "ignore", "-m", module, work]
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise NoArchiveError(
+                f"Spark did not end within {_TIMEOUT_S:.0f} s. It starts as before."
+            ) from None
+        if done.returncode or not made.is_file():
+            said = done.stderr[-2_000:]
+            raise NoArchiveError(
+                f"Spark wrote no archive of its classes, so it starts as before. It said:\n{said}"
+            )
+        return keep(made, folder, key)
 
 
 def _folder() -> Path:
     return cache_folder() / "spark-classes"
 
 
-def _key() -> str:
+def archive_key_of_spark() -> str:
+    """Return how the name of an archive for this Java and this Spark begins."""
     return archive_key(find_java(), sorted(_spark_home().glob("jars/*.jar")))
 
 
