@@ -1,9 +1,9 @@
 """Build the compiled parts. Everything else is in pyproject.toml.
 
 The codec is a few Cython modules and one C file. The formats' decoders and encoders are C files under two
-Cython modules. The state has one Cython module, for hashes. Generated C goes to build/, never beside the
-sources. PENSTOCK_SANITIZE=address,undefined builds for the fuzz test (tests/parity/test_codec_fuzz.py).
-PENSTOCK_OPTIMIZE=-O0 builds quickly, for a test of the wheel.
+Cython modules. The state has two Cython modules, for hashes and for sorting. Generated C goes to build/,
+never beside the sources. PENSTOCK_SANITIZE=address,undefined builds for the fuzz test
+(tests/parity/test_codec_fuzz.py). PENSTOCK_OPTIMIZE=-O0 builds quickly, for a test of the wheel.
 """
 
 from __future__ import annotations
@@ -58,14 +58,18 @@ def formats_extension(name: str, *c_files: str) -> Extension:
 
 
 STATE = "src/penstock/state"
-STATE_HASH = Extension(
-    "penstock.state._hash",
-    [f"{STATE}/_hash.pyx"],
-    depends=[f"{STATE}/native/murmur3.h"],
-    include_dirs=[f"{STATE}/native"],
-    extra_compile_args=COMPILE_ARGS,
-    extra_link_args=LINK_ARGS,
-)
+
+
+def state_extension(name: str) -> Extension:
+    return Extension(
+        f"penstock.state.{name}",
+        [f"{STATE}/{name}.pyx"],
+        depends=[f"{STATE}/native/murmur3.h"],
+        include_dirs=[f"{STATE}/native"],
+        extra_compile_args=COMPILE_ARGS,
+        extra_link_args=LINK_ARGS,
+    )
+
 
 setup(
     ext_modules=cythonize(
@@ -99,7 +103,8 @@ setup(
                 "avro_encode.c",
                 "protobuf_encode.c",
             ),
-            STATE_HASH,
+            state_extension("_hash"),
+            state_extension("_order"),
         ],
         include_path=["src"],
         build_dir="build/cython",

@@ -39,6 +39,9 @@ EVENTS, KEYS, BATCHES = 1_000_000, 100_000, 4
 FEWER = 50
 """`transformWithState` gets one event and one key in so many."""
 
+WARM_UPS = 3
+"""Rounds that are not counted. For so long the JVM compiles each system's plan; a stream runs longer."""
+
 MEASURE = "changelog-normalize"
 TOPIC = "upserts"
 _FLINK_COLUMNS = "k BIGINT, v BIGINT, s STRING, `at` BIGINT"
@@ -56,10 +59,10 @@ def measure(bench: Bench, rounds: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         works = _works(bench, folder)
-        for number in range(rounds + 1):
+        for number in range(WARM_UPS + rounds):
             for system, work in works.items():
                 cpu_us = work()
-                if number:
+                if number >= WARM_UPS:
                     times_us.setdefault(system, []).append(cpu_us)
     medians = {system: statistics.median(found) for system, found in times_us.items()}
     return {

@@ -17,6 +17,7 @@ from penstock.changelog.operators.base import Operator
 from penstock.errors import RowError, StateError
 from penstock.security.location import without_secrets
 from penstock.spark._task_context import batch_of_task
+from penstock.spark.process.begin import begin_task
 from penstock.state.columns import hash_values, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
@@ -66,8 +67,9 @@ class KeyedTask:
         Raises:
             RowError: the task has more than 2 GB in one column.
         """
+        begin_task()
         try:
-            yield from self._run(list(batches))
+            yield from self._run(_joined(batches))
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             if "overflow" not in str(error) and not isinstance(error, pa.ArrowCapacityError):
                 raise
@@ -76,8 +78,7 @@ class KeyedTask:
                 "this batch was written. Read fewer records in a batch, or use more partitions."
             ) from error
 
-    def _run(self, received: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches(received) if received else None
+    def _run(self, rows: pa.Table | None) -> Iterator[pa.RecordBatch]:
         by_partition = {} if rows is None else _by_partition(rows)
         out = self._stateless(by_partition) if self.place is None else self._stateful(by_partition)
         for table in out:
@@ -139,6 +140,12 @@ class KeyedTask:
             task_id=found.task_id,
             attempt_id=found.attempt_id,
         )
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+    """Return the rows with one array for each column, so that no later step joins them again."""
+    received = list(batches)
+    return pa.Table.from_batches(received).combine_chunks() if received else None
 
 
 def _by_partition(rows: pa.Table) -> dict[int, pa.Table]:

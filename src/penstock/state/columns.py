@@ -17,6 +17,7 @@ import pyarrow.types as kinds
 
 from penstock.errors import SchemaError
 from penstock.state._hash import hash_rows
+from penstock.state._order import order_into
 
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
@@ -64,10 +65,10 @@ class Hashes:
 
     def order(self) -> Places:
         """Return the places of the hashes in ascending order. Equal hashes stay in their order."""
-        order = packed_order(self.high >> np.uint64(spare_bits(len(self))))
+        order = order_of(self.high)
         high, low = self.high[order], self.low[order]
         same = high[1:] == high[:-1]
-        if np.any((high[1:] < high[:-1]) | (same & (low[1:] < low[:-1]))):  # rare: two keys share many bits
+        if np.any((high[1:] < high[:-1]) | (same & (low[1:] < low[:-1]))):  # rare: two keys share a half
             return np.lexsort((self.low, self.high))
         return order
 
@@ -101,23 +102,10 @@ def order_with_parts(keys: Hashes, parts: Hashes) -> Places:
     return by_part[keys.take(by_part).order()]
 
 
-def spare_bits(count: int) -> int:
-    """Return how many bits of a number `packed_order` needs for the place of a row."""
-    return count.bit_length()
-
-
-def packed_order(numbers: Words) -> Places:
-    """Return the places of the numbers in ascending order. Equal numbers stay in their order.
-
-    NumPy sorts numbers several times faster than places, so each number is sorted together with its place.
-
-    Args:
-        numbers: less than 2 ** (64 - spare_bits(len(numbers))).
-    """
-    bits = np.uint64(spare_bits(len(numbers)))
-    both = (numbers << bits) | np.arange(len(numbers), dtype=np.uint64)
-    both.sort()
-    places: Places = (both & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+def order_of(numbers: Words) -> Places:
+    """Return the places of the numbers in ascending order. Equal numbers stay in their order."""
+    places = np.empty(len(numbers), np.int64)
+    order_into(np.ascontiguousarray(numbers), places)
     return places
 
 
@@ -272,6 +260,13 @@ def equal_columns(left: pa.Table, right: pa.Table, names: Sequence[str]) -> Mask
     equal = np.ones(left.num_rows, bool)
     for name in names:
         equal &= _equal(one_array(left.column(name)), one_array(right.column(name)))
+    return equal
+
+
+def equal_to_before(rows: pa.Table, names: Sequence[str]) -> Mask:
+    """Return for each row whether these columns equal those of the row before it. The first row is False."""
+    equal = np.zeros(rows.num_rows, bool)
+    equal[1:] = equal_columns(rows.slice(1), rows.slice(0, max(rows.num_rows - 1, 0)), names)
     return equal
 
 

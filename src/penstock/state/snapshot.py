@@ -155,7 +155,7 @@ class Reading:
 
 def newest(rows: pa.Table, *, has_parts: bool) -> pa.Table:
     """Return the first row of each key and part, in their order. `rows` has the newest rows first."""
-    if rows.num_rows == 0:
+    if rows.num_rows == 0 or (not has_parts and keys_of(rows).ascends()):
         return rows
     order, starts = ordered(rows, has_parts=has_parts)
     return rows.take(pa.array(order[starts]))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from penstock.changelog.operators.ordering import groups_of, groups_of_kept, rank, sort
-from penstock.state.columns import Hashes, order_with_parts, state_rows
+from penstock.state.columns import Hashes, order_of, order_with_parts, state_rows
 
 LEAST, MOST = -(2**63), 2**63 - 1
 # Few values, so that rows are equal; and values so far apart that they do not fit into one number.
@@ -46,6 +46,14 @@ def test_sort_gives_the_order_of_lexsort_and_leaves_equal_rows_in_their_order(
 def test_sort_takes_any_integer(column: npt.NDArray[Any]) -> None:
     groups = np.zeros(3, np.int64)
     assert sort(groups, [column]).tolist() == np.lexsort((column, groups)).tolist()
+
+
+@pytest.mark.parametrize("bits", [1, 11, 12, 40, 64])
+@pytest.mark.parametrize("count", [0, 1, 3_000])
+def test_numbers_are_in_order_and_equal_ones_stay_in_theirs(count: int, bits: int) -> None:
+    numbers = np.random.default_rng(bits).integers(0, 2**bits - 1, count, np.uint64, endpoint=True)
+    for each in (numbers, np.repeat(numbers, 2), numbers[::2], numbers | np.uint64(2**63)):
+        assert order_of(each).tolist() == np.argsort(each, kind="stable").tolist()
 
 
 halves = st.sampled_from([0, 1, 2, 2**40, 2**40 + 1, 2**63, 2**64 - 1])

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RowError, StateError
-from penstock.state.columns import Hashes, Mask, equal_columns
+from penstock.state.columns import Hashes, Mask, equal_to_before
 
 Find = Callable[[Hashes], pa.Table]
 """Returns the rows that were kept for keys. The keys ascend, each once."""
@@ -86,9 +85,7 @@ def check_collisions(sorted_rows: pa.Table, keys: Sequence[str], is_same: Mask) 
         keys: columns.
         is_same: whether a row has the same hash as the row before it.
     """
-    places = np.flatnonzero(is_same)
-    here, before = (sorted_rows.select(list(keys)).take(pa.array(each)) for each in (places, places - 1))
-    if not equal_columns(here, before, keys).all():
+    if not equal_to_before(sorted_rows, keys)[is_same].all():
         raise collision(keys)
 
 

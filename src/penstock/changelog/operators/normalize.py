@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +46,7 @@ from penstock.state.columns import (
     Mask,
     Places,
     equal_columns,
+    equal_to_before,
     hash_columns,
     keys_of,
     mask_of,
@@ -106,7 +106,7 @@ class Normalize:
         content = self._content()
         before = np.arange(-1, len(chains.groups) - 1)
         before[:1] = 0
-        equal = chains.equal_to(before, content)
+        equal = equal_to_before(chains.rows, content)
         is_new_group = ~same_as_before([chains.groups])
         was_alive = ~is_new_group & ~chains.deleted[before]
         arrived = ~chains.is_old
@@ -410,7 +410,3 @@ class _Chains:
         is_last = np.ones(len(self.groups), bool)
         is_last[:-1] = self.groups[1:] != self.groups[:-1]
         return self.take(np.flatnonzero(is_last | self.is_old))
-
-    def equal_to(self, places: Places, columns: Sequence[str]) -> Mask:
-        """Return for each row whether these columns equal those of the row at its place in `places`."""
-        return equal_columns(self.rows, self.rows.take(pa.array(places)), columns)

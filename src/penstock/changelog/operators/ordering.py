@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from penstock.state.columns import Hashes, Mask, Places, one_array, packed_order, spare_bits
+from penstock.state.columns import Hashes, Mask, Places, Words, one_array, order_of
 
 _DIGITS_OF_INT64 = 18
 
@@ -109,25 +109,18 @@ def sort(groups: Places, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[
     Rows that are equal in all of them stay in their order.
     """
     order: Places | None = None
-    for values in reversed(_packed((groups, *ranked, *ties), 64 - spare_bits(len(groups)))):
-        order = _stable_order(values) if order is None else order[_stable_order(values[order])]
+    for values in reversed(_packed((groups, *ranked, *ties))):
+        order = order_of(values) if order is None else order[order_of(values[order])]
     return np.arange(0) if order is None else order
 
 
-def _stable_order(values: npt.NDArray[Any]) -> Places:
-    if not int(values.max()) >> (64 - spare_bits(len(values))):
-        return packed_order(values)
-    return np.argsort(values, kind="stable")
-
-
-def _packed(columns: Sequence[npt.NDArray[Any]], bits: int) -> list[npt.NDArray[Any]]:
+def _packed(columns: Sequence[npt.NDArray[Any]]) -> list[Words]:
     """Return as few numbers for each row as can be, which have the order of all columns together.
 
     Args:
         columns: the first one counts most.
-        bits: that a number may have. A column that needs more stays alone.
     """
-    found: list[npt.NDArray[Any]] = []
+    found: list[Words] = []
     left = 0
     for values in columns if len(columns[0]) else ():
         wide = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
@@ -139,7 +132,7 @@ def _packed(columns: Sequence[npt.NDArray[Any]], bits: int) -> list[npt.NDArray[
             left -= width
         else:
             found.append(narrow)
-            left = bits - width
+            left = 64 - width
     return found
 
 
