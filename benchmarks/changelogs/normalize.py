@@ -53,16 +53,16 @@ _SCANS = {KEYED_STATE: FEW_SCAN, FEW_SCAN: FEW_SCAN, FLINK_SCAN: FLINK_SCAN, FLI
 """The scan that is subtracted, if it is another one than SCAN."""
 
 
-def measure(bench: Bench, rounds: int) -> dict[str, dict[str, float]]:
+def measure(bench: Bench, rounds: int, warm_ups: int = WARM_UPS) -> dict[str, dict[str, float]]:
     """Return CPU microseconds for each event, by system."""
     times_us: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         works = _works(bench, folder)
-        for number in range(WARM_UPS + rounds):
+        for number in range(warm_ups + rounds):
             for system, work in works.items():
                 cpu_us = work()
-                if number >= WARM_UPS:
+                if number >= warm_ups:
                     times_us.setdefault(system, []).append(cpu_us)
     medians = {system: statistics.median(found) for system, found in times_us.items()}
     return {

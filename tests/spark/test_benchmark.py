@@ -109,7 +109,7 @@ def test_operators_over_changelogs_are_timed(bench: Bench, monkeypatch: pytest.M
     few = {"FEW_KEYS": 200, "LOADED_ROWS": 1_000, "SMALL_ROWS": 10, "SMALL_BATCHES": 2, "WARM_UP_BATCHES": 0}
     for name, value in few.items():
         monkeypatch.setattr(many_keys, name, value)
-    found = normalize.measure(bench, 1)
+    found = normalize.measure(bench, 1, warm_ups=1)
     assert min(found[each]["cpu_us"] for each in (PENSTOCK, normalize.MAX_BY, normalize.KEYED_STATE)) > 0
     of_many = many_keys.measure(bench.spark, 1_500)[PENSTOCK]
     assert min(of_many[each] for each in (many_keys.SMALL_RATIO, many_keys.DISK_RATIO)) > 0

@@ -67,8 +67,7 @@ class Hashes:
         """Return the places of the hashes in ascending order. Equal hashes stay in their order."""
         order = order_of(self.high)
         high, low = self.high[order], self.low[order]
-        same = high[1:] == high[:-1]
-        if np.any((high[1:] < high[:-1]) | (same & (low[1:] < low[:-1]))):  # rare: two keys share a half
+        if np.any((high[1:] == high[:-1]) & (low[1:] < low[:-1])):  # rare: two keys share a half
             return np.lexsort((self.low, self.high))
         return order
 
