@@ -166,9 +166,9 @@ def _aggregate(bench: Bench, system: str, isolation_level: str) -> Answer:
 
 def _counted(bench: Bench, run: Callable[[], object]) -> Answer:
     """Write all rows to the noop sink. Spark's operators count them after the clock has stopped."""
-    executions = scanned.execution_count(bench.spark)
+    last = scanned.newest_execution(bench.spark)
     run()
-    return Answer(None, later=lambda: (scanned.rows_since(bench.spark, executions),))
+    return Answer(None, later=lambda: (scanned.rows_since(bench.spark, last),))
 
 
 def _first(rows: DataFrame) -> Answer:

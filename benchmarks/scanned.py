@@ -10,18 +10,24 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 
-def execution_count(spark: SparkSession) -> int:
-    """Return the number of executions so far."""
-    return int(_store(spark).executionsCount())
+def newest_execution(spark: SparkSession) -> int:
+    """Return the id of the newest execution; -1 without one. Ids ascend."""
+    executions = _store(spark).executionsList()
+    return -1 if executions.isEmpty() else int(executions.last().executionId())
 
 
-def rows_since(spark: SparkSession, first: int) -> int:
-    """Return the rows of the largest operator, in the executions after the first so many."""
+def rows_since(spark: SparkSession, last: int) -> int:
+    """Return the rows of the largest operator, in the executions after that with the id `last`.
+
+    The id says where they begin, and not their number: Spark forgets old executions.
+    """
     store = _store(spark)
-    executions = store.executionsList(first, store.executionsCount())
     counts = [0]
-    for number in range(executions.size()):
+    executions = store.executionsList()
+    for number in reversed(range(executions.size())):
         execution = executions.apply(number)
+        if execution.executionId() <= last:
+            break
         values, metrics = store.executionMetrics(execution.executionId()), execution.metrics().iterator()
         while metrics.hasNext():
             metric = metrics.next()
