@@ -60,7 +60,7 @@ def spark_settings(folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.stopTimeout": "60s",
         "spark.ui.enabled": "false",
-        # Spark forgets executions early, as it does late in a long session, so each order of tests has met it.
+        # Spark forgets executions early, as it does late in a long session, so each order of tests meets it.
         "spark.sql.ui.retainedExecutions": "5",
         "spark.ui.showConsoleProgress": "false",
     }
