@@ -10,9 +10,9 @@ from penstock.errors import OptionError
 from penstock.options._recognise import FoundOptions
 from penstock.options.config import SinkConfig, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Side
+from penstock.options.java_pattern import compile_pattern
 from penstock.options.properties.promise import produce_promise
 from penstock.options.table import DEAD_LETTER_TOPIC
-from penstock.options.topic_pattern import compile_pattern
 
 
 def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str) -> SinkConfig:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from penstock.options.topic_pattern import parse_pattern
+from penstock.options.java_pattern import parse_pattern
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.options.config import Subscription, TopicList, TopicPartitionSet, TopicPattern
-from penstock.options.topic_pattern import compile_pattern
+from penstock.options.java_pattern import compile_pattern
 from penstock.source._lookup import OffsetLookup, TopicView
 from penstock.types import TopicPartition
 

@@ -145,6 +145,38 @@ def test_without_row_kinds_every_row_is_an_upsert() -> None:
     assert kinds(tested.step(rows)) == [("+I", 1)]
 
 
+@given(
+    places=st.sets(st.tuples(st.sampled_from(["bin.9", "bin.10"]), st.integers(8, 11), st.integers(0, 2))),
+    seed=st.integers(0, 1000),
+)
+def test_the_first_column_that_differs_says_which_row_is_newer(
+    places: set[tuple[str, int, int]], seed: int
+) -> None:
+    """As in the log of MySQL: file, position, row. Texts are compared as texts."""
+    columns = pa.schema(
+        [
+            ("k", pa.int64()),
+            ("file", pa.string()),
+            ("pos", pa.int64()),
+            ("row", pa.int64()),
+            ("v", pa.int64()),
+        ]
+    )
+    target = Running(
+        Normalize(columns, ("k",), ("file", "pos", "row")), columns.append(pa.field("row_kind", pa.string()))
+    )
+    chance = random.Random(seed)
+    rows = [
+        {"k": chance.randint(0, 2), "file": file, "pos": pos, "row": line, "v": v, "row_kind": "+U"}
+        for v, (file, pos, line) in enumerate(sorted(places))
+    ]
+    sent = chance.sample(rows, len(rows))
+    cut = chance.randint(0, len(sent))
+    out = target.step(sent[:cut]) + target.step(sent[cut // 2 :])
+    newest = {each["k"]: each["v"] for each in rows}
+    assert {each["k"]: each["v"] for each in out} == newest
+
+
 @pytest.mark.parametrize("other", [row("a", 1, 2.0), row("a", 1, kind="-D")])
 def test_two_different_rows_with_one_place_are_an_error(other: Row) -> None:
     with pytest.raises(RowError, match=r"same place in order_by: {'at': 1}"):

@@ -398,9 +398,19 @@ def test_canal_does_not_lose_a_message_that_the_filter_cannot_judge() -> None:
     assert (changes(ignoring), ignoring.ignored_count) == ([], 2)
 
 
-def test_a_pattern_that_is_no_regular_expression_is_refused() -> None:
+@pytest.mark.parametrize("pattern", ["(", "[a-z&&[^b]]+", "[a-c[x-z]]+", r"\p{Alpha}+"])
+def test_a_pattern_that_python_would_not_read_as_java_is_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match=r"canal-json.table.include"):
-        format_for("canal-json", {"canal-json.table.include": "("})
+        format_for("canal-json", {"canal-json.table.include": pattern})
+
+
+def test_a_class_of_characters_in_a_pattern_is_that_of_java() -> None:
+    values = [
+        message(database=name, table="goods", type="INSERT", data=[OLD]) for name in ("größe", "grosse")
+    ]
+    found = decoded("canal-json", values, {"database.include": r"\w+"}, "table")
+    assert found.indices().to_pylist() == [1]
+    assert reasons(found) == []
 
 
 # -- writing ---------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Runs on executors. Invariant: a value is one JSON object. Its fields are convert
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from penstock.formats.changelog._write import envelopes_to_write
 from penstock.formats.json.format import JsonFormat
 from penstock.formats.native_rows import check_schema, decoded_rows, row_error
 from penstock.formats.time_reasons import TimestampStandard
+from penstock.options.java_pattern import compile_pattern
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ class JsonChangelogDecoder(ChangelogDecoder):
 def _matches(column: pa.Array, pattern: str) -> pa.Array:
     """Return whether each text is matched completely; a text that is null or missing is not."""
     distinct = column.dictionary_encode()
-    matching = [re.fullmatch(pattern, text) is not None for text in distinct.dictionary.to_pylist()]
+    whole = compile_pattern(pattern).fullmatch
+    matching = [whole(text) is not None for text in distinct.dictionary.to_pylist()]
     return pc.fill_null(pa.array(matching, pa.bool_()).take(distinct.indices), False)
 
 

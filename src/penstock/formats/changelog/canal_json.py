@@ -7,7 +7,6 @@ for a field, which gives wrong old rows if the rows of a message differ in the f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,20 +22,13 @@ from penstock.formats.changelog._metadata import epoch, metadata_schema, plain
 from penstock.formats.changelog._rows import Change
 from penstock.formats.format_options import FormatOptions, format_option
 from penstock.options.declare import Option
+from penstock.options.java_pattern import parse_pattern
 from penstock.options.values import ValueType
 
 _NAME = "canal-json"
 
 
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"it is not a regular expression: {error}") from None
-    return text
-
-
-_PATTERN = ValueType("regular expression", "a regular expression", _pattern)
+_PATTERN = ValueType("regular expression", "a regular expression", parse_pattern)
 
 DATABASE_INCLUDE = format_option(
     f"{_NAME}.database.include",

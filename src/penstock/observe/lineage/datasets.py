@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.options.config import KafkaProperties, Subscription, TopicList, TopicPartitionSet, TopicPattern
+from penstock.options.java_pattern import compile_pattern
 from penstock.options.parse import parse_read, parse_write
-from penstock.options.topic_pattern import compile_pattern
 
 
 class Input:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError
 from penstock.options.config import TopicPattern
+from penstock.options.java_pattern import compile_pattern, parse_pattern
 from penstock.options.parse import parse_read
-from penstock.options.topic_pattern import compile_pattern, parse_pattern
 from penstock.source._subscriber import is_subscribed
 from penstock.types import TopicPartition
 

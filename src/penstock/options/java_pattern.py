@@ -1,10 +1,12 @@
-"""Compile topic patterns, which are Java's regular expressions, with Python's engine.
+"""Compile patterns of Flink's options, which are Java's regular expressions, with Python's engine.
 
-Runs on the driver, where options are checked and where topics are looked up. Invariant: one function serves
-both, so a pattern that passes the check can be used. A pattern that Python cannot express is refused, and is
-never read with another meaning.
+They match topics, and the databases and tables of Canal. Runs on the driver, where options are checked and
+topics are looked up, and on executors, which filter messages. Invariant: one function serves all of them, so
+a pattern that passes the check can be used. A pattern that Python cannot express is refused, and is never
+read with another meaning.
 
 Topic names have only ASCII letters, digits, `.`, `_` and `-`. For them the two engines differ in few cases.
+The class of word characters has ASCII letters and digits only, as in Java.
 """
 
 from __future__ import annotations
