@@ -6,15 +6,14 @@ value, like a partitioner; its result is checked, because Spark turns a value of
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from penstock.api._pickling import to_text
 from penstock.errors import PenstockError, RowError
 from penstock.options.python_objects import FUNCTION
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,12 +29,6 @@ class RecordPart(Enum):
     HEADERS = "headers"
     RECORD = "record"
     """Everything at once: a ProducerRecord of the older API."""
-
-
-def functions_for(rows: DataFrame) -> ModuleType:
-    """Return Spark's functions for a DataFrame. A program may use classic Spark and Connect."""
-    is_connect = type(rows).__module__.startswith("pyspark.sql.connect.")
-    return importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")
 
 
 def _spark_type(role: RecordPart) -> DataType:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import functions_for
 from penstock.api.record_serialization import KafkaRecordSerializationSchema
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.parse import parse_write
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,11 +10,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from penstock.api._functions import functions_for
 from penstock.errors import OptionError
 from penstock.options.config import MAX_FUTURE_SKEW_MS
 from penstock.options.flink import ALIGNMENT_MAX_DRIFT, MAX_FUTURE_SKEW
 from penstock.options.values import parse_duration_ms
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import RecordPart, functions_for
+from penstock.api._functions import RecordPart
 from penstock.api.schemas import ColumnSerializationSchema
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

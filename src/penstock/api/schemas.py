@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import RecordPart, function_column, functions_for
+from penstock.api._functions import RecordPart, function_column
 from penstock.errors import OptionError, RowError
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

@@ -7,7 +7,6 @@ each row.
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from penstock.security.location import without_secrets
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.spark._planning import Planned, Planning
+from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.snapshot import Lifetime
@@ -100,7 +100,7 @@ def _planned(df: DataFrame, state: str) -> tuple[str, Planned]:
         raise OptionError(f"`state` is wrong: {error}.", option="state") from None
     place = files.root if isinstance(files, LocalFiles) else state
     planning = Planning(place, uuid.uuid4().hex, _has_one_machine(df))
-    if _is_connect(df):
+    if is_connect(df):
         if isinstance(files, LocalFiles) and not state.startswith(("/", "file:")):
             raise OptionError(
                 f"Expected an absolute path or a URI for `state`, got {state!r}.", option="state"
@@ -122,18 +122,13 @@ def _has_one_machine(df: DataFrame) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _is_connect(df: DataFrame) -> bool:
-    return type(df).__module__.startswith("pyspark.sql.connect.")
-
-
 def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
     """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
 
     Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
     batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
     """
-    functions = importlib.import_module(f"pyspark.sql{'.connect' if _is_connect(rows) else ''}.functions")
-    return rows.observe(name, functions.count("*").alias("rows"))
+    return rows.observe(name, functions_for(rows).count("*").alias("rows"))
 
 
 def arrow(columns: StructType) -> pa.Schema:

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark import TaskContext
 
 from penstock.errors import StateError
+from penstock.spark.connect import is_connect
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 """The id of the streaming query. It changes only with the checkpoint."""
@@ -116,7 +117,7 @@ def driver_property(rows: Any, name: str) -> str | None:
         rows: a DataFrame of the session.
         name: of the property.
     """
-    if type(rows).__module__.startswith("pyspark.sql.connect."):
+    if is_connect(rows):
         return None
     value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)
     return value

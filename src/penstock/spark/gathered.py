@@ -6,7 +6,6 @@ what Spark knows of their watermark.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import SchemaError
 from penstock.spark._arguments import parsed_calls
 from penstock.spark._keyed_frame import arrow, quoted
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,14 +41,9 @@ def aggregate_gathered(df: DataFrame, rows: str, calls: Mapping[str, str]) -> Da
     fields = [field for field in kind.elementType if field.name != ROW_KIND]
     gathered = Gathered(arrow(StructType(fields)), parsed_calls(parse_calls, calls))
     out = from_arrow_schema(gathered.out_columns, prefer_timestamp_ntz=True)
-    results: Any = _functions(df).arrow_udf(gathered.results, out)
+    results: Any = functions_for(df).arrow_udf(gathered.results, out)
     found = df.withColumn(rows, results(df[quoted(rows)]))
     found = found.where(f"{quoted(rows)} IS NOT NULL")
     for name in gathered.out_columns.names:
         found = found.withColumn(name, found[quoted(rows)][name])
     return found.drop(rows)
-
-
-def _functions(df: DataFrame) -> Any:
-    is_connect = type(df).__module__.startswith("pyspark.sql.connect.")
-    return importlib.import_module(f"pyspark.sql{'.connect' if is_connect else ''}.functions")

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.api._functions import RecordPart, function_column, functions_for
+from penstock.api._functions import RecordPart, function_column
 from penstock.api.record_serialization import KafkaRecordSerializationSchema
 from penstock.errors import RowError, UnsupportedOptionError
+from penstock.spark.connect import functions_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
