@@ -9,13 +9,13 @@ import sys
 from contextlib import ExitStack, closing
 
 from benchmarks import changelogs
-from benchmarks.changelogs import decode, many_keys, normalize
+from benchmarks.changelogs import decode, many_keys, normalize, sums
 from benchmarks.changelogs.messages import FORMATS
 from benchmarks.flink import FlinkSession
 from benchmarks.measured import Measures
 from benchmarks.systems import Bench, prepared
 
-DECODE, NORMALIZE, MANY_KEYS = QUESTIONS = ("decode", "normalize", "many-keys")
+DECODE, NORMALIZE, SUMS, MANY_KEYS = QUESTIONS = ("decode", "normalize", "sums", "many-keys")
 
 
 def main() -> None:
@@ -46,6 +46,8 @@ def _asked(bench: Bench, question: str, arguments: argparse.Namespace) -> Measur
         return decode.measure(bench, arguments.rounds, arguments.messages, _say, arguments.formats)
     if question == NORMALIZE:
         return {normalize.MEASURE: normalize.measure(bench, arguments.rounds)}
+    if question == SUMS:
+        return {sums.MEASURE: sums.measure(bench.spark, arguments.rounds)}
     return {many_keys.MEASURE: many_keys.measure(bench.spark, arguments.keys)}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from benchmarks import exactly_once, harness, metrics_cost, micro_batches, planning, streaming
 from benchmarks.cases import CASES
-from benchmarks.changelogs import decode, many_keys, normalize
+from benchmarks.changelogs import decode, many_keys, normalize, sums
 from benchmarks.changelogs.messages import FORMATS
 from benchmarks.inputs import INPUTS, OUTPUT_TOPIC, PARTITION_COUNT, fill, make_topic
 from benchmarks.measured import Measured
@@ -111,6 +111,9 @@ def test_operators_over_changelogs_are_timed(bench: Bench, monkeypatch: pytest.M
         monkeypatch.setattr(many_keys, name, value)
     found = normalize.measure(bench, 1, warm_ups=1)
     assert min(found[each]["cpu_us"] for each in (PENSTOCK, normalize.MAX_BY, normalize.KEYED_STATE)) > 0
+    for name, value in {"EVENTS": 400, "BATCHES": 2, "GROUPS": (3,), "WARM_UPS": 0}.items():
+        monkeypatch.setattr(sums, name, value)
+    assert len(sums.measure(bench.spark, 1)) == 2
     of_many = many_keys.measure(bench.spark, 1_500)[PENSTOCK]
     assert min(of_many[each] for each in (many_keys.SMALL_RATIO, many_keys.DISK_RATIO)) > 0
     assert of_many[many_keys.RESTART] > 0

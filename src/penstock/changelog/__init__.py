@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.spark.materialize import materialize as materialize
     from penstock.spark.over import over as over
     from penstock.spark.sessions import sessions as sessions
+    from penstock.spark.signed_sums import signed_sums as signed_sums
     from penstock.spark.sort_by_time import sort_by_time as sort_by_time
 
 _OPERATORS = "penstock.spark.changelog"
@@ -35,6 +36,7 @@ _HOMES = {
     "normalize": _OPERATORS,
     "over": "penstock.spark.over",
     "sessions": "penstock.spark.sessions",
+    "signed_sums": "penstock.spark.signed_sums",
     "sort_by_time": "penstock.spark.sort_by_time",
     "temporal_join": _OPERATORS,
     "top_n": _OPERATORS,

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import SchemaError
+from penstock.spark.connect import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+UPSERTS = {"penstock.upserts": True}
+"""The metadata of `row_kind` in rows that replace earlier ones without saying so (`signed_sums`)."""
 _LINE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(~?\w+)")
 _EMITS_AGAIN = frozenset({"~Aggregate", "~Distinct"})
 """Spark writes ~ before a node that gives a stream."""
@@ -27,12 +30,20 @@ _SECTION = "== Analyzed Logical Plan =="
 
 
 def check_rows_come_once(df: DataFrame, operator: str) -> None:
-    """Raise SchemaError if rows without `row_kind` may come several times, and would be counted each time.
+    """Raise SchemaError if rows may come again without their old rows, and would be counted each time.
 
     Args:
         df: the input of the operator.
         operator: its name, for the message.
     """
+    if ROW_KIND in df.columns and df.schema[ROW_KIND].metadata.items() >= UPSERTS.items():
+        raise SchemaError(
+            f"`{operator}` needs the old row of each change, and the rows of `signed_sums` come without. A "
+            "group would be counted again after each change. Nothing was started. Use `aggregate` in place "
+            "of `signed_sums`, or give it a `version` and put `normalize` with "
+            "`order_by=[<version>]` between them.",
+            column=ROW_KIND,
+        )
     if df.isStreaming and ROW_KIND not in df.columns and rows_may_come_again(df):
         raise SchemaError(
             f"`{operator}` takes rows without {ROW_KIND} as new rows, and they come from a streaming "
@@ -76,6 +87,6 @@ def has_streaming_aggregation(plan: str) -> bool:
 
 def _analyzed(df: Any) -> str:
     """Return the analyzed plan as text. PySpark has no other way to see it, on classic and on Connect."""
-    if type(df).__module__.startswith("pyspark.sql.connect."):
+    if is_connect(df):
         return str(df._explain_string(extended=True)).partition(_SECTION)[2].partition("\n== ")[0]  # noqa: SLF001
     return str(df._jdf.queryExecution().analyzed().treeString())  # noqa: SLF001
