@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 flink_worker: Any = importlib.import_module("flink_worker")
 JavaMap: Any = importlib.import_module("py4j.java_collections").JavaMap
 
-flink_worker.PARALLELISM = 1  # one task reads and writes in order
+# One task reads and writes in order. The cluster has as many slots.
+flink_worker.PARALLELISM = 1
+flink_worker.SETTINGS["parallelism.default"] = "1"
 
 _OFFSET = "`_offset` BIGINT METADATA FROM 'offset' VIRTUAL"
 
