@@ -11,11 +11,14 @@ from tests.judges.cdc import (
     corpus_avro,
     corpus_canal,
     corpus_debezium,
+    corpus_keys,
     corpus_maxwell,
+    corpus_money,
     corpus_ogg,
+    corpus_written,
 )
-from tests.judges.cdc.corpus_written import UPSERTS, WRITES
-from tests.judges.cdc.tables import Case, Read
+from tests.judges.cdc.corpus_written import WRITES
+from tests.judges.cdc.tables import Case, Read, Upsert
 
 FOLDER = Path(__file__).parents[2] / "data" / "cdc"
 
@@ -26,7 +29,9 @@ READS: list[Read] = [
     *corpus_ogg.READS,
     *corpus_avro.READS,
     *corpus_arrays.READS,
+    *corpus_money.READS,
 ]
+UPSERTS: list[Upsert] = [*corpus_written.UPSERTS, *corpus_keys.UPSERTS]
 _ALL: list[Case] = [*READS, *WRITES, *UPSERTS]
 CASES = {one.name: one for one in _ALL}
 

@@ -24,14 +24,13 @@ TYPES: dict[str, pa.DataType] = {
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
     "INT": pa.int32(),
-    "INT NOT NULL": pa.int32(),
     "BIGINT": pa.int64(),
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "DECIMAL(10, 2)": pa.decimal128(10, 2),
     "DECIMAL(38, 9)": pa.decimal128(38, 9),
+    "DECIMAL(38, 18)": pa.decimal128(38, 18),
     "STRING": pa.string(),
-    "STRING NOT NULL": pa.string(),
     "BYTES": pa.binary(),
     "DATE": pa.date32(),
     "TIME(0)": pa.time32("s"),
@@ -47,6 +46,8 @@ TYPES: dict[str, pa.DataType] = {
     "ROW<a INT, b STRING>": pa.struct([("a", pa.int32()), ("b", pa.string())]),
 }
 """Flink's types of the columns, and those that penstock is given."""
+
+_NOT_NULL = " NOT NULL"
 
 METADATA: dict[str, dict[str, str]] = {
     "debezium-json": {
@@ -186,7 +187,10 @@ Case = Read | Write | Upsert
 def schema_of(columns: Mapping[str, str]) -> pa.Schema:
     """Return the Arrow schema of columns with Flink's types."""
     return pa.schema(
-        [pa.field(name, TYPES[kind], nullable="NOT NULL" not in kind) for name, kind in columns.items()]
+        [
+            pa.field(name, TYPES[kind.removesuffix(_NOT_NULL)], nullable=not kind.endswith(_NOT_NULL))
+            for name, kind in columns.items()
+        ]
     )
 
 

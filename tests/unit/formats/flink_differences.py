@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.judges.cdc.tables import EVERY_TYPE, Row
+from tests.judges.cdc.corpus import recorded
+from tests.judges.cdc.corpus_keys import TEXTS
+from tests.judges.cdc.corpus_money import OLDS
+from tests.judges.cdc.tables import EVERY_TYPE, Row, message
 
 ERROR = "error"
 _ROPE = [1, "rope", 2.25]
@@ -52,6 +55,52 @@ _OGG_NOT_TIMES = (
 
 _ONE = {label: [["+I", _ROPE]] for label in ("of one", "of one, with spaces")}
 _WITH_NULL = ("of a good one and null", "of null and a good one")
+
+
+def _money(**values: Any) -> list[Any]:
+    row = dict.fromkeys(("id", "amount", "balance", "paid", "note"))
+    return [["+I", list((row | values).values())]]
+
+
+_TOO_LARGE = (
+    '"amount":99999999.995', '"amount":"99999999.995"', '"amount":1e400', '"amount":"1e400"',
+    '"balance":99999999999999999999.9999999999999999995', '"balance":123456789012345678901',
+)  # fmt: skip
+_NOT_BOOLEANS = [f'"paid":{text}' for text in ("0", '"0"', '"1"', '"t"', '"yes"', '""')]
+_SPACES = {f'"amount":"{text}"': _money(amount="1.50") for text in (" 1.5", "1.5 ")}
+_NUMBERS_IN_TEXT = {f'"note":{text}': _money(note=text) for text in ("1.50", "1e2", "-0.0")}
+_BEHIND = (
+    "a brace too many", "text behind", "a comma behind", "a zero byte behind", "byte order mark behind",
+    "UTF-16",
+)  # fmt: skip
+
+
+def _updates(*rows: Any) -> list[Any]:
+    """Return -U and +U of rows; `None` is what the row has in a column that is null."""
+    return [
+        [kind, [row[0], row[1], None, None, row[2]]] for kind, row in zip(["-U", "+U"] * 2, rows, strict=True)
+    ]
+
+
+_NEW_1, _NEW_2 = (1, None, "a"), (2, None, "b")
+_MONEY_CANAL: dict[str, Any] = {
+    "the first has an empty old": _updates((1, None, "a"), _NEW_1, (2, None, "x"), _NEW_2),
+    "the last has an empty old": _updates((1, None, "x"), _NEW_1, (2, None, "b"), _NEW_2),
+    "one was null, the other is missing": _updates((1, None, None), _NEW_1, (2, None, "b"), _NEW_2),
+    "one was null, the other has another column": _updates((1, None, None), _NEW_1, (2, "1.00", "b"), _NEW_2),
+    "one primary key changes": _updates((10, None, "a"), _NEW_1, (2, None, "x"), _NEW_2),
+}
+
+
+def _money_nested() -> dict[str, Any]:
+    """Return for two rows what Flink gives for the first one alone, and the second one with its own `old`."""
+    now = [2, [2], [["k", "w"]], [2, "y"]]
+    second = [["-U", [*now[:3], [7, None]]], ["+U", now]]
+    alone = recorded("money, canal nested")["answer"]
+    # Flink is right where the row is in both, and nothing else is in either.
+    differing = [label for label in OLDS if not label.startswith("the row")]
+    return {f"{label}, and the row of the other": [*alone[label], *second] for label in differing}
+
 
 ROWS: dict[str, dict[str, Any]] = {
     "debezium": {
@@ -109,8 +158,52 @@ ROWS: dict[str, dict[str, Any]] = {
         for name in ("debezium-json", "ogg-json")
     },
     "avro": {"a key that became long": [["+I", _ROPE]]},
+    "money, debezium": {
+        **dict.fromkeys((*_TOO_LARGE, *_NOT_BOOLEANS), ERROR),
+        **_SPACES,
+        **_NUMBERS_IN_TEXT,
+    },
+    "money, debezium, lenient": {
+        **dict.fromkeys(_NOT_BOOLEANS, _money()),
+        **_SPACES,
+        **_NUMBERS_IN_TEXT,
+    },
+    "money, envelopes": dict.fromkeys(_BEHIND, ERROR),
+    "money, envelopes, lenient": {label: [] for label in _BEHIND},
+    "money, with schema": {"trailing text": ERROR},
+    "money, with schema, lenient": {"truncate": ERROR, "trailing text": []},
+    "money, canal": {
+        **_MONEY_CANAL,
+        **dict.fromkeys(
+            ("data is empty, old is not", "second amount is too large", "text behind", "second document"),
+            ERROR,
+        ),
+    },
+    "money, canal, lenient": {
+        **_MONEY_CANAL,
+        "old has null for the second row": [],
+        "data has null for the second row": [],
+        "second row is a number": [],
+        "text behind": [],
+        "second document": [],
+    },
+    "money, canal nested": _money_nested(),
+    "money, canal nested, lenient": _money_nested(),
+    "money, maxwell": dict.fromkeys(("amount was too large", "text behind"), ERROR),
+    "money, maxwell, lenient": {"text behind": []},
+    "money, ogg": dict.fromkeys(("amount too large", "text behind"), ERROR),
+    "money, ogg, lenient": {"text behind": []},
 }
 """penstock's answers by case and label, where Flink has others."""
+
+
+def _numbers(*texts: str) -> list[list[str | None]]:
+    """Return what is written for keys that are numbers. The last one is deleted again."""
+    rows: list[list[str | None]] = [
+        [f'{{"k":{one}}}', f'{{"k":{one},"v":{i}}}'] for i, one in enumerate(texts)
+    ]
+    return [*rows, [rows[-1][0], None]]
+
 
 HISTORIES: dict[str, Any] = {
     **dict.fromkeys(
@@ -122,6 +215,15 @@ HISTORIES: dict[str, Any] = {
         ),
         ERROR,
     ),
+    "upsert keys, FLOAT": _numbers("0.1", "1.5", "100.0", "1e+10"),
+    "upsert keys, DOUBLE": _numbers("0.1", "1.5", "100.0", "10000000000.0", "1e-05", "1e+21"),
+    "upsert keys, texts in json": [
+        [message(k=text).decode(), message(k=text, v=i).decode()] for i, text in enumerate(TEXTS)
+    ],
+    "upsert keys, bad key, lenient": {
+        "['x', 1]": [["+I", [1, "x", 1.0]], ["-D", [1, "x", 1.0]], ["+I", [1, "x", None]]],
+        "['x', 2]": [["+I", [2, "x", 2.0]]],
+    },
     "upsert, lenient": {"[1]": [["+I", [1, "a"]]], "[2]": [["+I", [2, "z"]]]},
     "upsert, written with a change of the key": [
         ['{"id":1}', '{"id":1,"name":"a"}'],
