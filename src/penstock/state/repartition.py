@@ -3,21 +3,22 @@
 Runs on any machine that reaches both folders, while the query is stopped. Invariants: the old folder is not
 changed; the new one has every row of the version that the checkpoint has committed, each once; its mark and
 its `state.json` come last, so a copy that was not completed does not count as a state. Each row is checked
-to belong to the folder that it came from, so the copy is divided as the query divides.
+to belong to the folder that it came from, so the copy is divided as the query divides. Each new partition
+gets the clocks, which all old ones have.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.state._refused import incomplete
-from penstock.state.columns import Places, state_schema
+from penstock.state.columns import TOUCHED_MS, Places, state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity, write_identity
 from penstock.state.lineage import newest_of, read_lineage
@@ -31,6 +32,7 @@ from penstock.state.manifest import (
 )
 from penstock.state.marks import MARKS, Mark, count_reached, read_marks, short_hash
 from penstock.state.merge import merged
+from penstock.state.reserved import CLOCKS, has_key, numbered_again
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import PARTITIONS
@@ -79,14 +81,7 @@ def repartition(
     Raises:
         StateError: a folder is not as expected, or a file is damaged.
     """
-    found = read_identity(source)
-    if found is None:
-        raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)
-    identity, fingerprint = found
-    if identity.operator in ("temporal_join", "over", "sessions", "sort_by_time"):
-        raise StateError(
-            f"The state of {identity.operator} has clocks for each partition and cannot be divided again."
-        )
+    identity, fingerprint = _identity(source)
     if any(target.names(folder) for folder in ("", MARKS, "0")):
         raise StateError(
             f"{target.root} is not empty. Nothing was written. Use a new folder.", path=target.root
@@ -94,16 +89,15 @@ def repartition(
     _check_complete(source, batch_id, identity.partition_count)
     before = {mark.name for mark in read_marks(source)}
     new = replace(identity, partition_count=partition_count)
-    pieces: dict[int, list[RunFile]] = {}
+    pieces = _Pieces(target, new, batch_id)
+    clocks = []
     for old in range(identity.partition_count):
         runs = _runs(source, identity, fingerprint, old, batch_id)
-        for partition, rows in _divided(runs, identity, old, partition_count, partition_of):
-            number = len(pieces.setdefault(partition, []))
-            path = f"{partition}/{batch_id}-{_PIECES}{number:x}.arrow"
-            pieces[partition].append(
-                write_run(target, path, state_schema(identity.columns), rows.to_batches())
-            )
-    for partition, files in pieces.items():
+        clocks.append(_divide(runs, identity, old, pieces, partition_of))
+    if (found := _the_clocks(clocks, source)).num_rows:
+        for partition in range(partition_count):
+            pieces.write(partition, found)
+    for partition, files in pieces.of_partition.items():
         _merge(target, new, partition, batch_id, files)
     if any(mark.name not in before for mark in read_marks(source)):
         raise StateError(
@@ -112,10 +106,42 @@ def repartition(
             path=source.root,
         )
     for partition in range(partition_count):
-        saved = partition if partition in pieces else None
+        saved = partition if partition in pieces.of_partition else None
         mark = Mark(batch_id, 0, short_hash(_RUN_ID), short_hash("")[:8], 0, partition, 0, saved)
         write_manifest(target, MARKS, mark.name, _manifest(new, batch_id, ()))
     write_identity(target, new)
+
+
+def _identity(source: Files) -> tuple[Identity, str]:
+    """Return what a state belongs to.
+
+    Raises:
+        StateError: there is no state, or it cannot be divided.
+    """
+    found = read_identity(source)
+    if found is None:
+        raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)
+    if found[0].operator == "sort_by_time":
+        raise StateError(
+            "One task of sort_by_time has all rows, because there is no order between tasks. More partitions "
+            "would stay empty. Nothing was written."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The files of the copy before they are merged, by partition."""
+
+    target: Files
+    identity: Identity
+    batch_id: int
+    of_partition: dict[int, list[RunFile]] = field(default_factory=dict)
+
+    def write(self, partition: int, rows: pa.Table) -> None:
+        files = self.of_partition.setdefault(partition, [])
+        path = f"{partition}/{self.batch_id}-{_PIECES}{len(files):x}.arrow"
+        files.append(write_run(self.target, path, state_schema(self.identity.columns), rows.to_batches()))
 
 
 def _check_complete(source: Files, batch_id: int, partition_count: int) -> None:
@@ -150,21 +176,45 @@ def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, b
     return [open_run(source, f"{partition}/{file.name}", file, schema) for file in files]
 
 
-def _divided(
-    runs: list[Run], identity: Identity, old: int, partition_count: int, partition_of: PartitionOf
-) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of each new partition that one old partition has, in their order.
+def _divide(
+    runs: list[Run], identity: Identity, old: int, pieces: _Pieces, partition_of: PartitionOf
+) -> pa.Table:
+    """Write the rows of one old partition to the new ones, and return its clocks.
 
     Raises:
         StateError: a row belongs to another old partition.
     """
-    schema, keys = state_schema(identity.columns), json.loads(identity.arguments)["keys"]
+    clocks, names = state_schema(identity.columns).empty_table(), json.loads(identity.arguments)["keys"]
     for piece in _merged(identity, runs):
-        rows = pa.Table.from_batches([piece], schema)
-        _check_came_from(old, partition_of(rows.select(keys), identity.partition_count))
-        numbers = partition_of(rows.select(keys), partition_count)
+        rows = pa.Table.from_batches([piece])
+        is_clock = has_key(rows, CLOCKS)
+        clocks = pa.concat_tables([clocks, rows.filter(pa.array(is_clock))])
+        rows = numbered_again(rows.filter(pa.array(~is_clock)), old, identity.partition_count)
+        if not rows.num_rows:
+            continue
+        keys = rows.select(names)
+        _check_came_from(old, partition_of(keys, identity.partition_count))
+        numbers = partition_of(keys, pieces.identity.partition_count)
         for number in np.unique(numbers).tolist():
-            yield int(number), rows.filter(pa.array(numbers == number))
+            pieces.write(int(number), rows.filter(pa.array(numbers == number)))
+    return clocks
+
+
+def _the_clocks(clocks: list[pa.Table], source: Files) -> pa.Table:
+    """Return the clocks of one partition, which are those of all.
+
+    Raises:
+        StateError: two partitions have different clocks.
+    """
+    first, *others = [each.drop_columns([TOUCHED_MS]).combine_chunks() for each in clocks]
+    for number, each in enumerate(others, 1):
+        if not each.equals(first):
+            raise StateError(
+                f"Partitions 0 and {number} of the state in {source.root} have seen different times. The "
+                "copy is not complete: delete it. This state cannot be divided again.",
+                partition=number,
+            )
+    return clocks[0]
 
 
 def _check_came_from(old: int, numbers: Places) -> None:

@@ -103,11 +103,10 @@ def test_the_checkpoint_must_be_of_the_same_query() -> None:
         committed_batch(checkpoint, "other")
 
 
-@pytest.mark.parametrize("operator", ["temporal_join", "over", "sessions", "sort_by_time"])
-def test_a_state_with_clocks_is_refused(operator: str) -> None:
+def test_the_state_of_one_task_is_refused() -> None:
     files = MemoryFiles()
-    files.contents["state.json"] = Identity(QUERY, operator, 1, ARGUMENTS, 2, COLUMNS).to_json()
-    with pytest.raises(StateError, match="cannot be divided again"):
+    files.contents["state.json"] = Identity(QUERY, "sort_by_time", 1, ARGUMENTS, 2, COLUMNS).to_json()
+    with pytest.raises(StateError, match="One task of sort_by_time has all rows"):
         repartition(files, MemoryFiles(), 0, 3, by_key)
 
 

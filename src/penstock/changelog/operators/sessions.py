@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
 from penstock.changelog.operators.ordering import groups_of, same_as_before
-from penstock.changelog.operators.waiting import NUMBER, Waiting, times_of
+from penstock.changelog.operators.waiting import Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import Mask, Places, hash_columns, hash_values, sorted_rows
+from penstock.state.reserved import NUMBER
 
 
 @dataclass(frozen=True)

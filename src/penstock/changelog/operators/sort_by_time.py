@@ -18,9 +18,10 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Find, Step, with_nullable
 from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.ordering import descending, ranks_with_nulls
-from penstock.changelog.operators.waiting import NUMBER, Waiting, times_of
+from penstock.changelog.operators.waiting import Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import Places, hash_values, sorted_rows
+from penstock.state.reserved import NUMBER
 
 
 @dataclass(frozen=True)

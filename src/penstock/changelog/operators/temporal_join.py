@@ -44,15 +44,13 @@ from penstock.state.columns import (
     sorted_rows,
     state_rows,
 )
+from penstock.state.reserved import CLOCKS, RESERVED, WAITING, reserved
 
 CLOCK = "#clock"
 """The latest time that a task has seen, in microseconds; of clocks only."""
 ROW, VERSION, ROW_CLOCK, VERSION_CLOCK = range(4)
 _COUNT, _GONE = "#count", "#gone"
 _NEVER = -(2**63)
-_WAITING, _CLOCKS = 0, 1
-_RESERVED = Hashes(np.zeros(2, np.uint64), np.array([_WAITING, _CLOCKS], np.uint64))
-"""The keys of rows that wait and of clocks. No key of a user has them: its hash is of at least one byte."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +104,12 @@ class TemporalJoin:
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         side = one_array(batch.column(SIDE)).to_numpy()
         rows = batch.select(self.columns.names).cast(self._nullable)
-        reserved = find(_RESERVED)
-        clocks = self._clocks(reserved, rows.filter(pa.array(side >= ROW_CLOCK)))
+        known = find(RESERVED)
+        clocks = self._clocks(known, rows.filter(pa.array(side >= ROW_CLOCK)))
         # A batch that has everything has no late rows: nothing was forgotten before it.
         before = _NEVER if self.is_bounded else self._watermark(clocks[0])
         after = self._watermark(clocks[1])
-        waiting = self._waiting(reserved, rows.filter(pa.array(side == ROW)), kinds[side == ROW])
+        waiting = self._waiting(known, rows.filter(pa.array(side == ROW)), kinds[side == ROW])
         is_ready = _times(waiting.rows, self.times[0]) <= after
         ready = waiting.take(is_ready)
         is_version = (side == VERSION) & (kinds != UPDATE_BEFORE)
@@ -258,7 +256,7 @@ class TemporalJoin:
         rows = waiting.rows.take(pa.array(changed)).append_column(_COUNT, pa.array(waiting.after[changed]))
         return self._state(
             rows.append_column(_GONE, pa.nulls(len(changed), pa.bool_())),
-            _reserved(_WAITING, len(changed)),
+            reserved(WAITING, len(changed)),
             is_ready[changed],
             now_ms,
             waiting.parts.take(changed),
@@ -291,7 +289,7 @@ class TemporalJoin:
         ]
         table = pa.Table.from_pylist(rows, self.kept_columns)
         parts = hash_columns(table, [SIDE])
-        return self._state(table, _reserved(_CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms, parts)
+        return self._state(table, reserved(CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms, parts)
 
     def _state(self, rows: pa.Table, keys: Hashes, deleted: Mask, now_ms: int, parts: Hashes) -> pa.Table:
         return state_rows(rows.cast(self.kept_columns), keys, deleted, now_ms, parts)
@@ -327,7 +325,3 @@ def _times(rows: pa.Table, name: str) -> Places:
     """Return a column of timestamps in microseconds. They are not null in the rows that are asked for."""
     times: Places = rank(one_array(rows.column(name)))
     return times
-
-
-def _reserved(key: int, count: int) -> Hashes:
-    return Hashes(np.zeros(count, np.uint64), np.full(count, key, np.uint64))

@@ -19,12 +19,9 @@ from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds, kinds_of
 from penstock.errors import RowError
 from penstock.state.columns import Hashes, Mask, Places, hash_values, one_array, state_rows
+from penstock.state.reserved import CLOCKS, NUMBER, RESERVED, WAITING, reserved
 
-NUMBER = "#number"
 NEVER, END = -(2**63), 2**63 - 1
-_WAITING, _CLOCKS = 0, 1
-RESERVED = Hashes(np.zeros(2, np.uint64), np.array([_WAITING, _CLOCKS], np.uint64))
-"""The keys of rows that wait and of the clock. No key of a user has them: its hash is of a byte or more."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +79,11 @@ class Waiting(ABC):
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         side = one_array(batch.column(SIDE)).to_numpy()
         rows = batch.select(self.columns.names).cast(with_nullable(self.columns))
-        reserved = find(RESERVED)
-        clocks = self._clocks(reserved, rows.filter(pa.array(side == ROW_CLOCK)))
+        known = find(RESERVED)
+        clocks = self._clocks(known, rows.filter(pa.array(side == ROW_CLOCK)))
         before, after = map(self._watermark, clocks)
         new = self._in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
-        waiting, numbers = self._waiting(reserved, new)
+        waiting, numbers = self._waiting(known, new)
         is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
         return Arrived(waiting, numbers, is_old, before, after, clocks[1])
 
@@ -152,20 +149,16 @@ class Waiting(ABC):
         arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in self.kept_columns]
         parts = Hashes(np.zeros(count, np.uint64), numbers.astype(np.uint64))
         table = pa.Table.from_arrays(arrays, schema=self.kept_columns)
-        return state_rows(table, _reserved(_WAITING, count), is_out, now_ms, parts)
+        return state_rows(table, reserved(WAITING, count), is_out, now_ms, parts)
 
     def _kept_clock(self, clock: int, now_ms: int) -> pa.Table:
         """Return the clock as a row of the state."""
         rows = [{SIDE: ROW_CLOCK, CLOCK: clock}] if clock != NEVER else []
         table = pa.Table.from_pylist(rows, self.kept_columns)
-        return state_rows(table, _reserved(_CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms)
+        return state_rows(table, reserved(CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms)
 
 
 def times_of(rows: pa.Table, name: str) -> Places:
     """Return a column of timestamps in microseconds, none of which is null."""
     times: Places = rank(one_array(rows.column(name)))
     return times
-
-
-def _reserved(key: int, count: int) -> Hashes:
-    return Hashes(np.zeros(count, np.uint64), np.full(count, key, np.uint64))

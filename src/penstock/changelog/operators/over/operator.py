@@ -24,7 +24,7 @@ from penstock.changelog.operators.ordering import groups_of, groups_of_kept, ran
 from penstock.changelog.operators.over.calls import NUMBERS, OverCall
 from penstock.changelog.operators.over.frames import Frames, starts_by_time, starts_of_peers, stops_of_peers
 from penstock.changelog.operators.over.parts import TIMES, Part, is_folded, out_type, parts_of, result
-from penstock.changelog.operators.waiting import NEVER, NUMBER, Waiting, times_of
+from penstock.changelog.operators.waiting import NEVER, Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import (
     Hashes,
@@ -37,6 +37,7 @@ from penstock.state.columns import (
     sorted_rows,
     state_rows,
 )
+from penstock.state.reserved import NUMBER
 
 _PAST, _FOLDED = 4, 5
 """In SIDE: a row that is out, and one that all earlier rows of its key are folded into."""
