@@ -1,7 +1,7 @@
 """Rows of a state that belong to no key of the user: rows that wait for a time, and clocks.
 
-Runs on executors, and where a state is copied. Invariants: no key of a user has these hashes, because they
-are no hash of a key that has at least one byte. A row that waits has the columns of its key, so it belongs to
+Runs on executors, and where a state is copied. Invariants: no key of a user has these hashes, because the
+hash of one byte or more is not so low. A row that waits has the columns of its key, so it belongs to
 the partition of its key. The clocks are the same in all partitions.
 """
 
