@@ -150,6 +150,7 @@ def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession) -> None:
         ({"frame": "groups"}, "Expected 'rows' or 'range'"),
         ({"frame": "rows", "preceding": "1 s"}, "Expected a number of rows for `preceding`"),
         ({"preceding": 3}, "Expected a duration such as '5 s' for `preceding`"),
+        ({"preceding": "1 s", "calls": {"n": "dense_rank()"}}, "`preceding` older rows are forgotten"),
     ):
         with pytest.raises(OptionError, match=message):
             over(rows, **changed)

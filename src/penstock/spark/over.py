@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.changelog.operators.over.calls import parse_over_calls
+from penstock.changelog.operators.over.calls import NUMBERS, parse_over_calls
 from penstock.changelog.operators.over.operator import Over
 from penstock.errors import OptionError
 from penstock.spark._arguments import (
@@ -63,7 +63,8 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         delay: how late rows may come, such as "5 s" or "0 s".
         frame: "range" aggregates all rows up to the time of the row, "rows" those up to the row itself.
         preceding: how far back the frame begins: a number of rows for "rows", a duration for "range". By
-            default it has all rows so far.
+            default it has all rows so far. Not beside `row_number()`, `rank()` and `dense_rank()`, which
+            count all rows of a key.
         order_by: columns that order rows of one time, such as the offset of the record. Never null. After
             them the values decide.
         state: the folder of the operator, as for `normalize`.
@@ -81,6 +82,13 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
     if order_by:
         check_names("order_by", order_by)
     parsed = parsed_calls(parse_over_calls, calls)
+    numbers = [call.function for call in parsed if call.function in NUMBERS]
+    if numbers and preceding is not None:
+        raise OptionError(
+            f"{numbers[0]}() counts all rows of a key, and with `preceding` older rows are forgotten. Leave "
+            "`preceding` out, or use another call of `over` for the number.",
+            option="preceding",
+        )
     used = [*keys, time, *order_by, *(call.column for call in parsed if call.column is not None)]
     check_columns(arrow(columns), used)
     check_time(columns, time)

@@ -259,3 +259,23 @@ def test_the_old_row_of_a_group_has_the_key_that_was_emitted(
     tested = Running(Aggregate(columns.remove(1), ("f",), calls), columns)
     out = [row for zero in zeros for row in tested.step([{"f": zero, "row_kind": "+I"}])]
     assert [(str(row["f"]), row["n"]) for row in out] == [("0.0", 1), ("0.0", 1), ("0.0", 2)]
+
+
+def test_decimals_of_any_scale_are_summed() -> None:
+    columns = COLUMNS.set(COLUMNS.get_field_index("d"), pa.field("d", pa.decimal128(30, 25)))
+    calls = tuple(parse_calls({"all": "sum(d)", "once": "sum(distinct d)"}))
+    least = Decimal("1E-25")
+    for forgets in (False, True):
+        operator = Aggregate(columns, ("g",), calls, forgets=forgets)
+        tested = Running(operator, columns.append(pa.field("row_kind", pa.string())))
+        rows = [{**make(random.Random(1)), "g": "a", "d": d, "row_kind": "+I"} for d in (least, least)]
+        [out] = tested.step(rows)
+        assert (out["all"], out["once"]) == (2 * least, least)
+
+
+@pytest.mark.parametrize("call", ["min(f)", "last(f order by i)", "max(f)", "first(f order by f)"])
+def test_the_order_of_rows_with_two_zeros_changes_nothing(call: str) -> None:
+    row = {**make(random.Random(1)), "g": "a", "i": 1, "row_kind": "+I"}
+    rows = [{**row, "f": zero} for zero in (0.0, -0.0)]
+    outs = [running({"x": call}, ("g",)).step(each) for each in (rows, rows[::-1])]
+    assert str(outs[0]) == str(outs[1]), "a retry gets the rows in another order"

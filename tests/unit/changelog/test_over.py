@@ -237,6 +237,20 @@ def test_a_sum_that_does_not_fit_is_an_error() -> None:
     assert [each["n"] for each in out] == [-(2**63)] * 2
 
 
+@pytest.mark.parametrize("preceding", [None, 1])
+def test_decimals_of_any_scale_are_summed(preceding: int | None) -> None:
+    columns = COLUMNS.set(COLUMNS.get_field_index("p"), pa.field("p", pa.decimal128(30, 25)))
+    given = tuple(parse_over_calls({"money": "sum(p)"}))
+    operator = Over(columns, ("k",), "at", ("place",), given, "rows", preceding, 0)
+    tested = Running(operator, columns.append(pa.field("row_kind", pa.string())))
+    least, chance = Decimal("1E-25"), random.Random(1)
+    out = []
+    for second in range(4):
+        batch = [{**row("a", second, second, chance), "p": least}]
+        out += tested.step([*batch, *clock(batch)])
+    assert [each["money"] for each in out] == [least, 2 * least, (2 if preceding else 3) * least]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"row_kind": "-D"}, "over takes rows that are only inserted"), ({"at": None}, "is null in 1 rows")],

@@ -31,7 +31,7 @@ from penstock.changelog.operators.sums import (
     sum_type,
     with_specials,
 )
-from penstock.changelog.operators.values import Slot, Values, numbers_of, values_of
+from penstock.changelog.operators.values import Slot, Values, numbers_of, one_zero, values_of
 from penstock.changelog.row_kinds import (
     DELETE,
     INSERT,
@@ -203,7 +203,7 @@ class Aggregate:
             counts = np.where(is_empty, 0, np.maximum(_numbers(rows, name), 0))
             rows = _with_column(rows, name, pa.array(counts))
         for name in self._summed():
-            zero = pa.scalar(0).cast(rows.schema.field(_SUM + name).type)
+            zero = pa.scalar(0, rows.schema.field(_SUM + name).type)
             some = pa.array(_numbers(rows, _VALID + name) > 0)
             rows = _with_column(
                 rows, _SUM + name, pc.if_else(some, one_array(rows.column(_SUM + name)), zero)
@@ -343,9 +343,7 @@ def _of_slot(call: Call) -> tuple[str, str | None, str | None]:
 def _one_zero(keys: pa.Table) -> pa.Table:
     """Return the keys with 0.0 for -0.0, which equals it. So each -U is what was emitted before."""
     for index, field in enumerate(keys.schema):
-        if kinds.is_floating(field.type):
-            zero = pa.scalar(0, pa.float64()).cast(field.type)
-            keys = keys.set_column(index, field, pc.add(keys.column(index), zero))
+        keys = keys.set_column(index, field, one_zero(keys.column(index)))
     return keys
 
 

@@ -70,7 +70,7 @@ def sums_of(values: pa.Array, groups: Places, count: int) -> pa.Array:
         RowError: a sum does not fit into its type.
     """
     kind = sum_type(values.type)
-    zeros = pa.array([pa.scalar(0).cast(kind).as_py()] * count, kind)
+    zeros = pa.array([pa.scalar(0, kind).as_py()] * count, kind)
     sums = add_groups(zeros, values, np.ones(len(values), np.int64), groups)
     if kinds.is_floating(kind):
         special = [np.bincount(groups[each], minlength=count) for each in specials_in(values).values()]

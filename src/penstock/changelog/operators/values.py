@@ -7,16 +7,20 @@ delivered the rows does not change a result.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as kinds
 
 from penstock.changelog.operators.base import check_not_null
 from penstock.changelog.operators.calls import ARRIVED, Call
 from penstock.changelog.operators.ordering import groups_of, rank
 from penstock.changelog.operators.sums import sums_of
 from penstock.state.columns import Hashes, Mask, Places, hash_columns, keys_of, one_array, parts_of
+
+Column = TypeVar("Column", pa.Array, pa.ChunkedArray)
 
 VALUE, PLACE = "#value ", "#place "
 """Before the names of columns: a value, and the place that orders it."""
@@ -145,7 +149,9 @@ def values_of(
         new[PLACE + slot.order] = one_array(rows.column(slot.order))
     hashed = pa.table({"slot": pa.array([slot.number] * rows.num_rows, pa.int32()), **new})
     parts = Hashes.joined(parts_of(kept), hash_columns(hashed, hashed.column_names))
-    found = {name: pa.concat_arrays([one_array(kept.column(name)), array]) for name, array in new.items()}
+    found = {
+        name: one_zero(pa.concat_arrays([one_array(kept.column(name)), array])) for name, array in new.items()
+    }
     values, places = next(iter(found.values())), list(found.values())[-1]
     numbers = np.concatenate([numbers_of(keys_of(kept), keys), groups[is_valid]])
     before = np.concatenate([one_array(kept.column("#count")).to_numpy(), np.zeros(rows.num_rows, np.int64)])
@@ -173,6 +179,11 @@ def _starts(parts: Hashes, numbers: Places) -> Mask:
     starts = parts.starts()
     starts[1:] |= numbers[1:] != numbers[:-1]
     return starts
+
+
+def one_zero(array: Column) -> Column:
+    """Return the array with 0.0 for -0.0, which equals it. So each -U is what was emitted before."""
+    return pc.add(array, pa.scalar(0, array.type)) if kinds.is_floating(array.type) else array
 
 
 def numbers_of(found: Hashes, keys: Hashes) -> Places:

@@ -63,12 +63,12 @@ class Part:
         values = one_array(rows.column(self.column))
         if self.kind == "count":
             return values.is_valid().cast(pa.int64())
-        return pc.fill_null(values.cast(kind), pa.scalar(0).cast(kind)) if self.kind == "sum" else values
+        return pc.fill_null(values.cast(kind), pa.scalar(0, kind)) if self.kind == "sum" else values
 
     def neutral(self, kind: pa.DataType, count: int) -> pa.Array:
         """Return what rows add that are counted elsewhere."""
         if self.kind in ("count", "sum", TIMES):
-            zero = pa.scalar(0).cast(kind)
+            zero = pa.scalar(0, kind)
             return pa.array([zero.as_py()] * count, kind)
         return pa.nulls(count, kind)
 
