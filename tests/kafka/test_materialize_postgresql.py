@@ -89,6 +89,17 @@ def test_each_batch_is_applied_once(server: str) -> None:
     assert stored(server, '"go%ods"') == true
 
 
+@pytest.mark.parametrize("name", ["s", "S", "excluded", "EXCLUDED", "select", 'a"b', "public.s"])
+def test_a_table_may_have_any_name(server: str, name: str) -> None:
+    quoted = ".".join('"{}"'.format(part.replace('"', '""')) for part in name.split("."))
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {quoted}, penstock_batches")
+    target = SqlTable(name, lambda: psycopg.connect(server))
+    target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I")]))
+    target.apply(batch(1, [(1, "a", "-D"), (2, "d", "+U")]))
+    assert stored(server, quoted) == {2: "d", 3: "c"}
+
+
 def test_two_drivers_apply_a_batch_once(server: str) -> None:
     """The second driver waits for the transaction of the first, and then sees its marker."""
     target = SqlTable("twice", lambda: psycopg.connect(server))

@@ -27,6 +27,8 @@ MARKERS = "penstock_batches"
 """The table of the markers, in the same database."""
 _OURS = "penstock_"
 _STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
+_TARGET = "penstock_target"
+"""Stands for the table in statements, because a table may be named like one of their own words: `excluded`."""
 _FORMAT = 1
 _NO_BATCH = -1
 _P = "\0"
@@ -223,17 +225,17 @@ class _Apply:
 
     def _merge(self) -> None:
         keys = [_quoted(key) for key in self._batch.keys]
-        same = " AND ".join(f"s.{key} = {self._table}.{key}" for key in keys)
+        same = " AND ".join(f"{_STAGED}.{key} = {_TARGET}.{key}" for key in keys)
         self._execute(
-            f"DELETE FROM {self._table} WHERE EXISTS (SELECT 1 FROM {self._staged} s WHERE {same} AND "
-            f"s.{_IS_DELETED} = 1)"
+            f"DELETE FROM {self._table} AS {_TARGET} WHERE EXISTS (SELECT 1 FROM {self._staged} AS {_STAGED} "
+            f"WHERE {same} AND {_STAGED}.{_IS_DELETED} = 1)"
         )
         names = self._names()
         changes = [f"{name} = excluded.{name}" for name in names if name not in keys]
         action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
         self._execute(
-            f"INSERT INTO {self._table} ({', '.join(names)}) SELECT {', '.join(names)} FROM {self._staged} s "
-            f"WHERE s.{_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
+            f"INSERT INTO {self._table} AS {_TARGET} ({', '.join(names)}) SELECT {', '.join(names)} FROM "
+            f"{self._staged} WHERE {_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
         )
         self._execute(f"DROP TABLE {self._staged}")
 

@@ -88,6 +88,19 @@ def test_names_that_mean_one_table_have_one_marker(tmp_path: Path) -> None:
     assert table(tmp_path, "\u00e9t\u00e9").apply(batch(0, [], "query-3")), "only ASCII has no case in SQLite"
 
 
+NAMES = ["s", "S", "excluded", "EXCLUDED", "select", "new", "penstock", 'a"b', "main.s"]
+"""Names of tables, also those of words in the statements."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_may_have_any_name(tmp_path: Path, name: str) -> None:
+    target = table(tmp_path, name)
+    target.check(COLUMNS, ["id"])
+    target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I")]))
+    target.apply(batch(1, [(1, "a", "-D"), (2, "d", "+U")]))
+    assert stored(tmp_path, name.removeprefix("main.").replace('"', '""')) == {2: "d", 3: "c"}
+
+
 def test_the_first_batch_needs_an_empty_table(tmp_path: Path) -> None:
     target = table(tmp_path)
     with pytest.raises(MaterializeError, match="batch 4 is not the first"):
