@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.materialize._iceberg_nulls import check_nulls
 from penstock.materialize._iceberg_snapshots import last_marker, properties_of
 from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.materialize.batch import Batch
@@ -72,6 +73,7 @@ class IcebergTable:
         Raises:
             MaterializeError: the batch does not follow the last one, has other columns or keys, other
                 writers may have changed rows, or they commit all the time.
+            RowError: pyiceberg would change a null of a row.
         """
         conflict = _library("exceptions").CommitFailedException
         with _library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
@@ -81,6 +83,7 @@ class IcebergTable:
                 if is_applied(self._stored(table, batch), new, str(self)):
                     return False
                 self._check_columns(table, batch)
+                check_nulls(batch.upserted(), str(self))
                 try:
                     _commit(table, batch, new)
                 except conflict as error:

@@ -28,7 +28,7 @@ MARKERS = "penstock_batches"
 _OURS = "penstock_"
 _STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
 _TARGET = "penstock_target"
-"""Stands for the table in statements, because a table may be named like one of their own words: `excluded`."""
+"""Stands for the table in statements, because a table may be named like one of their words: `excluded`."""
 _FORMAT = 1
 _NO_BATCH = -1
 _P = "\0"

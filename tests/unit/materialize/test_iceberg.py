@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
 from penstock.materialize import IcebergTable
 from penstock.materialize import _iceberg_snapshots as snapshots
 from penstock.materialize import iceberg as ours
@@ -348,6 +348,61 @@ def test_types_and_names_and_rows_whose_keys_share_values(tmp_path: Path) -> Non
     found = applied(1, *(one | kind for one in changed))
     assert found == [changed[1], row, others[2], changed[0]]
     assert applied(2, *(one | {"row_kind": "-D"} for one in changed)) == [row, others[2]]
+
+
+STRUCT = pa.struct([("a", pa.int64())])
+TEXTS = pa.map_(pa.string(), pa.string())
+NESTED: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "array of structs": (pa.list_(STRUCT), [[{"a": 1}, None], [{"a": None}], [], None]),
+    "map of structs": (pa.map_(pa.string(), STRUCT), [[("k", {"a": 1})], [("k", None)], [], None]),
+    "map": (TEXTS, [[("k", "v")], [("k", None)], [], None]),
+    "array": (pa.list_(pa.int64()), [[1, None], [], None]),
+    "array of arrays of structs": (pa.list_(pa.list_(STRUCT)), [[None], [[]], [[None]], [], None]),
+    "map of arrays of structs": (pa.map_(pa.string(), pa.list_(STRUCT)), [[("k", None)], [("k", [])], None]),
+    "struct with an array of structs": (
+        pa.struct([("l", pa.list_(STRUCT)), ("t", TEXTS)]),
+        [{"l": [{"a": 1}], "t": None}, {"l": [], "t": []}, None, {"l": None, "t": []}],
+    ),
+    "array of structs with a map": (
+        pa.list_(pa.struct([("m", TEXTS), ("s", STRUCT)])),
+        [[{"m": None, "s": None}], [{"m": [("k", None)], "s": {"a": None}}], [None], None],
+    ),
+    "deep": (
+        pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.struct([("l", pa.list_(STRUCT))])))])),
+        [
+            [{"m": [("k", {"l": []})]}],
+            [{"m": []}, None],
+            [{"m": [("k", {"l": [None]}), ("n", None)]}],
+            [{"m": None}],
+            [{"m": [("k", {"l": None})]}],
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_null_that_pyiceberg_would_change_is_an_error(tmp_path: Path, name: str) -> None:
+    """If this fails with a new pyiceberg because it changes nothing, its bug is mended."""
+    kind, values = NESTED[name]
+    columns = pa.schema([("id", pa.int64()), ("nested", kind)])
+    target, number = target_in(tmp_path), 0
+    rows = pa.table([pa.array(range(len(values))), pa.array(values, kind)], schema=columns)
+    with catalog(tmp_path) as found:
+        plain = found.create_table("shop.plain", columns)
+        plain.append(rows)
+        written = plain.scan().to_arrow().sort_by("id").column("nested").to_pylist()
+    for place, value in enumerate(values):
+        row = LastRows(("id",), columns).last_rows(rows.slice(place, 1))
+        new = Batch(QUERY, number, ("id",), row)
+        if written[place] != value:
+            with pytest.raises(RowError, match="Column 'nested' has a null where its type has an array"):
+                target.apply(new)
+            continue
+        assert target.apply(new)
+        with opened(tmp_path) as table:
+            assert value in table.scan().to_arrow().column("nested").to_pylist()
+        number += 1
+    assert number
 
 
 def test_what_a_table_cannot_hold_is_an_error_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
