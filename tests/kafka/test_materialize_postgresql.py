@@ -25,7 +25,7 @@ from penstock.errors import MaterializeError, OptionError
 from penstock.materialize import SqlTable
 from penstock.materialize.batch import Batch, LastRows
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
-from tests.unit.materialize.changes import Change, after, batch, rows_of
+from tests.unit.materialize.changes import COLUMNS, Change, after, batch, rows_of
 
 CHILD_TIMEOUT_S = 120
 psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
@@ -98,6 +98,76 @@ def test_a_table_may_have_any_name(server: str, name: str) -> None:
     target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I")]))
     target.apply(batch(1, [(1, "a", "-D"), (2, "d", "+U")]))
     assert stored(server, quoted) == {2: "d", 3: "c"}
+
+
+def test_names_that_mean_one_table_have_one_marker(server: str) -> None:
+    assert SqlTable("named", lambda: psycopg.connect(server)).apply(batch(0, []))
+    for name in ("public.named", "postgres.public.named"):
+        target = SqlTable(name, lambda: psycopg.connect(server))
+        with pytest.raises(MaterializeError, match="is kept by query query-1"):
+            target.apply(batch(0, [], "query-2"))
+        assert not target.apply(batch(0, []))
+
+
+def test_a_name_that_means_another_table_now_has_no_marker(server: str) -> None:
+    """The search path of the connection has changed, and the markers are in its first schema as before."""
+
+    def target(path: str) -> SqlTable:
+        return SqlTable("moved", lambda: psycopg.connect(server, options=f"-c search_path={path}"))
+
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute('CREATE SCHEMA here CREATE TABLE moved (id BIGINT PRIMARY KEY, "na%me" TEXT)')
+        connection.execute('CREATE SCHEMA there CREATE TABLE moved (id BIGINT PRIMARY KEY, "na%me" TEXT)')
+    assert target("public,here").apply(batch(0, [(1, "a", "+I")]))
+    with pytest.raises(MaterializeError, match="has no marker of penstock, and batch 1 is not the first"):
+        target("public,there").apply(batch(1, [(2, "b", "+I")]))
+    assert stored(server, "there.moved") == {}
+    assert target("here,public").apply(batch(1, [(2, "b", "+I")]))
+    assert stored(server, "here.moved") == {1: "a", 2: "b"}
+
+
+def test_a_name_that_the_database_would_cut_off_and_a_temporary_table_are_refused(server: str) -> None:
+    target = SqlTable("é" * 32, lambda: psycopg.connect(server))
+    with pytest.raises(OptionError, match=r"The name of table .* has 64 bytes in UTF-8"):
+        target.check(COLUMNS, ["id"])
+    with pytest.raises(OptionError, match=r"The name of column 'x+' has 64 bytes"):
+        SqlTable("t", target.connect).check(pa.schema([("x" * 64, pa.int64())]), [])
+    SqlTable("x" * 63, target.connect).check(COLUMNS, ["id"])
+    with pytest.raises(OptionError, match="is a temporary table"):
+        SqlTable("pg_temp.t", target.connect).apply(batch(0, []))
+
+
+def test_many_queries_start_at_once_in_an_empty_database(server: str) -> None:
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute("CREATE DATABASE empty")
+    barrier, applied = threading.Barrier(4), []
+
+    def connect() -> Any:
+        connection = psycopg.connect(f"{server} dbname=empty")
+        barrier.wait(30)
+        return connection
+
+    def apply(number: int) -> None:
+        applied.append(SqlTable(f"table_{number % 2}", connect).apply(batch(0, [(1, "a", "+I")])))
+
+    threads = [threading.Thread(target=apply, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(applied) == [False, False, True, True]
+
+
+def test_tables_that_are_there_need_no_right_to_create_tables(server: str) -> None:
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        SqlTable("ours", lambda: psycopg.connect(server)).merge(batch(0, []))
+        SqlTable("first", lambda: psycopg.connect(server)).apply(batch(0, []))
+        connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE app LOGIN")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ours, penstock_batches TO app")
+    target = SqlTable("ours", lambda: psycopg.connect(f"{server} user=app"))
+    assert target.apply(batch(0, [(1, "a", "+I")]))
+    assert target.apply(batch(1, [(1, "b", "+U")]))
+    assert stored(server, "ours") == {1: "b"}
 
 
 def test_two_drivers_apply_a_batch_once(server: str) -> None:

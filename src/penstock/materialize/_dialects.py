@@ -19,6 +19,21 @@ from penstock.errors import OptionError, RowError, SchemaError
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """Statements that find tables of a database with a search path.
+
+    Attributes:
+        find: gives schema and name of the table that a quoted name means, or no row. Has one parameter.
+        default_schema: gives the schema in which a table without a schema is created.
+        lock: lets other transactions wait that also create a table of penstock.
+    """
+
+    find: str
+    default_schema: str
+    lock: str
+
+
+@dataclass(frozen=True)
 class Dialect:
     """One database.
 
@@ -30,6 +45,8 @@ class Dialect:
         lock: statements that begin the transaction and keep other writers out.
         temporary: the schema of temporary tables.
         one_name: returns the same name for all spellings of a table's name that mean one table.
+        lookup: how tables are found, if that depends on the connection.
+        max_name_bytes: a longer name is cut off by the database, so that two names may mean one table.
     """
 
     name: str
@@ -39,6 +56,22 @@ class Dialect:
     lock: Sequence[str]
     temporary: str
     one_name: Callable[[str], str]
+    lookup: Lookup | None = None
+    max_name_bytes: int | None = None
+
+    def check_name(self, name: str, what: str) -> None:
+        """Raise OptionError if the database would cut a name off.
+
+        Args:
+            name: of a table or a column.
+            what: names it in the message.
+        """
+        if self.max_name_bytes is not None and len(name.encode()) > self.max_name_bytes:
+            raise OptionError(
+                f"The name of {what} {name!r} has {len(name.encode())} bytes in UTF-8, and {self.name} cuts "
+                f"names off after {self.max_name_bytes}. Two names could mean one. Choose a shorter one.",
+                value=name,
+            )
 
     def column_type(self, field: pa.Field) -> str:
         """Return the type of a column.
@@ -119,7 +152,22 @@ def _sqlite_name(name: str) -> str:
     return lower.removeprefix("main.")
 
 
+# The number of the lock is the text "penstock". Without it two IF NOT EXISTS at the same time fail.
+_POSTGRESQL_LOOKUP = Lookup(
+    find="SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+    "ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(CAST(%s AS text))",
+    default_schema="SELECT pg_catalog.current_schema()",
+    lock="SELECT pg_catalog.pg_advisory_xact_lock(8099000947049456491)",
+)
 POSTGRESQL = Dialect(
-    "postgresql", "%s", _postgresql_type, lambda value: value, (), "pg_temp", lambda name: name
+    "postgresql",
+    "%s",
+    _postgresql_type,
+    lambda value: value,
+    (),
+    "pg_temp",
+    lambda name: name,
+    _POSTGRESQL_LOOKUP,
+    63,
 )
 SQLITE = Dialect("sqlite", "?", _sqlite_type, _sqlite_value, ("BEGIN IMMEDIATE",), "temp", _sqlite_name)

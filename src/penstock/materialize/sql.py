@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize._dialects import SQLITE, Dialect, dialect_of
+from penstock.materialize._dialects import SQLITE, Dialect, Lookup, dialect_of
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
 
@@ -29,6 +29,7 @@ _OURS = "penstock_"
 _STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
 _TARGET = "penstock_target"
 """Stands for the table in statements, because a table may be named like one of their words: `excluded`."""
+_TEMPORARY = "pg_temp"
 _FORMAT = 1
 _NO_BATCH = -1
 _P = "\0"
@@ -58,8 +59,8 @@ class SqlTable:
 
         Raises:
             SchemaError: a column has a type that the database does not have, or a name that penstock needs.
-            OptionError: the dialect is not known, the table has a name of penstock, or it is in an attached
-                database of SQLite.
+            OptionError: the dialect is not known, the table has a name of penstock, a name is too long, or
+                the table is in an attached database of SQLite.
         """
         dialect = dialect_of(self.dialect)
         _check_schema(self.table, dialect)
@@ -70,7 +71,10 @@ class SqlTable:
                 option="table",
                 value=self.table,
             )
+        for part in self.table.split("."):
+            dialect.check_name(part, "table")
         for one in columns:
+            dialect.check_name(one.name, "column")
             dialect.column_type(one)
             if one.name.lower() == _IS_DELETED:
                 raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
@@ -142,7 +146,7 @@ class _Apply:
         self._cursor = cursor
         self._batch = batch
         self._staged = f"{dialect.temporary}.{_STAGED}"  # the user may have a table of this name
-        self._marked = dialect.one_name(target.table)
+        self._marked = ""
         self._table = ".".join(map(_quoted, target.table.split(".")))
         self._columns = [one for one in batch.rows.schema if not one.name.startswith("#")]
 
@@ -169,7 +173,7 @@ class _Apply:
     def merge_only(self) -> None:
         """Merge the batch into the table, which may have rows."""
         self._lock()
-        self._execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({self._definitions()})")
+        self._create(self._table, self._definitions())
         self._stage()
         self._merge()
 
@@ -177,13 +181,55 @@ class _Apply:
         for statement in self._dialect.lock:
             self._execute(statement)
 
+    def _create(self, table: str, definitions: str) -> None:
+        """Create a table if it is missing. Only then this needs the right to do it."""
+        lookup = self._dialect.lookup
+        if lookup is not None:
+            if self._found(lookup, table) is not None:
+                return
+            self._cursor.execute(lookup.lock)
+        self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
+
+    def _found(self, lookup: Lookup, table: str) -> tuple[str, str] | None:
+        """Return schema and name of the table that a name means on this connection."""
+        self._cursor.execute(lookup.find, (table,))
+        found = self._cursor.fetchone()
+        return None if found is None else (found[0], found[1])
+
+    def _marked_name(self) -> str:
+        """Return the name of the table in its marker, with the schema in which the connection finds it.
+
+        With another search path the name may mean another table. That one has no marker.
+        """
+        lookup = self._dialect.lookup
+        if lookup is None:
+            return self._dialect.one_name(self._target.table)
+        *rest, name = self._target.table.split(".")
+        found = self._found(lookup, self._table)
+        if found is not None:
+            schema, name = found
+        elif rest:
+            schema = rest[-1]
+        else:
+            self._cursor.execute(lookup.default_schema)
+            schema = self._cursor.fetchone()[0]
+        if str(schema).startswith(_TEMPORARY):
+            raise OptionError(
+                f"{self._target} is a temporary table, which ends with the connection. Nothing of the batch "
+                "was written. Name a table that stays.",
+                option="table",
+            )
+        return f"{schema}.{name}"
+
     def _stored_marker(self) -> Marker | None:
         """Read the marker, and lock it until the transaction ends."""
         self._lock()
-        self._execute(
-            f"CREATE TABLE IF NOT EXISTS {MARKERS} (target VARCHAR(500) PRIMARY KEY, query_id VARCHAR(100) "
-            "NOT NULL, batch_id BIGINT NOT NULL, digest VARCHAR(100) NOT NULL, format INTEGER NOT NULL)"
+        self._create(
+            MARKERS,
+            "target VARCHAR(500) PRIMARY KEY, query_id VARCHAR(100) NOT NULL, batch_id BIGINT NOT NULL, "
+            "digest VARCHAR(100) NOT NULL, format INTEGER NOT NULL",
         )
+        self._marked = self._marked_name()
         # The update waits for another transaction that has the row, so two drivers do not both apply a batch.
         self._execute(
             f"INSERT INTO {MARKERS} VALUES ({_P}, '', {_NO_BATCH}, '', {_FORMAT}) "
@@ -203,7 +249,7 @@ class _Apply:
         return None if batch_id == _NO_BATCH else Marker(query_id, batch_id, digest)
 
     def _create_table(self) -> None:
-        self._execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({self._definitions()})")
+        self._create(self._table, self._definitions())
         self._execute(f"SELECT 1 FROM {self._table} LIMIT 1")
         if self._cursor.fetchone() is not None:
             raise MaterializeError(
