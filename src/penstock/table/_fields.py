@@ -101,8 +101,8 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
         bad_records=spec.bad_records,
         metadata=metadata,
         key_names=spec.key_fields,
-        key_schema=pa.schema(key_fields),
-        value_schema=pa.schema(in_value),
+        key_schema=_as_in_flink(key_format, key_fields, spec, [field.name for field in key_fields]),
+        value_schema=_as_in_flink(value_format, in_value, spec, spec.key_fields),
         upsert=spec.upsert,
     )
 
@@ -140,6 +140,19 @@ def _check_upsert(value_format: Format, key_fields: list[pa.Field]) -> None:
                 "values are not compared. Use its fields as columns.",
                 column=field.name,
             )
+
+
+def _as_in_flink(
+    used: Format | None, fields: list[pa.Field], spec: TableSpec, primary_key: Sequence[str]
+) -> pa.Schema:
+    """Return the schema of a format's rows.
+
+    In Avro the primary key of an upsert table is NOT NULL, as in Flink. Otherwise Flink and penstock would
+    write different bytes for one key, and a row would have two keys.
+    """
+    if spec.upsert is None or used is None or not used.name.startswith("avro"):
+        return pa.schema(fields)
+    return pa.schema([one.with_nullable(one.nullable and one.name not in primary_key) for one in fields])
 
 
 def _key_format(spec: TableSpec) -> Format | None:

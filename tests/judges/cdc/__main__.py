@@ -80,15 +80,19 @@ class Recorder:
     def _kafka(self, case: Read | Write, topic: str) -> dict[str, str]:
         options = {**self._servers("kafka", topic), "format": case.format, **case.options}
         if case.format == "debezium-avro-confluent":
-            registry = self._stack.enter_context(running_registry())
+            registry = self._registry(case.name)
             for schema in case.schemas if isinstance(case, Read) else ():
                 registry.register(f"{topic}-value", schema)
-            self._registries[case.name] = registry
             options["debezium-avro-confluent.url"] = registry.url
         return options
 
     def _upsert(self, case: Upsert, topic: str) -> dict[str, str]:
-        return {**self._servers("upsert-kafka", topic), **case.options}
+        options = {**self._servers("upsert-kafka", topic), **case.options}
+        return options | case.registry_urls(lambda: self._registry(case.name).url)
+
+    def _registry(self, name: str) -> Registry:
+        self._registries[name] = self._stack.enter_context(running_registry())
+        return self._registries[name]
 
     def answer(self, case: Case, found: Any) -> Any:
         """Return the answer as it is recorded."""
@@ -99,10 +103,11 @@ class Recorder:
         if "error" in found:
             return found
         written = judge.consume_all(self._bootstrap, self._topics[case.name])
-        if isinstance(case, Upsert):
-            return {"records": [[shown(one.key), shown(one.value)] for one in written]}
         registry = self._registries.get(case.name)
         schemas = [one["schema"] for one in registry.schemas.values()] if registry else []
+        if isinstance(case, Upsert):
+            records = [[shown(one.key), shown(one.value)] for one in written]
+            return {"records": records, "schemas": schemas} if schemas else {"records": records}
         return {"values": [shown(one.value) for one in written], "schemas": schemas}
 
 

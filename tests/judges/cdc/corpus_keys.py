@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.judges.cdc.tables import Record, Row, Upsert, change, message
+from tests.judges.cdc.corpus_debezium import CONVERTED
+from tests.judges.cdc.tables import EVERY_TYPE, Record, Row, Upsert, change, message
 
 
 def _rows(count: int) -> list[bytes]:
@@ -29,31 +30,49 @@ _TYPED: dict[str, tuple[str, list[object]]] = {
 }  # fmt: skip
 
 
-def _typed(name: str) -> Upsert:
+def _typed(name: str, used: str = "json") -> Upsert:
     kind, values = _TYPED[name]
     rows: list[Row] = [{"k": value, "v": i} for i, value in enumerate(values)]
     changes = [*(change(None, row) for row in rows), change(rows[-1], None)]
-    return Upsert(f"upsert keys, {name}", {"k": kind, "v": "INT"}, ["k"], changes=changes, options=_JSON)
+    options = {"key.format": used, "value.format": used}
+    label = name if used == "json" else f"{name} in {used}"
+    return Upsert(f"upsert keys, {label}", {"k": kind, "v": "INT"}, ["k"], changes=changes, options=options)
 
 
-TEXTS = [
+_TEXTS = [
     "x", "New York", "a-b", "a_b", "a.b", "a,b", 'a"b', "a'b", "a+b", "#a", "(a)", "a/b", "a\\b", "a;b", "a:b", "@", "", " ", "\u00e9",
     "\u2603", "\U0001f600", "a\nb", "\t", "\u007f", "\u2028", "2024-02-29 23:59:59", "550e8400-e29b-41d4-a716-446655440000",
-    "abcdefghijklmnopqrstuvwx", "abcdefghijklmnopqrstuvwxy", "\u00e9" * 24, "\u00e9" * 25, "\U0001f600" * 12, "\U0001f600" * 13,
+    "abcdefghijklmnopqrstuvwx", "abcdefghijklmnopqrstuvwxy", "\u00e9" * 24, "\u00e9" * 25, "\U0001f600" * 12, "\U0001f600" * 13, "a~b", "a|b",
 ]  # fmt: skip
 
 
-def _texts(name: str) -> Upsert:
-    rows: list[Row] = [{"k": text, "v": i} for i, text in enumerate(TEXTS)]
-    options = {"key.format": name, "value.format": name}
+def _texts(label: str, name: str, **dialect: str) -> Upsert:
+    rows: list[Row] = [{"k": text, "v": i} for i, text in enumerate(_TEXTS)]
+    more = {
+        f"{part}.{name}.{key.replace('_', '-')}": text
+        for part in ("key", "value")
+        for key, text in dialect.items()
+    }
+    options = {"key.format": name, "value.format": name, **more}
     columns = {"k": "STRING NOT NULL", "v": "INT"}
-    return Upsert(
-        f"upsert keys, texts in {name}",
-        columns,
-        ["k"],
-        changes=[change(None, row) for row in rows],
-        options=options,
-    )
+    changes = [change(None, row) for row in rows]
+    return Upsert(f"upsert keys, texts in {label}", columns, ["k"], changes=changes, options=options)
+
+
+_CSV_TYPES = ("bo", "ti", "l", "de", "s", "by", "da", "tm", "ts", "tz", "ar")
+_CSV_ROWS: list[Row] = [
+    {name: CONVERTED[name] for name in _CSV_TYPES},
+    {**{name: CONVERTED[name] for name in _CSV_TYPES}, "by": "/+8=", "ar": [1, 22, 333, 4444, 55555, 666666, 7], "s": "a b"},
+    {**{name: CONVERTED[name] for name in _CSV_TYPES}, "s": None, "by": None, "ar": None},
+]  # fmt: skip
+
+
+def _csv_types(label: str, **dialect: str) -> Upsert:
+    columns = {"id": "INT NOT NULL", **{name: EVERY_TYPE[name] for name in _CSV_TYPES}}
+    changes = [change(None, {"id": i, **row}) for i, row in enumerate(_CSV_ROWS)]
+    more = {f"value.csv.{key.replace('_', '-')}": text for key, text in dialect.items()}
+    options = {"key.format": "csv", "value.format": "csv", **more}
+    return Upsert(f"upsert keys, types in {label}", columns, ["id"], changes=changes, options=options)
 
 
 _GONE: list[Record] = [
@@ -63,7 +82,25 @@ _GONE: list[Record] = [
 ]  # fmt: skip
 UPSERTS = [
     *map(_typed, _TYPED),
-    *map(_texts, ("json",)),
+    *(_typed(name, "avro") for name in _TYPED if "TIME" not in name or name == "TIME"),
+    _texts("json", "json"),
+    _texts("csv", "csv"),
+    _texts("csv with a semicolon", "csv", field_delimiter=";"),
+    _texts("csv with a tab", "csv", field_delimiter="\\t"),
+    _texts("csv with an escape", "csv", escape_character="~"),
+    _texts("csv with another quote", "csv", quote_character="@"),
+    *(
+        Upsert(
+            f"upsert keys, {name}{', without the key in the value' if more else ''}", _KEYS, ["b", "a"],
+            changes=[*_rows(3), change({"a": 0, "b": "k0", "v": 0}, {"a": 0, "b": "k0", "v": None}),
+                     change({"a": 1, "b": "k1", "v": 0.5}, None)],
+            options={"key.format": name, "value.format": name, **more},
+        )
+        for name in ("avro", "avro-confluent")
+        for more in ({}, {"value.fields-include": "EXCEPT_KEY"})
+    ),
+    _csv_types("csv"),
+    _csv_types("csv with a bar", field_delimiter="|", null_literal="n a"),
     Upsert("upsert keys, the key in another order than the table", _KEYS, ["b", "a"], changes=_rows(3), options=_JSON),
     Upsert("upsert keys, CSV", _KEYS, ["b", "a"], changes=_rows(3), options={"key.format": "csv", "value.format": "csv"}),
     Upsert("upsert keys, without the key in the value", _KEYS, ["b", "a"], changes=_rows(3),

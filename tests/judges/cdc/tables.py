@@ -170,6 +170,12 @@ class Upsert:
     changes: Sequence[bytes] = ()
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def registry_urls(self, url: Callable[[], str]) -> dict[str, str]:
+        """Return the options that name a registry. `url` starts one; it is called once at most."""
+        formats = [key for key in ("key.format", "value.format") if self.options[key] == "avro-confluent"]
+        address = url() if formats else ""
+        return {f"{key.removesuffix('format')}avro-confluent.url": address for key in formats}
+
     def asked(self) -> dict[str, Any]:
         """Return what decides the answer, as the recording holds it."""
         return {

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judges.cdc.corpus import recorded
-from tests.judges.cdc.corpus_keys import TEXTS
 from tests.judges.cdc.corpus_money import OLDS
-from tests.judges.cdc.tables import EVERY_TYPE, Row, message
+from tests.judges.cdc.tables import EVERY_TYPE, Row
 
 ERROR = "error"
 _ROPE = [1, "rope", 2.25]
@@ -205,6 +204,11 @@ def _numbers(*texts: str) -> list[list[str | None]]:
     return [*rows, [rows[-1][0], None]]
 
 
+def _csv(name: str, written: dict[str, str]) -> list[list[str]]:
+    """Return what Flink writes, with other quotes around some keys and values."""
+    return [[written.get(text, text) for text in record] for record in recorded(name)["answer"]["records"]]
+
+
 HISTORIES: dict[str, Any] = {
     **dict.fromkeys(
         (
@@ -217,9 +221,16 @@ HISTORIES: dict[str, Any] = {
     ),
     "upsert keys, FLOAT": _numbers("0.1", "1.5", "100.0", "1e+10"),
     "upsert keys, DOUBLE": _numbers("0.1", "1.5", "100.0", "10000000000.0", "1e-05", "1e+21"),
-    "upsert keys, texts in json": [
-        [message(k=text).decode(), message(k=text, v=i).decode()] for i, text in enumerate(TEXTS)
-    ],
+    **{
+        f"upsert keys, texts in csv{more}": _csv(f"upsert keys, texts in csv{more}", {"": '""'})
+        for more in ("", " with a semicolon", " with an escape")
+    },
+    "upsert keys, texts in csv with another quote": _csv(
+        "upsert keys, texts in csv with another quote", {"": "@@"}
+    ),
+    "upsert keys, texts in csv with a tab": _csv(
+        "upsert keys, texts in csv with a tab", {"": '""', "#a": '"#a"', "#a\t9": '"#a"\t9'}
+    ),
     "upsert keys, bad key, lenient": {
         "['x', 1]": [["+I", [1, "x", 1.0]], ["-D", [1, "x", 1.0]], ["+I", [1, "x", None]]],
         "['x', 2]": [["+I", [2, "x", 2.0]]],

@@ -314,7 +314,7 @@ def test_what_is_written() -> None:
         schema=schema,
     )
     assert CsvFormat().encoder(schema).encode(rows).to_pylist() == [
-        b'2026-01-02 03:04:05.6Z,100.00,"a""b","x;y,z"',
+        b'"2026-01-02 03:04:05.6Z",100.00,"a""b","x;y,z"',
         b",,,",
     ]
     made = from_options(CsvFormat, {"csv.null-literal": "N"})

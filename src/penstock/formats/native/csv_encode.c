@@ -21,6 +21,7 @@ static int holds(const uint8_t *text, int64_t length, const Mark *mark) {
     return 0;
 }
 
+/* Returns whether a text would not be read back without quotes. */
 static int needs_quotes(const CsvOptions *options, const uint8_t *text, int64_t length) {
     if (length == 0) return 0;
     if (*text == '#' || *text <= ' ' || text[length - 1] <= ' ' || csv_has_byte_order_mark(text, length)) return 1;
@@ -29,6 +30,36 @@ static int needs_quotes(const CsvOptions *options, const uint8_t *text, int64_t 
     }
     return holds(text, length, &options->delimiter) || holds(text, length, &options->quote) ||
            holds(text, length, &options->escape);
+}
+
+/* Returns a UTF-16 unit of the character at a place: the first of two for characters above 16 bits. */
+static int first_unit(const uint8_t *at) {
+    if (*at < 0x80) return *at;
+    if (*at < 0xe0) return (at[0] & 0x1f) << 6 | (at[1] & 0x3f);
+    if (*at < 0xf0) return (at[0] & 0x0f) << 12 | (at[1] & 0x3f) << 6 | (at[2] & 0x3f);
+    return 0xd800;
+}
+
+#define UNITS_MAX 24
+
+/*
+ * Returns whether Flink writes a text in quotes: it is long, or has a character up to the delimiter and the quote, or
+ * an escape character. They are more quotes than a reader needs. But a key of a record is its bytes: with other quotes
+ * a row of an upsert table would have two keys, perhaps in two topic partitions. The text is UTF-8.
+ */
+static int has_quotes_in_flink(const CsvOptions *options, const uint8_t *text, int64_t length) {
+    if (!options->quote.length || length == 0) return 0;
+    if (length > 3 * UNITS_MAX) return 1;
+    int delimiter = first_unit(options->delimiter.bytes), quote = first_unit(options->quote.bytes);
+    int most = delimiter > quote ? delimiter : quote, units = 0;
+    int escape = options->escape.length ? first_unit(options->escape.bytes) : '\\';
+    for (int64_t i = 0; i < length; i++) {
+        if ((text[i] & 0xc0) == 0x80) continue;
+        int unit = first_unit(text + i);
+        if (unit <= most || unit == escape) return 1;
+        units += text[i] < 0xf0 ? 1 : 2;
+    }
+    return units > UNITS_MAX;
 }
 
 static int write_quoted(Writer *writer, const CsvOptions *options, const uint8_t *text, int64_t length) {
@@ -46,10 +77,13 @@ static int write_quoted(Writer *writer, const CsvOptions *options, const uint8_t
     return status ? status : write_bytes(writer, quote->bytes, quote->length);
 }
 
-static int write_text(Encoder *encoder, const View *view, const uint8_t *text, int64_t length) {
+/* Writes a text; a plain one (numbers, booleans, null) only in the quotes that it needs. */
+static int write_text(Encoder *encoder, const View *view, const uint8_t *text, int64_t length, int is_plain) {
     const CsvOptions *options = encoder->options;
     if (!is_utf8(text, length)) return fail(encoder, TEXT_NOT_UTF8, view);
-    if (!needs_quotes(options, text, length)) return write_bytes(encoder->writer, text, length);
+    if (!needs_quotes(options, text, length) && (is_plain || !has_quotes_in_flink(options, text, length))) {
+        return write_bytes(encoder->writer, text, length);
+    }
     if (!options->quote.length) return fail(encoder, NOT_QUOTABLE, view);
     return write_quoted(encoder->writer, options, text, length);
 }
@@ -91,19 +125,33 @@ static int is_null_literal(const CsvOptions *options, const uint8_t *text, int64
     return options->has_null_literal && length == null->length && memcmp(text, null->bytes, (size_t)length) == 0;
 }
 
-/* Writes the writer's text from `start` on again, in quotes where it needs quotes. */
+/* Returns whether Flink has a text for a value of this kind, and not a number or boolean. */
+static int is_text(const View *view) {
+    switch (view->kind) {
+    case KIND_STRING:
+    case KIND_BINARY:
+    case KIND_DATE:
+    case KIND_TIME32:
+    case KIND_TIME64:
+    case KIND_TIMESTAMP:
+    case KIND_LIST:
+    case KIND_STRUCT:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Writes the writer's text from `start` on again, in quotes where it has quotes. */
 static int rewrite_text(Encoder *encoder, const View *view, int64_t start) {
     Writer *writer = encoder->writer;
     int64_t length = writer->used - start;
-    if (!needs_quotes(encoder->options, writer->bytes + start, length) && view->kind != KIND_STRING &&
-        view->kind != KIND_LIST && view->kind != KIND_STRUCT) {
-        return OK; /* texts of numbers and dates are UTF-8 */
-    }
+    if (!is_text(view) && !needs_quotes(encoder->options, writer->bytes + start, length)) return OK;
     uint8_t *copy = malloc((size_t)length + 1);
     if (!copy) return NO_MEMORY;
     memcpy(copy, writer->bytes + start, (size_t)length);
     writer->used = start;
-    int status = write_text(encoder, view, copy, length);
+    int status = write_text(encoder, view, copy, length, !is_text(view));
     free(copy);
     return status;
 }
@@ -172,13 +220,13 @@ static int write_field(Encoder *encoder, const View *view, int64_t i) {
     const Mark *null = &options->null_literal;
     const uint8_t *text;
     int64_t length, start = encoder->writer->used;
-    if (view_is_null(view, i)) return write_text(encoder, view, null->bytes, null->length);
+    if (view_is_null(view, i)) return write_text(encoder, view, null->bytes, null->length, 1);
     if (view->kind == KIND_LIST || view->kind == KIND_STRUCT) return write_elements(encoder, view, i);
     if (view->kind == KIND_STRING) {
         text = view_bytes(view, i, &length);
         /* With an empty literal, empty text means null. */
         if (length && is_null_literal(options, text, length)) return fail(encoder, IS_NULL_LITERAL, view);
-        return write_text(encoder, view, text, length);
+        return write_text(encoder, view, text, length, 0);
     }
     int status = write_scalar(encoder, view, i);
     if (status) return fail(encoder, status, view);

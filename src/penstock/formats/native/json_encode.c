@@ -19,16 +19,35 @@ static int fail(Encoder *encoder, int reason, const View *view) {
     return reason;
 }
 
-static int write_escape(Writer *writer, uint8_t c) {
+static int write_unit(Writer *writer, int unit) {
     static const char hex[] = "0123456789ABCDEF";
+    char text[6] = {'\\', 'u', hex[unit >> 12], hex[unit >> 8 & 15], hex[unit >> 4 & 15], hex[unit & 15]};
+    return write_bytes(writer, text, 6);
+}
+
+static int write_escape(Writer *writer, uint8_t c) {
     static const char short_forms[] = "btn_fr";
     if (c == '"' || c == '\\') return write_bytes(writer, c == '"' ? "\\\"" : "\\\\", 2);
     if (c >= 8 && c <= 13 && c != 11) {
         char text[2] = {'\\', short_forms[c - 8]};
         return write_bytes(writer, text, 2);
     }
-    char text[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-    return write_bytes(writer, text, 6);
+    return write_unit(writer, c);
+}
+
+/* Writes a character of four bytes as its two UTF-16 units. */
+static int write_units(Writer *writer, const uint8_t *at) {
+    int character = (at[0] & 0x07) << 18 | (at[1] & 0x3f) << 12 | (at[2] & 0x3f) << 6 | (at[3] & 0x3f);
+    int status = write_unit(writer, 0xd7c0 + (character >> 10));
+    return status ? status : write_unit(writer, 0xdc00 | (character & 0x3ff));
+}
+
+/*
+ * Returns whether the byte stands for itself. Characters above 16 bits do not need an escape. But a key of a record
+ * is its bytes: written in two ways, a row of an upsert table would have two keys, perhaps in two topic partitions.
+ */
+static int is_written_as_it_is(uint8_t byte) {
+    return (uint8_t)(byte - 0x20) < 0xf0 - 0x20 && byte != '"' && byte != '\\';
 }
 
 static int write_text(Encoder *encoder, const View *view, const uint8_t *text, int64_t length) {
@@ -38,9 +57,11 @@ static int write_text(Encoder *encoder, const View *view, const uint8_t *text, i
     if ((status = write_byte(writer, '"'))) return status;
     int64_t start = 0;
     for (int64_t i = 0; i < length; i++) {
-        if (text[i] >= 0x20 && text[i] != '"' && text[i] != '\\') continue;
+        if (is_written_as_it_is(text[i])) continue;
         if ((status = write_bytes(writer, text + start, i - start))) return status;
-        if ((status = write_escape(writer, text[i]))) return status;
+        int is_above = text[i] >= 0xf0;
+        if ((status = is_above ? write_units(writer, text + i) : write_escape(writer, text[i]))) return status;
+        i += is_above ? 3 : 0;
         start = i + 1;
     }
     if ((status = write_bytes(writer, text + start, length - start))) return status;

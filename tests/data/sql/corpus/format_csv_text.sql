@@ -1,4 +1,3 @@
--- differs: penstock quotes fewer texts than Flink, as in docs/formats-compared.md
 CREATE TABLE told (line STRING) WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'raw');
 CREATE TABLE target (id BIGINT, a STRING, amount DECIMAL(10, 2), ts TIMESTAMP(3), price DOUBLE, b BOOLEAN)
 WITH ('connector' = 'kafka', 'topic' = '${new}target', ${read}, 'format' = 'csv', 'csv.field-delimiter' = ';');
