@@ -53,6 +53,19 @@ def check_names(option: str, names: Sequence[str]) -> None:
         raise OptionError(f"`{option}` is empty. Name at least one column.", option=option)
 
 
+def check_texts(columns: StructType, names: Iterable[str]) -> None:
+    """Raise SchemaError if one of the columns is a text that Spark does not compare by its bytes."""
+    for name in names:
+        kind = columns[name].dataType
+        if isinstance(kind, StringType) and kind != StringType():
+            raise SchemaError(
+                f"The column {name!r} is a {kind.simpleString()}, and texts are compared by their bytes "
+                "here. Values that Spark takes for equal would be different. Nothing was started. Write "
+                f"{name} COLLATE UTF8_BINARY, or lower({name}), in place of the column.",
+                column=name,
+            )
+
+
 def direction(text: str) -> tuple[str, bool]:
     """Return a column of an order, and whether it is descending: of `name`, `name asc` or `name desc`."""
     name, separator, word = text.rpartition(" ")

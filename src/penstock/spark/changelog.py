@@ -7,7 +7,7 @@ each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -17,7 +17,7 @@ from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.collapse import collapsed
 from penstock.changelog.operators.deduplicate import Deduplicate
-from penstock.changelog.operators.join import HOWS, KEY, LEFT, RIGHT, SIDE, How, Join, Names, On
+from penstock.changelog.operators.join import HOWS, LEFT, RIGHT, SIDE, How, Join
 from penstock.changelog.operators.join_with_ttl import JoinWithTtl
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.temporal_join import CLOCK, TemporalJoin
@@ -28,14 +28,15 @@ from penstock.spark._arguments import (
     KIND_FIELD,
     Duration,
     check_names,
+    check_texts,
     check_time,
     columns_without_kind,
     direction,
     duration_ms,
-    kind_expression,
     parsed_calls,
     time_to_live_ms,
 )
+from penstock.spark._both_sides import both_sides, out_fields, pairs_of
 from penstock.spark._keyed_frame import apply, arrow, quoted
 from penstock.spark.native import check_rows_come_once
 from penstock.state.columns import check_columns
@@ -96,7 +97,9 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
     )
     check_names("keys", keys)
     check_names("order_by", order_by)
-    check_columns(operator.columns, [*keys, *order_by, *([] if source is None else [source])])
+    compared = [*keys, *order_by, *([] if source is None else [source])]
+    check_columns(operator.columns, compared)
+    check_texts(columns, compared)
     lifetime = Lifetime(
         time_to_live_ms("ttl", ttl), time_to_live_ms("deleted_ttl", deleted_ttl), operator.remembers_deleted
     )
@@ -144,6 +147,7 @@ def deduplicate(
         raise OptionError(f"Expected 'first' or 'last' for `keep`, got {keep!r}.", option="keep")
     operator = Deduplicate(arrow(columns), tuple(keys), tuple(order_by), keep)
     check_columns(operator.columns, [*keys, *order_by])
+    check_texts(columns, [*keys, *order_by])
     lifetime = Lifetime(time_to_live_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
     out = StructType([*columns.fields, KIND_FIELD])
     return apply(df, collapsed(operator, keys, collapse=collapse), out, state, partitions, lifetime)
@@ -201,7 +205,10 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     ttl_ms = time_to_live_ms("ttl", ttl)
     forgets = ttl_ms is not None
     operator = TopN(arrow(columns), tuple(keys), ordered, n, rank, only_inserts, forgets)
-    check_columns(operator.columns, [*keys, *(name for name, _ in ordered), *operator.columns.names])
+    compared = [*keys, *(name for name, _ in ordered)]
+    check_columns(operator.columns, [*compared, *operator.columns.names])
+    check_columns(operator.out_columns, [])
+    check_texts(columns, compared)
     ranked = [] if rank is None else [StructField(rank, LongType(), nullable=False)]
     out = StructType([*columns.fields, *ranked, KIND_FIELD])
     net = collapsed(operator, None if rank is None else [*keys, rank], collapse=collapse)
@@ -251,7 +258,9 @@ def aggregate(
     check_rows_come_once(df, "aggregate")
     ttl_ms = time_to_live_ms("ttl", ttl)
     operator = Aggregate(arrow(columns), tuple(keys), parsed, forgets=ttl_ms is not None)
-    check_columns(operator.columns, [*keys, *(name for call in parsed for name in call.columns)])
+    compared = [*keys, *(name for call in parsed for name in call.columns)]
+    check_columns(operator.columns, compared)
+    check_texts(columns, compared)
     check_columns(operator.out_columns, [])
     out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
     net = collapsed(operator, keys, collapse=collapse)
@@ -297,42 +306,17 @@ def join(
     """
     if how not in HOWS:
         raise OptionError(f"Expected one of {', '.join(HOWS)} for `how`, got {how!r}.", option="how")
-    both, names = _both_sides(left, right, on, how)
+    both, names = both_sides(left, right, on, how)
     for side in (left, right):
         check_rows_come_once(side, "join")
     ttls_ms = tuple(time_to_live_ms("ttl", each) for each in (ttl if isinstance(ttl, tuple) else (ttl, ttl)))
     has_ttl = any(each is not None for each in ttls_ms)
     kind = JoinWithTtl if has_ttl else Join
-    operator = kind(arrow(columns_without_kind(both)), how, names, _pairs(on))
-    out = StructType([*_out_fields(both, names), KIND_FIELD])
+    operator = kind(arrow(columns_without_kind(both)), how, names, pairs_of(on))
+    out = StructType([*out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
     lifetime = Lifetime(remembers_deleted=False, by=SIDE if has_ttl else None, ttls_ms=ttls_ms)
     return apply(both, net, out, state, partitions, lifetime)
-
-
-def _both_sides(
-    left: DataFrame, right: DataFrame, on: Sequence[str] | Mapping[str, str], how: How
-) -> tuple[DataFrame, Names]:
-    """Return the input of a join, and the columns of its output with those that give them."""
-    check_names("on", list(on) if isinstance(on, Mapping) else on)
-    pairs = dict(_pairs(on))
-    columns = {}
-    for df, names, prefix in ((left, list(pairs), LEFT), (right, list(pairs.values()), RIGHT)):
-        of_side = columns_without_kind(df).fieldNames()
-        check_columns(arrow(columns_without_kind(df)), [*names, *of_side])
-        columns[prefix] = of_side
-    out = _names_of_join(columns[LEFT], columns[RIGHT], pairs, how, is_using=not isinstance(on, Mapping))
-    ones, others = _side(left, 0, pairs.keys(), LEFT), _side(right, 1, pairs.values(), RIGHT)
-    return ones.unionByName(others, allowMissingColumns=True), out
-
-
-def _pairs(on: Sequence[str] | Mapping[str, str]) -> On:
-    """Return the left and the right name of each column that is equal."""
-    return tuple(on.items()) if isinstance(on, Mapping) else tuple((name, name) for name in on)
-
-
-def _out_fields(both: DataFrame, names: Names) -> list[StructField]:
-    return [StructField(name, both.schema[sources[0]].dataType) for name, sources in names]
 
 
 def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
@@ -376,7 +360,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     """
     if how not in ("inner", "left"):
         raise OptionError(f"Expected 'inner' or 'left' for `how`, got {how!r}.", option="how")
-    both, names = _both_sides(rows, versions, on, how)
+    both, names = both_sides(rows, versions, on, how)
     check_rows_come_once(rows, "temporal_join")
     times = (LEFT + time, RIGHT + version_time)
     for df, name in ((rows, time), (versions, version_time)):
@@ -389,31 +373,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     both = both.selectExpr("*", f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}")
     delay_us = 1_000 * duration_ms("delay", delay, is_zero_allowed=True)
     columns = arrow(columns_without_kind(both))
-    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=_pairs(on))
-    out = StructType([*_out_fields(both, names), KIND_FIELD])
+    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=pairs_of(on))
+    out = StructType([*out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
     return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False), times)
-
-
-def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFrame:
-    """Return the rows of one side of a join in the columns of its input."""
-    return df.selectExpr(
-        f"CAST({side} AS TINYINT) AS {quoted(SIDE)}",
-        *(f"{quoted(key)} AS {quoted(f'{KEY}{number}')}" for number, key in enumerate(keys)),
-        *(f"{quoted(name)} AS {quoted(prefix + name)}" for name in columns_without_kind(df).fieldNames()),
-        kind_expression(df),
-    )
-
-
-def _names_of_join(
-    left: list[str], right: list[str], pairs: Mapping[str, str], how: How, *, is_using: bool
-) -> Names:
-    """Return the columns of the output, each with the columns of the input that give it."""
-    if how in ("semi", "anti"):
-        return tuple((name, (LEFT + name,)) for name in left)
-    shared = set(pairs) if is_using else set()
-    for name in right:
-        if name in left and name not in shared:
-            raise SchemaError(f"Both sides have the column {name!r}. Rename one of them.", column=name)
-    from_left = [(name, (LEFT + name, RIGHT + name) if name in shared else (LEFT + name,)) for name in left]
-    return (*from_left, *((name, (RIGHT + name,)) for name in right if name not in shared))

@@ -26,7 +26,7 @@ from penstock.changelog.row_kinds import (
     kinds_of,
 )
 from penstock.errors import OptionError, RowError
-from penstock.spark._arguments import check_names
+from penstock.spark._arguments import check_names, check_texts
 from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def in_order(
     if partitions is not None and partitions < 1:
         raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
     check_columns(to_arrow_schema(df.schema, timezone="UTC"), [*keys, *order_by])
+    check_texts(df.schema, [*keys, *order_by])
     columns = [df[f"`{name.replace('`', '``')}`"] for name in keys]
     together = df.repartition(*columns) if partitions is None else df.repartition(partitions, *columns)
     return together.mapInArrow(SortedRows(tuple(keys), tuple(order_by)).run, df.schema)

@@ -19,6 +19,7 @@ from penstock.spark._arguments import (
     KIND_FIELD,
     Duration,
     check_names,
+    check_texts,
     check_time,
     columns_without_kind,
     duration_ms,
@@ -91,6 +92,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         )
     used = [*keys, time, *order_by, *(call.column for call in parsed if call.column is not None)]
     check_columns(arrow(columns), used)
+    check_texts(columns, used)
     check_time(columns, time)
     check_rows_come_once(df, "over")
     rows = rows_that_wait(df)

@@ -17,6 +17,7 @@ from penstock.spark._arguments import (
     KIND_FIELD,
     Duration,
     check_names,
+    check_texts,
     check_time,
     columns_without_kind,
     duration_ms,
@@ -69,6 +70,7 @@ def sessions(
     columns = columns_without_kind(df)
     check_names("keys", keys)
     check_columns(arrow(columns), [*keys, time])
+    check_texts(columns, keys)
     check_time(columns, time)
     for name in names:
         if name in columns.fieldNames():

@@ -16,6 +16,7 @@ from penstock.spark._arguments import (
     KIND_FIELD,
     Duration,
     check_names,
+    check_texts,
     check_time,
     columns_without_kind,
     direction,
@@ -67,6 +68,7 @@ def sort_by_time(
         check_names("order_by", order_by)
     ordered = tuple(map(direction, order_by))
     check_columns(arrow(columns), [time, *(name for name, _ in ordered)])
+    check_texts(columns, [name for name, _ in ordered])
     check_time(columns, time)
     check_rows_come_once(df, "sort_by_time")
     rows = rows_that_wait(df)

@@ -270,6 +270,8 @@ def equal_to_before(rows: pa.Table, names: Sequence[str]) -> Mask:
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Mask:
+    if kinds.is_null(left.type):
+        return np.ones(len(left), bool)
     if kinds.is_nested(left.type):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.fromiter((_same(a, b) for a, b in pairs), bool, len(left))

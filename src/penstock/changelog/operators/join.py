@@ -45,6 +45,7 @@ class Join:
             other side are null.
         how: the kind of join. "semi" and "anti" are the left rows with and without a partner.
         names: the names of the output. Each has the columns that give it, of which the first not null counts.
+            A key has one value in both rows.
         on: the left and the right name of each key.
     """
 
@@ -204,7 +205,8 @@ def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa
     for _, sources in names:
         found = []
         for source in sources:
-            places = left if source.startswith(LEFT) else right
+            places = np.where(left < 0, right, left) if source.startswith(KEY) else left
+            places = right if source.startswith(RIGHT) else places
             taken = one_array(rows.column(source)).take(pa.array(places, mask=places < 0))
             found.append(taken.cast(rows.schema.field(sources[0]).type))
         arrays.append(pc.coalesce(*found) if len(found) > 1 else found[0])
