@@ -41,6 +41,7 @@ NAIVE = pa.timestamp("us")
         ('"2026-05-01 12:00"', NAIVE, {}, "it has no seconds: declare STRING"),
         ('"2026-05-01"', NAIVE, {}, "'2026-05-01': it has no time: declare DATE"),
         ("1767323045", ZONED, {}, "'1767323045': it is a number: declare BIGINT"),
+        ("1767323045123456", NAIVE, {}, "(timestamp_seconds, timestamp_millis, timestamp_micros)"),
         ('"1767323045"', NAIVE, {}, "'1767323045': it is a number: declare BIGINT"),
         ('"2026-05-01T12:00:00"', pa.date32(), {}, "it has a time after the date: declare a timestamp type"),
         ("20574", pa.date32(), {}, "'20574': it is a number: declare INT"),
