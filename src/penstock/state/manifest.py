@@ -126,13 +126,24 @@ def parse_manifest(contents: bytes, where: str) -> Manifest:
 
 
 def read_manifest(files: Files, folder: str, name: str) -> Manifest | None:
-    """Return a manifest; None if it was deleted in the meantime."""
+    """Return a manifest; None if it was deleted in the meantime.
+
+    Raises:
+        StateError: the file is damaged, or of another batch than its name says, or of a newer penstock.
+    """
     path = f"{folder}/{name}"
     try:
         contents = files.read(path)
     except FileNotFoundError:
         return None
-    return parse_manifest(contents.to_pybytes(), f"{files.root}/{path}")
+    manifest = parse_manifest(contents.to_pybytes(), f"{files.root}/{path}")
+    if not name.startswith(f"{manifest.version}-"):
+        raise StateError(
+            f"The state is damaged: the manifest {files.root}/{path} is of batch {manifest.version}. Nothing "
+            "was written. Restore the folder together with the checkpoint of the same time.",
+            path=f"{files.root}/{path}",
+        )
+    return manifest
 
 
 def one_with_runs(found: Sequence[Manifest], names: Collection[str]) -> Manifest:
