@@ -221,6 +221,23 @@ def test_an_error_of_the_database_changes_nothing(server: str) -> None:
     assert stored(server, "texts") == {1: "a"}
 
 
+def test_rows_that_a_trigger_leaves_out_are_an_error(server: str) -> None:
+    target = SqlTable("dropped", lambda: psycopg.connect(server))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute(
+            "CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS "
+            """'BEGIN IF NEW."na%me" = ''bad'' THEN RETURN NULL; END IF; RETURN NEW; END'"""
+        )
+        connection.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON dropped FOR EACH ROW EXECUTE FUNCTION leave_out()"
+        )
+    with pytest.raises(MaterializeError, match="took 1 of the 2 rows of batch 1 and gave no error"):
+        target.apply(batch(1, [(1, "b", "+U"), (2, "bad", "+I")]))
+    assert stored(server, "dropped") == {1: "a"}
+    assert target.apply(batch(1, [(1, "b", "+U"), (2, "c", "+I")]))
+
+
 def test_types(server: str) -> None:
     columns = pa.schema(
         [

@@ -137,7 +137,7 @@ def _sqlite_value(value: Any) -> Any:
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return str(value)
+        return f"{value:f}"  # without an exponent
     if isinstance(value, float) and math.isnan(value):
         raise RowError(
             "A column holds NaN, which SQLite stores as NULL. Nothing of the batch was written. Replace it, "

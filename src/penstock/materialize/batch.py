@@ -106,7 +106,9 @@ class Batch:
 
     def check_keys(self) -> None:
         """Raise RowError if two tasks gave a row of the same key, because their order is unknown."""
-        counted = self.rows.select(self.keys).group_by(self.keys).aggregate([([], "count_all")])
+        names = [f"key {i}" for i in range(len(self.keys))]  # a key may be named count_all
+        keys = self.rows.select(self.keys).rename_columns(names)
+        counted = keys.group_by(names).aggregate([([], "count_all")])
         count = pc.sum(pc.greater(counted.column("count_all"), 1)).as_py()
         if count:
             raise RowError(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
 from penstock.materialize._dialects import SQLITE, Dialect, Lookup, dialect_of
 from penstock.materialize.batch import Batch
 from penstock.materialize.marker import Marker, is_applied, marker_of
@@ -32,6 +32,10 @@ _TARGET = "penstock_target"
 _TEMPORARY = "pg_temp"
 _FORMAT = 1
 _NO_BATCH = -1
+_UNKNOWN_COUNT = -1
+"""What a driver says that does not count rows."""
+_LEGACY_TRANSACTIONS = -1
+"""`sqlite3.LEGACY_TRANSACTION_CONTROL`, which Python 3.11 does not have."""
 _P = "\0"
 """Stands for a parameter, because no name has this character."""
 
@@ -103,15 +107,29 @@ class SqlTable:
         with closing(self.connect()) as connection:
             _check_transactions(connection)
             if dialect is SQLITE:
-                connection.isolation_level = None  # the transaction begins and ends where the statements say
+                _leave_transactions_to_statements(connection)
             with closing(connection.cursor()) as cursor:
                 try:
                     done = work(_Apply(self, dialect, cursor, batch))
                 except BaseException:
                     connection.rollback()
                     raise
-            connection.commit()
+            self._commit(connection, batch)
         return done
+
+    def _commit(self, connection: Any, batch: Batch) -> None:
+        try:
+            connection.commit()
+        except Exception as error:
+            if any(kind.__name__ == "IntegrityError" for kind in type(error).__mro__):
+                raise  # a deferred constraint, so nothing was written
+            raise MaterializeError(
+                f"The database did not confirm the commit of batch {batch.batch_id} of {self} "
+                f"({type(error).__name__}: {error}). It is unknown whether the whole batch was applied or "
+                "nothing of it. Start the query again. Spark repeats the batch, and the marker says if it was "
+                "applied.",
+                batch_id=batch.batch_id,
+            ) from error
 
 
 def _check_schema(table: str, dialect: Dialect) -> None:
@@ -125,6 +143,14 @@ def _check_schema(table: str, dialect: Dialect) -> None:
             option="table",
             value=table,
         )
+
+
+def _leave_transactions_to_statements(connection: Any) -> None:
+    """Let a connection of SQLite begin a transaction only where a statement says so."""
+    connection.isolation_level = None
+    if getattr(connection, "autocommit", None) is False:  # Python 3.12 then keeps a transaction open
+        connection.autocommit = _LEGACY_TRANSACTIONS
+        connection.rollback()
 
 
 def _check_transactions(connection: Any) -> None:
@@ -283,7 +309,19 @@ class _Apply:
             f"INSERT INTO {self._table} AS {_TARGET} ({', '.join(names)}) SELECT {', '.join(names)} FROM "
             f"{self._staged} WHERE {_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
         )
+        if changes:
+            self._check_count(self._batch.upserted().num_rows)
         self._execute(f"DROP TABLE {self._staged}")
+
+    def _check_count(self, expected: int) -> None:
+        """Raise MaterializeError if the database has left rows out, as a trigger of the table may do."""
+        count = self._cursor.rowcount
+        if count not in (expected, _UNKNOWN_COUNT):
+            raise MaterializeError(
+                f"{self._target} took {count} of the {expected} rows of batch {self._batch.batch_id} and "
+                "gave no error. A trigger or a constraint of the table leaves rows out. Nothing of the batch "
+                "was written. Change the table, or filter the rows before materialize."
+            )
 
     def _definitions(self, first: str = "") -> str:
         columns = (f"{_quoted(one.name)} {self._dialect.column_type(one)}" for one in self._columns)
@@ -297,7 +335,10 @@ class _Apply:
         """Return the rows for the driver of the database, in parts."""
         value = self._dialect.value
         for part in self._batch.rows.to_batches(max_chunksize=10_000):
-            columns = [[value(one) for one in column.to_pylist()] for column in part.columns[:-1]]
+            columns = [
+                [value(one) for one in _python_values(column, name)]
+                for column, name in zip(part.columns[:-1], part.schema.names[:-1], strict=True)
+            ]
             deleted = map(int, part.columns[-1].to_pylist())
             yield list(zip(*columns, deleted, strict=True))
 
@@ -309,6 +350,18 @@ class _Apply:
         if self._dialect.placeholder == "%s":
             statement = statement.replace("%", "%%")  # a name may have one
         return statement.replace(_P, self._dialect.placeholder)
+
+
+def _python_values(column: pa.Array, name: str) -> list[Any]:
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError) as error:
+        raise RowError(
+            f"Column '{name}' has a value that Python cannot hold: a date or time before the year 1 or after "
+            f"9999, or text that is not UTF-8 ({type(error).__name__}). Nothing of the batch was written. "
+            "Replace it, or cast the column to text.",
+            column=name,
+        ) from error
 
 
 def _quoted(name: str) -> str:

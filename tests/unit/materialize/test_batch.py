@@ -55,6 +55,17 @@ def test_a_key_of_two_tasks_is_an_error() -> None:
     batch(0, [(1, "a", "+I"), (1, "b", "+U")]).check_keys()
 
 
+def test_a_key_may_have_any_name() -> None:
+    columns = pa.schema([("count_all", pa.int64()), ("place", pa.string()), ("place_max", pa.int64())])
+    last = LastRows(tuple(columns.names), columns)
+    rows = pa.table([[1, 1, 2], ["a", "a", "a"], [3, 3, 3]], names=columns.names).cast(columns)
+    found = Batch("q", 0, last.keys, last.last_rows(rows))
+    found.check_keys()
+    assert found.rows.num_rows == 2
+    with pytest.raises(RowError, match="Rows of 1 keys"):
+        Batch("q", 0, last.keys, pa.concat_tables([found.rows, found.rows.slice(1)])).check_keys()
+
+
 def test_the_digest_is_of_the_content_in_any_order() -> None:
     one = batch(0, [(1, "a", "+I"), (2, "b", "-D")])
     same = batch(7, [(2, "other", "-D"), (1, "a", "+U")], "other query")

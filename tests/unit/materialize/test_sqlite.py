@@ -142,6 +142,88 @@ def test_a_failure_in_the_middle_leaves_rows_and_marker_as_they_were(tmp_path: P
     assert stored(tmp_path) == {2: "b", 3: "bad"}
 
 
+def test_rows_that_the_database_leaves_out_are_an_error(tmp_path: Path) -> None:
+    target = table(tmp_path)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute(
+            """CREATE TRIGGER no BEFORE INSERT ON "go'od%s" WHEN new."na%me" = 'bad' """
+            """BEGIN SELECT RAISE(IGNORE); END"""
+        )
+    with pytest.raises(MaterializeError, match="took 1 of the 2 rows of batch 1 and gave no error"):
+        target.apply(batch(1, [(1, "b", "+U"), (2, "bad", "+I"), (3, "c", "-D")]))
+    assert stored(tmp_path) == {1: "a"}
+    assert target.apply(batch(1, [(1, "b", "+U"), (2, "c", "+I"), (3, "c", "-D")]))
+    assert stored(tmp_path) == {1: "b", 2: "c"}
+
+
+def test_a_commit_whose_answer_is_lost_is_applied_once(tmp_path: Path) -> None:
+    class Lost(sqlite3.Connection):
+        def commit(self) -> None:
+            super().commit()
+            raise sqlite3.OperationalError("connection lost")
+
+    target = SqlTable("t", lambda: sqlite3.connect(tmp_path / "shop.db", factory=Lost), "sqlite")
+    with pytest.raises(MaterializeError, match="did not confirm the commit of batch 0"):
+        target.apply(batch(0, [(1, "a", "+I")]))
+    assert not table(tmp_path, "t").apply(batch(0, [(1, "a", "+I")]))
+    assert stored(tmp_path, "t") == {1: "a"}
+
+
+def test_a_deferred_constraint_is_the_error_of_the_database(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE names (name TEXT PRIMARY KEY)")
+        connection.execute(
+            """CREATE TABLE t (id INTEGER PRIMARY KEY, "na%me" TEXT REFERENCES names """
+            "DEFERRABLE INITIALLY DEFERRED)"
+        )
+        connection.commit()
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(tmp_path / "shop.db")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        SqlTable("t", connect, "sqlite").apply(batch(0, [(1, "a", "+I")]))
+    assert stored(tmp_path, "t") == {}
+
+
+def test_a_connection_may_keep_a_transaction_open_as_python_3_12_does(tmp_path: Path) -> None:
+    class Open(sqlite3.Connection):
+        mode = False
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named | {"isolation_level": None})
+            self.execute("BEGIN")
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name != "isolation_level":  # it has no effect then
+                super().__setattr__(name, value)
+
+        @property
+        def autocommit(self) -> Any:
+            return self.mode
+
+        @autocommit.setter
+        def autocommit(self, mode: Any) -> None:
+            self.mode = mode
+
+        def rollback(self) -> None:
+            super().rollback()
+            if self.mode is False:
+                self.execute("BEGIN")
+
+        def commit(self) -> None:
+            super().commit()
+            if self.mode is False:
+                self.execute("BEGIN")
+
+    target = SqlTable("t", lambda: sqlite3.connect(tmp_path / "shop.db", factory=Open), "sqlite")
+    assert target.apply(batch(0, [(1, "a", "+I")]))
+    assert stored(tmp_path, "t") == {1: "a"}
+
+
 def test_a_connection_that_commits_by_itself_is_refused(tmp_path: Path) -> None:
     class Autocommit(sqlite3.Connection):  # as Python 3.12 makes it
         autocommit = True
@@ -210,6 +292,24 @@ def test_values_of_every_type_are_exact(tmp_path: Path) -> None:
         "2026-01-02T03:04:05.678901",
     )
     assert found[1] == (b"x", *[None] * 7)
+
+
+def test_a_decimal_has_no_exponent(tmp_path: Path) -> None:
+    columns = pa.schema([("k", pa.decimal128(38, 10))])
+    values = ["0.0000000000", "-0.0000000001", "1234567890123456789012345678.0000000000"]
+    table(tmp_path).apply(of_types(columns, [{"k": Decimal(value)} for value in values]))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        found = connection.execute("""SELECT k FROM "go'od%s" ORDER BY rowid""").fetchall()
+    assert [value for (value,) in found] == values
+
+
+@pytest.mark.parametrize(("kind", "number"), [(pa.date32(), 2_932_897), (pa.timestamp("us"), 2**60)])
+def test_a_time_that_python_does_not_have_is_an_error(tmp_path: Path, kind: pa.DataType, number: int) -> None:
+    columns = pa.schema([("k", pa.int64()), ("when", kind)])
+    width = pa.int32() if kind == pa.date32() else pa.int64()
+    rows = pa.table([pa.array([1]), pa.array([number], width).cast(kind)], schema=columns)
+    with pytest.raises(RowError, match="Column 'when' has a value that Python cannot hold"):
+        table(tmp_path).apply(Batch("q", 0, ("k",), LastRows(("k",), columns).last_rows(rows)))
 
 
 def test_a_key_alone_is_a_table(tmp_path: Path) -> None:
