@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import CheckpointError
-from penstock.security.location import without_secrets
+from penstock.security.location import without_secrets, without_secrets_in
 
 _TEXTS_KEPT = 100
 _FOLDERS_KEPT = 50
@@ -92,7 +92,7 @@ class RemoteFolder:
         try:
             infos = self._store.get_file_info(FileSelector(f"{self._path}/{folder}", allow_not_found=True))
         except (OSError, ValueError, NotImplementedError) as error:
-            raise _unreachable(self._location, error) from error
+            raise _unreachable(self._location, error) from None
         of_folder = {
             f"{folder}/{info.base_name}": info.mtime_ns // 1_000_000 for info in infos if info.is_file
         }
@@ -128,14 +128,14 @@ def _remote(location: str) -> RemoteFolder:
     try:
         store, path = FileSystem.from_uri(f"{_SPARKS_SCHEMES.get(scheme, scheme)}://{rest}")
     except (OSError, ValueError, ImportError, NotImplementedError) as error:
-        raise _unreachable(location, error) from error
+        raise _unreachable(location, error) from None
     return RemoteFolder(location, store, path)
 
 
 def _unreachable(location: str, error: Exception) -> CheckpointError:
     shown = without_secrets(location)
     # pyarrow's messages repeat the URI, with pyarrow's own name of the scheme.
-    reason = str(error).replace(location.partition("://")[2], shown.partition("://")[2])
+    reason = without_secrets_in(str(error).replace(location.partition("://")[2], shown.partition("://")[2]))
     return CheckpointError(
         f"Cannot read the checkpoint at {shown}: {reason}. penstock reads stores with pyarrow, which takes "
         "credentials from the environment (for S3 the AWS_* variables or profiles; for HDFS HADOOP_HOME and "

@@ -11,6 +11,8 @@ import re
 from penstock.security.http import without_user
 
 _SCHEME = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/?(?=[^/])")
+_URL_WITH_USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/'\"?#]*@")
+_URL_WITH_QUERY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"?]*)\?[^\s'\"]*")
 
 
 def without_secrets(location: str) -> str:
@@ -22,3 +24,8 @@ def without_secrets(location: str) -> str:
         return found[0] + location[found.end() :].rpartition("@")[2]
     scheme, _, rest = location.partition("://")
     return f"{scheme}://{without_user(rest).partition('?')[0]}"
+
+
+def without_secrets_in(text: str) -> str:
+    """Return the message of a library with its URLs without user, password and query."""
+    return _URL_WITH_QUERY.sub(r"\1", _URL_WITH_USER.sub(r"\1", text))

@@ -14,7 +14,7 @@ import pytest
 from penstock.errors import CheckpointError
 from penstock.observe import _folders, checkpoint
 from penstock.observe.checkpoint import read_checkpoint
-from penstock.security.location import without_secrets
+from penstock.security.location import without_secrets, without_secrets_in
 from tests.checkpoint_files import write_checkpoint
 from tests.http_server import QuietHandler, serving
 
@@ -107,6 +107,7 @@ def test_spark_writes_a_path_of_this_machine_as_file(tmp_path: Path) -> None:
     ("location", "shown"),
     [
         ("s3://key:secret@bucket/c?x=secret", "s3://bucket/c"),
+        ("abfs://account@host:10000/c?enable_tls=false&sig=secret", "abfs://host:10000/c"),
         ("s3://key:sec/ret@bucket/c", "s3://bucket/c"),
         ("s3://key:sec?ret@bucket/c", "s3://bucket/c"),
         ("hdfs://name-node:8020/c@d", "hdfs://name-node:8020/c@d"),
@@ -120,6 +121,26 @@ def test_spark_writes_a_path_of_this_machine_as_file(tmp_path: Path) -> None:
 )
 def test_credentials_are_not_shown(location: str, shown: str) -> None:
     assert without_secrets(location) == shown
+
+
+@pytest.mark.parametrize("token", ["sig=hunter2", "se=2099&sig=hun%2Fter2&sp=rw"])
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+@pytest.mark.parametrize("user", ["", "hunter2@", "key:hunter2@"])
+def test_a_message_of_a_library_shows_no_credentials(token: str, quote: str, user: str) -> None:
+    message = f"Failed: {quote}https://{user}host:1/box/c?{token}{quote} Azure Error: [403] What? See a@b."
+    shown = f"Failed: {quote}https://host:1/box/c{quote} Azure Error: [403] What? See a@b."
+    assert without_secrets_in(message) == shown
+
+
+def test_a_store_that_refuses_a_token_does_not_show_it() -> None:
+    class Azure:
+        def get_file_info(self, _: object) -> None:
+            raise OSError("Failed to list: https://host:1/box?sp=r&sig=hun%2Fter2 Azure Error: 403")
+
+    store = _folders.RemoteFolder("abfs://box@account.dfs.core.windows.net/c?sig=hun/ter2", Azure(), "box/c")
+    with pytest.raises(CheckpointError, match="https://host:1/box Azure Error: 403") as raised:
+        store.names("offsets")
+    assert raised.value.__suppress_context__
 
 
 def test_a_file_that_is_missing_is_named_without_secrets() -> None:
