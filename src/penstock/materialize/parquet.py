@@ -154,6 +154,8 @@ class ParquetTable:
             MaterializeError: another driver has published another version of the batch.
         """
         number, name = version.marker.batch_id, _name_of(version.marker)
+        if name in _manifests(files).get(number, []):  # some stores hide a file while it is replaced
+            return
         with files.create(f"{_VERSIONS}/{name}") as sink:
             sink.write(version.to_json())
         others = [other for other in _manifests(files).get(number, []) if other != name]

@@ -20,11 +20,14 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 import pyarrow.fs
 
-from penstock.security.location import without_secrets
+from penstock.security.location import without_secrets, without_secrets_in
+from penstock.state._upload import Upload, clear_errors
 
 TEMPORARY = ".tmp-"
 """Stands in the names of files that are not complete."""
 
+BEGUN = f"{TEMPORARY}begun"
+"""Ends the name of a file that its store shows before it has contents."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(:(?://)?)")
 
@@ -37,7 +40,10 @@ class Files(Protocol):
         """The folder, for messages and as the name of a cache."""
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in a folder in order, with those of incomplete files; [] without a folder."""
+        """Return the names in a folder in order; [] without a folder.
+
+        The names of incomplete files have `TEMPORARY` in them.
+        """
 
     def read(self, path: str) -> pa.Buffer:
         """Return the contents of a file.
@@ -124,6 +130,8 @@ class ArrowFiles:
     """Files of any file system of pyarrow.fs. Reads copy a run to this machine once, by its name.
 
     Object stores show an object when it is complete. Other file systems get a temporary file and a rename.
+    Several tasks may write a small file at once, with the same contents. So an error of one of them never
+    deletes the file, and does not count if the file is there. Errors show no credentials.
 
     Args:
         file_system: of pyarrow.
@@ -146,18 +154,22 @@ class ArrowFiles:
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder in order.
 
-        Azure shows a file with 0 bytes from the moment when its upload begins, also if the writer dies. No
-        file of penstock has 0 bytes when it is complete, so these are left out.
+        Azure shows a file with 0 bytes from the moment when its upload begins, also if the writer dies, and
+        again when another task writes the same file. No file of penstock has 0 bytes when it is complete, so
+        these have `BEGUN` after their names.
         """
         selector = pa.fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
-        found = self._file_system.get_file_info(selector)
-        return sorted(info.base_name for info in found if not (self._shows_begun_files and info.size == 0))
+        with clear_errors():
+            found = self._file_system.get_file_info(selector)
+        return sorted(info.base_name + (BEGUN if self._is_begun(info) else "") for info in found)
+
+    def _is_begun(self, info: pa.fs.FileInfo) -> bool:
+        return self._shows_begun_files and bool(info.size == 0)
 
     def read(self, path: str) -> pa.Buffer:
         """Return a file; a run from the copy on this machine, if there is one."""
         if not path.endswith(".arrow"):
-            with self._file_system.open_input_file(f"{self.root}/{path}") as source:
-                contents = source.read_buffer()
+            contents = self._read(path)
             if self._shows_begun_files and contents.size == 0:
                 raise FileNotFoundError(f"{self.root}/{path} is not complete")
             return contents
@@ -165,8 +177,7 @@ class ArrowFiles:
             return self._cache.read(path)
         except FileNotFoundError:
             pass
-        with self._file_system.open_input_file(f"{self.root}/{path}") as source:
-            contents = source.read_buffer()
+        contents = self._read(path)
         with self._cache.create(path) as copy:
             copy.write(contents)
         try:
@@ -174,28 +185,68 @@ class ArrowFiles:
         except FileNotFoundError:  # another process has just deleted the copy
             return contents
 
+    def _read(self, path: str) -> pa.Buffer:
+        with clear_errors(), self._file_system.open_input_file(f"{self.root}/{path}") as source:
+            return source.read_buffer()
+
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[Any]:
         """Write a file that appears when it is complete."""
         final = f"{self.root}/{path}"
         written = final if self._is_object_store else f"{final}{TEMPORARY}{uuid.uuid4().hex[:8]}"
-        if not self._is_object_store:
-            self._file_system.create_dir(final.rpartition("/")[0], recursive=True)
+        with clear_errors():
+            if not self._is_object_store:
+                self._file_system.create_dir(final.rpartition("/")[0], recursive=True)
+            upload = Upload(self._file_system, written)
+            try:
+                yield upload
+                self._publish(upload, final)
+            except BaseException:
+                upload.discard(is_temporary=written != final)
+                raise
+
+    def _publish(self, upload: Upload, final: str) -> None:
+        """End an upload, and give it its name."""
+        contents = upload.held
         try:
-            with self._file_system.open_output_stream(written) as sink:
-                yield sink
-        except Exception:  # to close the stream has published what it had
-            with contextlib.suppress(Exception):
-                self._file_system.delete_file(written)
-            raise
-        if written != final:
-            self._file_system.move(written, final)
+            upload.end()
+            if upload.path == final:
+                return
+            # pyarrow replaces a file of HDFS in two steps, and between them there is none
+            if contents is not None and self._has(final, contents):
+                self._file_system.delete_file(upload.path)
+            else:
+                self._file_system.move(upload.path, final)
+        except Exception:
+            if contents is None or not self._has(final, contents):
+                raise
+            upload.discard(is_temporary=upload.path != final)
+
+    def _has(self, path: str, contents: bytes) -> bool:
+        """Return whether a file is there and has these contents."""
+        try:
+            if self._file_system.get_file_info(path).size != len(contents):
+                return False
+            with self._file_system.open_input_file(path) as source:
+                return bool(source.read() == contents)
+        except (OSError, pa.ArrowException):
+            return False
 
     def delete(self, path: str) -> None:
         """Delete a file, and its copy."""
         self._cache.delete(path)
-        with contextlib.suppress(FileNotFoundError):
-            self._file_system.delete_file(f"{self.root}/{path}")
+        place = f"{self.root}/{path.removesuffix(BEGUN)}"
+        with clear_errors():
+            try:
+                self._file_system.delete_file(place)
+                return
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                failed = error
+            # HDFS has one error for a file that is not there and for others
+            if self._file_system.get_file_info(place).type != pa.fs.FileType.NotFound:
+                raise failed
 
     def forget(self, path: str) -> bool:
         """Delete the copy of a file on this machine. Return whether there was one."""
@@ -215,13 +266,13 @@ def open_files(place: str) -> Files:
     """Return the files below a path of this machine, or below a URI such as s3://bucket/folder.
 
     Raises:
-        ValueError: the scheme is not followed by "://", or pyarrow.fs cannot open it. The message has no
-            credentials of the URI.
+        ValueError: the scheme is not followed by "://", or pyarrow.fs cannot open it, or only fsspec can. The
+            message has no credentials of the URI.
     """
     try:
         return _opened(place)
-    except (ValueError, OSError) as error:  # pa.ArrowInvalid is a ValueError
-        raise ValueError(str(error).replace(place, without_secrets(place))) from None
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise ValueError(without_secrets_in(str(error).replace(place, without_secrets(place)))) from None
 
 
 def _opened(place: str) -> Files:
@@ -238,5 +289,10 @@ def _opened(place: str) -> Files:
                 "machine, and each machine opens its own files"
             )
         return LocalFiles(path)
+    if found[1].startswith("fsspec+") or found[1] == "hf":
+        raise ValueError(
+            f"{found[1]}:// is read through fsspec, which may keep listings, and then a task does not see "
+            "what others have written. Use a path, or a URI of pyarrow's own: s3://, gs://, abfs:// or hdfs://"
+        )
     file_system, root = pa.fs.FileSystem.from_uri(place)
     return ArrowFiles(file_system, root.rstrip("/"), place=place)

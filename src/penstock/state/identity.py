@@ -139,7 +139,13 @@ def read_identity(files: Files) -> tuple[Identity, str] | None:
 
 
 def write_identity(files: Files, identity: Identity) -> None:
-    """Write the identity of a new state. Several tasks may do it at once."""
+    """Write the identity of a new state. Several tasks may do it at once.
+
+    A late task does not write it again: on Azure it would be gone until the task ends, or for ever.
+    """
+    known = read_identity(files)
+    if known is not None and known[0] == identity:
+        return
     try:
         with files.create(IDENTITY_FILE) as sink:
             sink.write(identity.to_json())

@@ -5,6 +5,9 @@ Runs on executors, and in `penstock state`. The first task of a run of the query
 
     <first batch>-<epoch, 16 digits><hash of the run id, 16 digits>.json
 
+The name of a file that Azure shows before it has contents ends with `.tmp-begun`. It is a claim too. Another
+task of the run may be about to write the same claim again, and a claim that was there must not vanish.
+
 The epoch is the number of the plan (`plans.py`) and the id of Spark's stage. A later driver has a higher
 plan, and a later run of the same driver a higher stage. So the epochs have the order in which the runs began,
 also if the first task of a dead run begins after a newer run has claimed its place. Epochs do not depend on
@@ -22,7 +25,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.errors import StateError
-from penstock.state.files import Files
+from penstock.state.files import BEGUN, Files
 from penstock.state.manifest import FileName, Manifest
 from penstock.state.marks import Mark, short_hash
 from penstock.state.plans import is_replaced, take_number
@@ -30,7 +33,7 @@ from penstock.state.seal import Seal, newest_seal
 
 RUNS = "runs"
 """The folder of the claims."""
-_NAME = re.compile(r"(\d+)-([0-9a-f]{16})([0-9a-f]{16})\.json")
+_NAME = re.compile(rf"(\d+)-([0-9a-f]{{16}})([0-9a-f]{{16}})\.json(?:{re.escape(BEGUN)})?")
 _STAGE_BITS = 32
 _TRIES = 10
 

@@ -44,7 +44,8 @@ def _delete_incomplete(files: Files, first_batch: int) -> None:
     for folder in (MARKS, RUNS):
         for name in files.names(folder):
             batch = name.partition("-")[0]
-            if TEMPORARY in name and batch.isdigit() and int(batch) < first_batch - 1:
+            is_claim = folder == RUNS and parse_claim(name) is not None  # also one that has no contents
+            if TEMPORARY in name and not is_claim and batch.isdigit() and int(batch) < first_batch - 1:
                 files.delete(f"{folder}/{name}")
 
 

@@ -386,7 +386,7 @@ def test_what_a_dead_writer_leaves_on_azure_does_not_count(tmp_path: Path) -> No
     for folder in ("0", "1", "batches", "runs", "partitions"):
         (tmp_path / "state" / folder).mkdir(parents=True)
     files = ArrowFiles(Azure(str(tmp_path), pa.fs.LocalFileSystem()), "state", str(tmp_path / "cache"))
-    begun = [IDENTITY_FILE, "0/1-aaaaaaaaaaaa.json", f"runs/0-{'f' * 32}.json"]
+    begun = [IDENTITY_FILE, "0/1-aaaaaaaaaaaa.json", "0/1-aaaaaaaaaaaa.arrow"]
     for name in begun:
         (tmp_path / "state" / name).touch()
     run_batch(store_in(files), "a", 0, {0: "0", 1: "0"})
