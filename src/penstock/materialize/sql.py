@@ -126,8 +126,8 @@ class SqlTable:
             raise MaterializeError(
                 f"The database did not confirm the commit of batch {batch.batch_id} of {self} "
                 f"({type(error).__name__}: {error}). It is unknown whether the whole batch was applied or "
-                "nothing of it. Start the query again. Spark repeats the batch, and the marker says if it was "
-                "applied.",
+                "nothing of it. Start the query again. Spark repeats the batch, and the marker says if it "
+                "was applied.",
                 batch_id=batch.batch_id,
             ) from error
 
