@@ -35,34 +35,35 @@ STATISTICS = {
 def read_departures(
     spark: SparkSession, bootstrap_servers: str, topic: str, rows_per_batch: int
 ) -> DataFrame:
-    """Return the changes as Debezium has written them, with their place in PostgreSQL's log."""
-    messages = (
+    """Return the changes as Debezium has written them, with their place in the topic."""
+    return (
         spark.readStream.format("penstock")
-        .schema(f"{COLUMNS}, row_kind STRING, source MAP<STRING, STRING>")
+        .schema(f"{COLUMNS}, row_kind STRING, offset BIGINT, partition INT")
         .option("properties.bootstrap.servers", bootstrap_servers)
         .option("topic", topic)
         .option("scan.startup.mode", "earliest-offset")
         .option("scan.max-records-per-batch", rows_per_batch)
         .option("format", "debezium-json")
         .option("debezium-json.timestamp-format.standard", "ISO-8601")
-        .option("metadata.columns", "source = value.source.properties")
+        .option("metadata.columns", "offset = offset; partition = partition")
         .load()
     )
-    return messages.selectExpr("*", "CAST(source['lsn'] AS BIGINT) AS lsn").drop("source")
 
 
 def follow_departures(messages: DataFrame, folder: Path) -> StreamingQuery:
     """Keep the table `departures` of a SQLite database equal to PostgreSQL's."""
-    changes = changelog.normalize(messages, KEYS, order_by=["lsn"], state=f"{folder}/departures-state")
+    state = f"{folder}/departures-state"
+    changes = changelog.normalize(messages, KEYS, order_by=["offset"], source="partition", state=state)
     target = SqlTable("departures", partial(sqlite3.connect, folder / "airports.db"), "sqlite")
-    writer = changelog.materialize(changes.drop("lsn"), target, KEYS)
+    writer = changelog.materialize(changes.drop("offset", "partition"), target, KEYS)
     checkpoint = writer.option("checkpointLocation", f"{folder}/departures-checkpoint")
     return checkpoint.trigger(availableNow=True).start()
 
 
 def follow_carriers(messages: DataFrame, folder: Path) -> StreamingQuery:
     """Keep statistics of each carrier in a folder of Parquet files."""
-    changes = changelog.normalize(messages, KEYS, order_by=["lsn"], state=f"{folder}/flights-state")
+    state = f"{folder}/flights-state"
+    changes = changelog.normalize(messages, KEYS, order_by=["offset"], source="partition", state=state)
     carriers = changelog.aggregate(changes, ["carrier"], STATISTICS, state=f"{folder}/carriers-state")
     writer = changelog.materialize(carriers, ParquetTable(f"{folder}/carriers"), ["carrier"])
     checkpoint = writer.option("checkpointLocation", f"{folder}/carriers-checkpoint")
