@@ -7,13 +7,14 @@ file that was being written is half there under its temporary name.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 
-from penstock.state.files import LocalFiles
+from penstock.state.files import BEGUN, LocalFiles
 
 
 class Crash(BaseException):  # no clean-up of the tested code catches it
@@ -59,6 +60,39 @@ class CrashingFiles(LocalFiles):
     def delete(self, path: str) -> None:
         self._die_or_continue()
         super().delete(path)
+
+
+class CrashingAzure(CrashingFiles):
+    """The same on Azure: a file has 0 bytes from when its upload begins, also if it was there before."""
+
+    def names(self, folder: str) -> list[str]:
+        found = super().names(folder)
+        return sorted(name + (BEGUN if self._is_empty(f"{folder}/{name}") else "") for name in found)
+
+    def _is_empty(self, path: str) -> bool:
+        place = self._path(path)
+        return place.is_file() and place.stat().st_size == 0
+
+    def read(self, path: str) -> pa.Buffer:
+        self._die_or_continue()
+        if self._is_empty(path):
+            raise FileNotFoundError(path)
+        return LocalFiles.read(self, path)
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        held = io.BytesIO()
+        yield held
+        self._die_or_continue()
+        file = self._path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"")
+        self._die_or_continue()
+        file.write_bytes(held.getvalue())
+        self._die_or_continue()
+
+    def delete(self, path: str) -> None:
+        super().delete(path.removesuffix(BEGUN))
 
 
 class _CrashingSink:

@@ -23,8 +23,9 @@ from hypothesis.stateful import (
 
 from penstock.errors import StateError
 from penstock.state import merge, run, store, sweep
+from penstock.state.lineage import read_claims, write_claim
 from tests.examples import examples
-from tests.unit.state.crashing_files import Crash, CrashingFiles
+from tests.unit.state.crashing_files import Crash, CrashingAzure, CrashingFiles
 from tests.unit.state.rows import (
     ALL_KEYS,
     PARTITIONS,
@@ -43,6 +44,8 @@ CRASH_AT = st.integers(0, 60)
 class StateMachine(RuleBasedStateMachine):
     """One query whose driver and tasks die, run twice and come late."""
 
+    files = CrashingFiles
+
     @initialize()
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
@@ -59,7 +62,7 @@ class StateMachine(RuleBasedStateMachine):
         store._OPEN.clear()
 
     def _store(self, crash_at: int | None = None) -> store.StateStore:
-        return store_in(CrashingFiles(self.folder.name, crash_at))
+        return store_in(self.files(self.folder.name, crash_at))
 
     def _run(self) -> str:
         return f"run-{self.run_number}"
@@ -117,6 +120,16 @@ class StateMachine(RuleBasedStateMachine):
         except (Crash, StateError):
             store._OPEN.clear()
 
+    @rule(crash_at=st.integers(0, 5))
+    def claim_again(self, crash_at: int) -> None:
+        """Another task of the newest run has seen no claim of it. It dies while it writes one."""
+        found = read_claims(self.files(self.folder.name))
+        if found:
+            claim = max(found, key=lambda each: each.epoch)
+            with contextlib.suppress(Crash):
+                write_claim(self.files(self.folder.name, crash_at), claim, "")
+            assert claim in read_claims(self.files(self.folder.name))
+
     @rule()
     def restart(self) -> None:
         self.run_number += 1
@@ -136,38 +149,48 @@ class StateMachine(RuleBasedStateMachine):
             assert len(versions) <= store.VERSIONS_TO_KEEP + 3
 
 
+class StateMachineOnAzure(StateMachine):
+    """The same on Azure."""
+
+    files = CrashingAzure
+
+
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("rows_per_piece", [4, 65_536])
-def test_the_state_is_a_dict_whatever_dies(monkeypatch: pytest.MonkeyPatch, rows_per_piece: int) -> None:
+@pytest.mark.parametrize(
+    ("machine", "rows_per_piece"), [(StateMachine, 4), (StateMachine, 65_536), (StateMachineOnAzure, 4)]
+)
+def test_the_state_is_a_dict_whatever_dies(
+    monkeypatch: pytest.MonkeyPatch, machine: Any, rows_per_piece: int
+) -> None:
     for module in (run, merge):
         monkeypatch.setattr(module, "ROWS_PER_PIECE", rows_per_piece)
-    machine: Any = StateMachine
     run_state_machine_as_test(
         machine,
         settings=settings(stateful_step_count=30, max_examples=examples(7)),
     )
 
 
-def test_a_crash_at_each_operation_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", [CrashingFiles, CrashingAzure])
+def test_a_crash_at_each_operation_changes_nothing(tmp_path: Path, files: type[CrashingFiles]) -> None:
     """Every point of one batch, one after another: the batch is not there, or it is there whole."""
     before: dict[int, str | None] = dict.fromkeys(range(8), "old")
     after: dict[int, str | None] = {0: "new", 1: None, 9: "new"}
     crash_at, is_done = 0, False
     for batch_id in range(2):
-        run_batch(store_in(CrashingFiles(str(tmp_path / "before"))), "a", batch_id, before)
+        run_batch(store_in(files(str(tmp_path / "before"))), "a", batch_id, before)
     while not is_done:
         folder = str(tmp_path / str(crash_at))
         shutil.copytree(tmp_path / "before", folder)
         try:
-            run_batch(store_in(CrashingFiles(folder, crash_at)), "a", 2, after)
+            run_batch(store_in(files(folder, crash_at)), "a", 2, after)
         except Crash:
             store._OPEN.clear()
-            assert contents(store_in(CrashingFiles(folder)), 2, "b") == before
-            run_batch(store_in(CrashingFiles(folder)), "b", 2, after)
+            assert contents(store_in(files(folder)), 2, "b") == before
+            run_batch(store_in(files(folder)), "b", 2, after)
         else:
             is_done = True
         expected = {**dict.fromkeys(range(2, 8), "old"), 0: "new", 9: "new"}
-        assert contents(store_in(CrashingFiles(folder)), 3, "c") == expected
+        assert contents(store_in(files(folder)), 3, "c") == expected
         crash_at += 1
         store._OPEN.clear()
     assert crash_at > 20
