@@ -5,7 +5,9 @@ Runs on any machine that reaches the folder. Invariant: an existing state is not
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,12 +37,30 @@ def _open(place: str) -> Files:
         raise OptionError(f"{shown!r} is not a folder that can be opened: {error}.", value=shown) from None
 
 
+@contextlib.contextmanager
+def _reached(*places: str) -> Iterator[None]:
+    """Raise StateError if a store cannot be reached or refuses a request."""
+    from penstock.errors import StateError  # noqa: PLC0415 - lazy
+    from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
+
+    try:
+        yield
+    except OSError as error:
+        shown = " or ".join(map(without_secrets, places))
+        raise StateError(
+            f"{shown} cannot be read or written: {error}. No existing state was changed. Check the address, "
+            "the credentials, and whether the machine reaches it.",
+            path=shown,
+        ) from None
+
+
 @state_app.command()
 def inspect(place: _Place, as_json: _Json = False) -> None:
     """Show which query and operator a state belongs to, and its partitions."""
     from penstock.state import tools  # noqa: PLC0415 - lazy
 
-    found = tools.inspect(_open(place))
+    with _reached(place):
+        found = tools.inspect(_open(place))
     identity = found.identity
     if as_json:
         partitions = [vars(each) for each in found.partitions]
@@ -66,7 +86,8 @@ def verify(place: _Place) -> None:
     """Read all files of a state and compare checksums and order. Exit status: 0 all good, 1 problems."""
     from penstock.state import tools  # noqa: PLC0415 - lazy
 
-    problems = list(tools.verify(_open(place)))
+    with _reached(place):
+        problems = list(tools.verify(_open(place)))
     for problem in problems:
         typer.echo(problem)
     if problems:
@@ -94,15 +115,16 @@ def repartition(
     from penstock.state.repartition import repartition as copy  # noqa: PLC0415 - lazy
 
     source = _open(place)
-    batch_id = committed_batch(_open(checkpoint), tools.inspect(source).identity.query_id)
-    spark = SparkSession.builder.getOrCreate()
-    copy(
-        source,
-        _open(target),
-        batch_id,
-        partitions,
-        lambda keys, count: partition_numbers(spark, keys, count),
-    )
+    with _reached(place, target, checkpoint):
+        batch_id = committed_batch(_open(checkpoint), tools.inspect(source).identity.query_id)
+        spark = SparkSession.builder.getOrCreate()
+        copy(
+            source,
+            _open(target),
+            batch_id,
+            partitions,
+            lambda keys, count: partition_numbers(spark, keys, count),
+        )
     typer.echo(
         f"Copied batch {batch_id} into {partitions} partitions. Start the query with "
         f"state={without_secrets(target)!r} and partitions={partitions}."

@@ -6,11 +6,13 @@ import json
 import zlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import PenstockError
+from penstock.state import files
 from penstock.state.files import LocalFiles
 from tests.unit.state.rows import run_batch, store_in
 
@@ -33,9 +35,9 @@ def test_inspect_and_verify(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_was_begun_is_shown_apart(tmp_path: Path) -> None:
-    files = LocalFiles(str(tmp_path))
-    run_batch(store_in(files), "a", 0, {0: "a", 1: "b"})
-    run_batch(store_in(files), "a", 1, {1: "c"}, tasks=[1])
+    of_state = LocalFiles(str(tmp_path))
+    run_batch(store_in(of_state), "a", 0, {0: "a", 1: "b"})
+    run_batch(store_in(of_state), "a", 1, {1: "c"}, tasks=[1])
     shown = CliRunner().invoke(app, ["state", "inspect", str(tmp_path)])
     assert "last batch  0, and a part of batch 1\n" in shown.output
     assert CliRunner().invoke(app, ["state", "verify", str(tmp_path)]).exit_code == 0
@@ -85,3 +87,25 @@ def test_another_format_is_refused(tmp_path: Path, form: int) -> None:
     manifest.write_text(f"{line}\n{zlib.crc32(line.encode()):08x}\n")
     for arguments in (("inspect", str(tmp_path)), ("verify", str(tmp_path))):
         assert f"has format {form}" in wrong(*arguments)
+
+
+class Unreachable(LocalFiles):
+    """Files of a store that does not answer."""
+
+    def names(self, folder: str) -> list[str]:
+        raise OSError(f"no answer about {folder}")
+
+    def read(self, path: str) -> pa.Buffer:
+        raise OSError(f"no answer about {path}")
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "repartition"])
+def test_a_store_that_does_not_answer_is_an_error_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(files, "open_files", Unreachable)
+    more = ("new", "--partitions", "3", "--checkpoint", "c") if command == "repartition" else ()
+    message = wrong(command, "s3://key:hunter2@bucket/state?a=hunter2", *more)
+    assert message.startswith("s3://bucket/state")
+    assert "cannot be read or written: no answer about state.json" in message
+    assert "hunter2" not in message
