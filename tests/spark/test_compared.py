@@ -42,6 +42,20 @@ def test_keys_of_two_types_come_out_as_in_a_join_of_spark(spark: SparkSession, l
         assert texts(found) == texts(expected.select(found.columns).to(found.schema))
 
 
+def test_without_ansi_a_text_and_a_number_are_refused(spark: SparkSession) -> None:
+    """Spark's union would compare '01' and 1 as texts, and its join as numbers."""
+    ones, others = spark.sql("SELECT '01' AS k, 'a' AS a"), spark.sql("SELECT 1 AS k, 'b' AS b")
+    before = str(spark.conf.get("spark.sql.ansi.enabled"))
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(SchemaError, match="'k' is string on the left side and int on the right side"):
+            changelog.join(ones, others, ["k"])
+        assert ones.join(others, "k").count() == 1
+        changelog.join(ones.selectExpr("CAST(k AS INT) AS k", "a"), others, ["k"])
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+
 def texts(rows: DataFrame) -> Counter[str]:
     return Counter(map(str, rows.collect()))
 

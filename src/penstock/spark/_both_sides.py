@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructField
+from pyspark.sql.types import DataType, StringType, StructField
 
 from penstock.changelog.operators.join import KEY, LEFT, RIGHT, SIDE, How, Names, On
 from penstock.errors import SchemaError
@@ -38,14 +38,30 @@ def both_sides(
         check_columns(arrow(of_side), [*names, *of_side.fieldNames()])
         check_texts(of_side, names)
         columns[prefix] = of_side.fieldNames()
-    differ = {
-        one for one, other in pairs.items() if left.schema[one].dataType != right.schema[other].dataType
-    }
+    types = {one: (left.schema[one].dataType, right.schema[other].dataType) for one, other in pairs.items()}
+    differ = {name for name, (one, other) in types.items() if one != other}
+    for name in differ:
+        _check_text(left, name, *types[name])
     out = _names_of_join(
         columns[LEFT], columns[RIGHT], pairs, how, differ, is_using=not isinstance(on, Mapping)
     )
     ones, others = _side(left, 0, pairs.keys(), LEFT), _side(right, 1, pairs.values(), RIGHT)
     return ones.unionByName(others, allowMissingColumns=True), out
+
+
+def _check_text(df: DataFrame, name: str, one: DataType, other: DataType) -> None:
+    """Raise SchemaError if Spark's own join would compare numbers, and a union of both sides has texts.
+
+    Without ANSI, Spark makes a text of both sides of a union. Then '01' does not equal 1.
+    """
+    is_one_a_text = isinstance(one, StringType) != isinstance(other, StringType)
+    if is_one_a_text and str(df.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "false":
+        raise SchemaError(
+            f"The key {name!r} is {one.simpleString()} on the left side and {other.simpleString()} on the "
+            "right side. With spark.sql.ansi.enabled = false it is unclear whether '01' equals 1. Nothing "
+            "was started. Cast one of them.",
+            column=name,
+        )
 
 
 def pairs_of(on: Sequence[str] | Mapping[str, str]) -> On:
