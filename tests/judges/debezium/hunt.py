@@ -145,11 +145,13 @@ class Hunt:
     def wait_for_debezium(self) -> None:
         """Wait until Debezium has sent all changes."""
         name = self.workload.mark()
-        wait_until(lambda: self._has_arrived(name), "Debezium to send all", timeout_s=START_S)
+        try:
+            wait_until(lambda: self._has_arrived(name), "Debezium to send all", timeout_s=START_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.connect.log()[-20_000:]}") from None
 
     def _has_arrived(self, name: str) -> bool:
-        if not self.connect.is_running():
-            raise AssertionError(f"Debezium has ended:\n{self.connect.log()[-5_000:]}")
+        assert self.connect.is_running(), "Debezium has ended"
         seen = set()
         for record in self.records():
             after = (self.payload(record) or {}).get("after")
