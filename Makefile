@@ -67,6 +67,11 @@ rest: $(SETUP) $(JARS) npm ## parity, page and package at the same time
 npm: $(SETUP)
 	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
 
+stores: $(SETUP) ## The state on S3, Azure, GCS and (with CLASSPATH and HADOOP_HOME) HDFS, and kills of its drivers
+	-command -v npm >/dev/null && npm install --prefix tests/stores --no-package-lock --no-audit --no-fund --silent
+	STORES=all $(PYTEST_IN_MEMORY) tests/unit/state/test_stores.py $(PYTEST_ARGS)
+	$(BIN)/python -m tests.stores
+
 ##@ Checks
 lint: $(SETUP) ## ruff (check and format) and codespell
 	$(BIN)/ruff check .
@@ -116,4 +121,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models kafka spark chaos parity page package rest npm lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models kafka spark chaos parity page package rest npm stores lint types arch docs ci bench bench-check clean
