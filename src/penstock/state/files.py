@@ -160,7 +160,10 @@ class ArrowFiles:
         """
         selector = pa.fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True)
         with clear_errors():
-            found = self._file_system.get_file_info(selector)
+            try:
+                found = self._file_system.get_file_info(selector)
+            except FileNotFoundError:  # HDFS: another task has made the folder after the first look
+                found = self._file_system.get_file_info(selector)
         return sorted(info.base_name + (BEGUN if self._is_begun(info) else "") for info in found)
 
     def _is_begun(self, info: pa.fs.FileInfo) -> bool:

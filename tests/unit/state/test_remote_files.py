@@ -156,6 +156,22 @@ def test_hdfs_does_not_replace_an_equal_file(tmp_path: Path) -> None:
     assert files.names("0") == ["a.json"]
 
 
+def test_a_folder_of_hdfs_that_appears_during_a_listing_is_listed(tmp_path: Path) -> None:
+    """pyarrow looks for the folder, then asks whether it is there. Another task makes it in between."""
+    files, file_system = files_in(tmp_path, Hdfs)
+    write(files, "0/a.json", b"{}")
+    look = file_system.get_file_info
+    answers = [FileNotFoundError(2, "HDFS list directory failed")]
+
+    def answer(asked: Any) -> Any:
+        if answers:
+            raise answers.pop()
+        return look(asked)
+
+    file_system.get_file_info = answer
+    assert files.names("0") == ["a.json"]
+
+
 def test_hdfs_says_nothing_of_a_file_that_is_gone(tmp_path: Path) -> None:
     files, file_system = files_in(tmp_path, Hdfs)
     files.delete("0/a.json")
