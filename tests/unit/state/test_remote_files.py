@@ -157,7 +157,7 @@ def test_hdfs_does_not_replace_an_equal_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_hdfs_that_appears_during_a_listing_is_listed(tmp_path: Path) -> None:
-    """pyarrow looks for the folder, then asks whether it is there. Another task makes it in between."""
+    """HDFS: pyarrow looks for the folder, then asks whether it is there. Another task makes it in between."""
     files, file_system = files_in(tmp_path, Hdfs)
     write(files, "0/a.json", b"{}")
     look = file_system.get_file_info
