@@ -126,7 +126,7 @@ class Batch:
         rows = self.rows
         for index, field in enumerate(rows.schema):
             if pa.types.is_nested(field.type):
-                rows = rows.set_column(index, field.name, _texts(rows.column(index)))
+                rows = rows.set_column(index, field.name, _texts(rows.column(index), field.name))
         hashes = hash_columns(rows, [field.name for field in rows.schema if is_hashable(field.type)])
         sums = (int(half.sum()) & _MASK for half in (hashes.high, hashes.low))
         return f"{self.rows.num_rows}-{'-'.join(f'{one:016x}' for one in sums)}"
@@ -140,9 +140,27 @@ class Batch:
         return self.rows.filter(self.rows.column(DELETED)).select(list(self.keys))
 
 
-def _texts(column: pa.ChunkedArray) -> pa.Array:
+def python_values(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+    """Return the values of a column as objects of Python.
+
+    Raises:
+        RowError: Python has no such value.
+    """
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError) as error:
+        raise RowError(
+            f"Column '{name}' has a value that Python cannot hold: a date or time before the year 1 or after "
+            f"9999, or text that is not UTF-8 ({type(error).__name__}). Nothing of the batch was written. "
+            "Replace it, or cast the column to text.",
+            column=name,
+        ) from error
+
+
+def _texts(column: pa.ChunkedArray, name: str) -> pa.Array:
     """Return nested values as texts that do not depend on the versions of libraries."""
-    texts = (None if one is None else json.dumps(one, default=_text) for one in column.to_pylist())
+    values = python_values(column, name)
+    texts = (None if one is None else json.dumps(one, default=_text) for one in values)
     return pa.array(texts, pa.large_string())
 
 

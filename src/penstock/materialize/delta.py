@@ -63,8 +63,9 @@ class DeltaTable:
             try:
                 schema.from_arrow(pa.schema([one]))
             except Exception as error:
+                reason = str(error).partition("\n")[0]  # a backtrace of Rust may follow
                 raise SchemaError(
-                    f"Column '{one.name}' has type {one.type}, which a Delta table cannot hold ({error}). "
+                    f"Column '{one.name}' has type {one.type}, which a Delta table cannot hold ({reason}). "
                     "Cast it.",
                     column=one.name,
                 ) from error

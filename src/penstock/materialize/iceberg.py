@@ -23,7 +23,7 @@ from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._iceberg_nulls import check_nulls
 from penstock.materialize._iceberg_snapshots import last_marker, properties_of
 from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.materialize.batch import Batch
+from penstock.materialize.batch import Batch, python_values
 from penstock.materialize.marker import Marker, is_applied, marker_of
 
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
@@ -170,7 +170,7 @@ def _touched(batch: Batch) -> Any:
     found = _library("expressions")
     condition = found.AlwaysTrue()
     for key in batch.keys:
-        condition = found.And(condition, found.In(key, batch.rows.column(key).unique().to_pylist()))
+        condition = found.And(condition, found.In(key, python_values(batch.rows.column(key).unique(), key)))
     return condition
 
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
+from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._dialects import SQLITE, Dialect, Lookup, dialect_of
-from penstock.materialize.batch import Batch
+from penstock.materialize.batch import Batch, python_values
 from penstock.materialize.marker import Marker, is_applied, marker_of
 
 T = TypeVar("T")
@@ -336,7 +336,7 @@ class _Apply:
         value = self._dialect.value
         for part in self._batch.rows.to_batches(max_chunksize=10_000):
             columns = [
-                [value(one) for one in _python_values(column, name)]
+                [value(one) for one in python_values(column, name)]
                 for column, name in zip(part.columns[:-1], part.schema.names[:-1], strict=True)
             ]
             deleted = map(int, part.columns[-1].to_pylist())
@@ -350,18 +350,6 @@ class _Apply:
         if self._dialect.placeholder == "%s":
             statement = statement.replace("%", "%%")  # a name may have one
         return statement.replace(_P, self._dialect.placeholder)
-
-
-def _python_values(column: pa.Array, name: str) -> list[Any]:
-    try:
-        return column.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError) as error:
-        raise RowError(
-            f"Column '{name}' has a value that Python cannot hold: a date or time before the year 1 or after "
-            f"9999, or text that is not UTF-8 ({type(error).__name__}). Nothing of the batch was written. "
-            "Replace it, or cast the column to text.",
-            column=name,
-        ) from error
 
 
 def _quoted(name: str) -> str:

@@ -96,3 +96,11 @@ def test_nested_values_are_in_the_digest(kind: pa.DataType, values: list[Any]) -
 
     assert len({digest(value) for value in values}) == len(values)
     assert digest(values[-1]) == digest(values[-1])
+
+
+def test_a_nested_time_that_python_does_not_have_is_an_error() -> None:
+    columns = pa.schema([("id", pa.int64()), ("times", pa.list_(pa.timestamp("us")))])
+    times = pa.ListArray.from_arrays([0, 1], pa.array([2**60]).cast(pa.timestamp("us")))
+    rows = LastRows(("id",), columns).last_rows(pa.table([pa.array([1]), times], schema=columns))
+    with pytest.raises(RowError, match="Column 'times' has a value that Python cannot hold"):
+        Batch("q", 0, ("id",), rows).digest()
