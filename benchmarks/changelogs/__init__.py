@@ -9,8 +9,8 @@ Questions, the systems in turn in one run, medians of the rounds after one to wa
   scan with the shuffle, of `normalize`, of Spark's own `max_by`, of Spark's `transformWithState` (fewer
   events) and of Flink's ChangelogNormalize with its state in RocksDB. `max_by` keeps the newest row of each
   key too, but knows no old row;
-- sums: count, sum and average of few groups and of many, into the noop sink. CPU for each event over the scan:
-  of `aggregate`, and of `signed_sums`, whose state is Spark's;
+- sums: count, sum and average of few groups and of many, into the noop sink. CPU for each event over the
+  scan: of `aggregate`, and of `signed_sums`, whose state is Spark's;
 - many-keys: a batch of few rows on a state of few keys and on one of many; the restart, the memory of the
   largest Python worker (its own, and with the mapped files of the state) and the size of the state.
 

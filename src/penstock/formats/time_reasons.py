@@ -89,8 +89,8 @@ def _timestamp_advice(
 def _other_advice(text: str) -> list[str]:
     if _NUMBER.fullmatch(text):
         return [
-            "it is a number: declare BIGINT and convert it in the query (timestamp_seconds, timestamp_millis, "
-            "timestamp_micros)"
+            "it is a number: declare BIGINT and convert it in the query (timestamp_seconds, "
+            "timestamp_millis, timestamp_micros)"
         ]
     if re.fullmatch(_DATE, text, re.ASCII):
         return ["it has no time: declare DATE"]
