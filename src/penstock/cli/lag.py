@@ -122,21 +122,24 @@ def _watch(
     rules: HealthRules,
     seconds: float,
 ) -> tuple[Reader, Report]:
-    """Return the newest report after looking for so long."""
+    """Return the newest report after looking for so long. The time begins after the first look."""
     from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
 
-    ends_at_s = time.monotonic() + seconds
     observer = make_observer(connections, properties)
     reader = find_reader(connections, *who)
     monitor = Monitor(rules, reader.history)
-    while True:
+
+    def look() -> Report:
         found = observer.look(reader.positions)
-        report = monitor.add(found.partitions, found.errors)
-        left_s = ends_at_s - time.monotonic()
-        if left_s <= 0:
-            return reader, report
+        return monitor.add(found.partitions, found.errors)
+
+    report = look()
+    ends_at_s = time.monotonic() + seconds
+    while (left_s := ends_at_s - time.monotonic()) > 0:
         time.sleep(min(_LOOK_EVERY_S, left_s))
         reader = find_reader(connections, *who)
+        report = look()
+    return reader, report
 
 
 def check_named(checkpoint: str | None, group: str | None) -> None:
