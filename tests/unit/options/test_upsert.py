@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import MissingOptionError, OptionError
+from penstock.options.config import OffsetsSpec
+from penstock.options.parse import parse_read
 from penstock.options.table_spec import Connector, TableSpec, UpsertSpec
+from penstock.types import LogEnd
 from tests.table_specs import read_spec, table_spec, write_spec
 
 UPSERT = {
@@ -27,6 +30,29 @@ def test_the_primary_key_is_the_key_of_the_record() -> None:
     written = write_spec({**UPSERT, **BUFFER, "scan.startup.mode": "latest-offset"})
     assert written is not None
     assert written.upsert == UpsertSpec(100)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"properties.group.id": "g"},
+        {"properties.group.id": "g", "properties.auto.offset.reset": "latest"},
+        {"scan.startup.mode": "earliest-offset", "properties.auto.offset.reset": "none"},
+    ],
+)
+def test_a_read_begins_at_the_first_record_whatever_the_group_has(
+    more: dict[str, str], streaming: bool
+) -> None:
+    given = {"properties.bootstrap.servers": "h:1", "topic": "t", **UPSERT, **more}
+    assert parse_read(given, streaming=streaming).source.starting == OffsetsSpec(LogEnd.EARLIEST)
+
+
+def test_an_upsert_table_has_no_options_of_sparks_dialect() -> None:
+    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "startingOffsets": "latest", **UPSERT}
+    with pytest.raises(OptionError, match="Options of two dialects are mixed"):
+        parse_read(given, streaming=True)
 
 
 @pytest.mark.parametrize("key", sorted(UPSERT.keys() - {"connector"}))
