@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -13,7 +14,8 @@ from penstock.changelog import in_order, normalize
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
-from tests.spark.test_tables import plain, read, read_stream, write
+from tests.spark.test_tables import plain, read, read_stream, to_memory, write
+from tests.waiting import wait_until
 
 UPSERT = {
     "connector": "upsert-kafka",
@@ -63,6 +65,51 @@ def test_changes_become_an_upsert_table(
         {"id": 2, "name": "b", "row_kind": "+U"},
         {"id": 2, "name": None, "row_kind": "-D"},
     ]
+
+
+def test_a_bounded_read_of_a_compacted_topic_gives_its_table(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    topic = make_topic(config=settings | {"max.compaction.lag.ms": "200"})
+    names = {number % 20: f"name-{number}" for number in range(195)}
+    for number in range(195):
+        judge.produce(bootstrap, topic, keyed(number % 20, f"name-{number}"))
+    for gone in range(0, 20, 3):
+        judge.produce(bootstrap, topic, keyed(gone, None))
+        del names[gone]
+
+    def is_compacted() -> bool:
+        judge.produce(bootstrap, topic, keyed(20, "rolls the segment"))
+        return len(judge.consume_all(bootstrap, topic)) < 100
+
+    wait_until(is_compacted, "the log is compacted")
+    names[20] = "rolls the segment"
+    assert applied(plain(read(spark, bootstrap, topic, SCHEMA, UPSERT).collect())) == names
+    end = max(one.offset or 0 for one in judge.consume_all(bootstrap, topic)) + 1
+    judge.produce(bootstrap, topic, keyed(21, "after the bound"))
+    bound = {
+        "scan.bounded.mode": "specific-offsets",
+        "scan.bounded.specific-offsets": f"partition:0,offset:{end}",
+    }
+    stream = read_stream(spark, bootstrap, topic, SCHEMA, UPSERT | bound)
+    found = to_memory(stream, "upsert_bounded", tmp_path / "checkpoint").collect()
+    assert applied(plain(found)) == names
+
+
+def keyed(key: int, name: str | None) -> tuple[bytes, bytes | None]:
+    return b'{"id":%d}' % key, None if name is None else json.dumps({"id": key, "name": name}).encode()
+
+
+def applied(changes: list[dict[str, Any]]) -> dict[int, str]:
+    """The table that upserts and deletes give."""
+    table: dict[int, str] = {}
+    for row in changes:
+        if row["row_kind"] == "-D":
+            table.pop(row["id"], None)
+        else:
+            table[row["id"]] = row["name"]
+    return table
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
