@@ -17,6 +17,8 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 
 
+# PySpark reads types by a classic session, unless `builder.remote` made the other one.
+@pytest.mark.usefixtures("spark")
 def test_a_script_runs_on_spark_connect(
     connect_spark: Any, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
