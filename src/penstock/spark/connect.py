@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 
-def is_connect(df: Any) -> bool:
-    """Return whether a DataFrame is one of Spark Connect."""
-    return type(df).__module__.startswith("pyspark.sql.connect.")
+def is_connect(session: Any) -> bool:
+    """Return whether a session or DataFrame is of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def functions_for(df: Any) -> ModuleType:

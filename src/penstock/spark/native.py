@@ -19,6 +19,8 @@ from penstock.spark.connect import is_connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+WATERMARK = "spark.watermarkDelayMs"
+"""Spark's key in the metadata of a column, with the delay of the watermark."""
 UPSERTS = {"penstock.upserts": True}
 """The metadata of `row_kind` in rows that replace earlier ones without saying so (`signed_sums`)."""
 _LINE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(~?\w+)")

@@ -21,7 +21,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.spark._arguments import check_names, columns_without_kind, parsed_calls
 from penstock.spark._keyed_frame import arrow, quoted
 from penstock.spark.connect import functions_for
-from penstock.spark.native import UPSERTS, check_rows_come_once
+from penstock.spark.native import UPSERTS, WATERMARK, check_rows_come_once
 from penstock.state.columns import check_columns
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ _NOT_A_KIND = (
     f"Expected one of {', '.join(NAMES)} in the column {ROW_KIND}. Nothing of this batch was written. "
     "Correct the column."
 )
-_WATERMARK = "spark.watermarkDelayMs"
-"""The metadata of a column with a watermark."""
 _WHOLE = "DECIMAL(20, 0)"
 """Holds each integer, so that no sum of them wraps around. Spark sums it in ten more digits."""
 
@@ -166,7 +164,7 @@ class _Plan:
 
 def _check_watermarks(df: DataFrame, keys: Sequence[str]) -> None:
     for name in keys:
-        if _WATERMARK in df.schema[name].metadata:
+        if WATERMARK in df.schema[name].metadata:
             raise SchemaError(
                 f"The key {name!r} has a watermark, so Spark would drop late rows of a group and its sum "
                 "would be wrong. Use `aggregate`, or a key without a watermark.",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.spark.native import WATERMARK
 from penstock.sql.query.steps import WindowEnds
-from penstock.sql.run._windows import WATERMARK, window_parts, with_window_ends
+from penstock.sql.run._windows import window_parts, with_window_ends
 
 STEP = WindowEnds("", "__window", ("e",), ("t",))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from penstock.spark.connect import is_connect
 from penstock.spark.why import why
 from penstock.sql.language.source import without_secrets
 
@@ -41,11 +42,6 @@ def reason(error: BaseException) -> str | None:
         return None
     found = why(error)
     return first if found is None else without_secrets(found.message)
-
-
-def is_connect(session: Any) -> bool:
-    """Return whether a session or DataFrame is of Spark Connect."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def is_stopped(session: Any) -> bool:

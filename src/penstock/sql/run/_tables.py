@@ -11,8 +11,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from penstock.spark.connect import is_connect
 from penstock.sql.connectors.jdbc.frames import check_target, open_jdbc
-from penstock.sql.connectors.sessions import is_connect
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import (

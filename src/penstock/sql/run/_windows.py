@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.spark.native import has_watermark
+from penstock.spark.native import WATERMARK, has_watermark
 from penstock.sql.query.piece import literal, quoted
 from penstock.sql.query.steps import TimedChanges, WindowEnds
 
-WATERMARK = "spark.watermarkDelayMs"
-"""Spark's key, with the delay of the watermark."""
 _PART = "penstock.window"
 """Our key: "end" or "time"."""
 

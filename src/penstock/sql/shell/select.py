@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import OptionError
+from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
-from penstock.sql.connectors.sessions import is_connect
 from penstock.sql.run.job import Job
 from penstock.sql.shell.cells import aligned, cell, kind_and_cells, line, shown_names
 from penstock.sql.shell.changes import FollowedRows

@@ -12,8 +12,9 @@ from typing import Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import MaterializeError, PenstockError
+from penstock.spark.connect import is_connect
 from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for, jdbc_settings
-from penstock.sql.connectors.sessions import first_line, is_connect
+from penstock.sql.connectors.sessions import first_line
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND
 
