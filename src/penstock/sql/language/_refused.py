@@ -5,6 +5,9 @@ Runs on the driver. Invariant: each says what to use instead.
 
 from __future__ import annotations
 
+_LISTED = "docs/functions.md lists the functions."
+_FUNCTIONS = f"{_LISTED} More: CREATE FUNCTION ... LANGUAGE PYTHON."
+
 STATEMENTS = {
     "CREATE CATALOG": "tables live as long as the session. Write CREATE TABLE at the top of the script.",
     "CREATE MODEL": "use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON.",
@@ -31,11 +34,11 @@ STATEMENTS = {
     "SHOW CREATE MATERIALIZED": "penstock has no materialized tables.",
     "SHOW CREATE CATALOG": "there is one catalog, the session.",
     "SHOW CREATE MODEL": "models are not served.",
-    "SHOW FULL MODULES": "functions are those of docs/sql.md. More: CREATE FUNCTION ... LANGUAGE PYTHON.",
-    "USE MODULES": "functions are those of docs/sql.md. More: CREATE FUNCTION ... LANGUAGE PYTHON.",
+    "SHOW FULL MODULES": _FUNCTIONS,
+    "USE MODULES": _FUNCTIONS,
     "USE CATALOG": "there is one catalog, the session.",
-    "LOAD": "functions are those of docs/sql.md. More: CREATE FUNCTION ... LANGUAGE PYTHON.",
-    "UNLOAD": "functions are those of docs/sql.md.",
+    "LOAD": _FUNCTIONS,
+    "UNLOAD": _LISTED,
     "ADD": "Spark loads jars when it starts: spark.jars. penstock itself needs none.",
     "REMOVE": "Spark loads jars when it starts: spark.jars. penstock itself needs none.",
     "CALL": "Flink's procedures do not exist here. `penstock --help` lists the commands of penstock.",

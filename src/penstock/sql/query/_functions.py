@@ -1,7 +1,7 @@
 """The functions of Flink that are served: name, number of arguments, translation, type of the result.
 
 Runs on the driver. Invariant: a function that is not in these tables is refused, also where Spark has one of
-the same name. docs/sql.md lists what differs.
+the same name. docs/functions.md lists what differs.
 """
 
 from __future__ import annotations

@@ -208,8 +208,8 @@ class Calls(Values):
         ]
         return self.refuse(
             node,
-            f"the function {written} is not one of those that are served.{nearest(name, known)} docs/sql.md "
-            "lists them. Others: CREATE FUNCTION ... LANGUAGE PYTHON.",
+            f"the function {written} is not one of those that are served.{nearest(name, known)} "
+            "docs/functions.md lists them. Others: CREATE FUNCTION ... LANGUAGE PYTHON.",
         )
 
     def _extract(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
